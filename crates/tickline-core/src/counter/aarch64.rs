@@ -1,0 +1,65 @@
+//! The aarch64 counter: `CNTVCT_EL0`, the virtual count of the generic timer.
+//!
+//! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2, Linux
+//! `arch/arm64/include/asm/arch_timer.h`). To keep *later* loads behind it, a load whose address depends on the value
+//! follows, as in Linux's `arch_counter_enforce_ordering`; the cell's second look begins with a barrier for loads.
+
+use core::arch::asm;
+
+use super::Counter;
+
+/// The generic timer's virtual counter. Making one reads nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct HardwareCounter(());
+
+impl HardwareCounter {
+    /// Bits of the counter (at least 56 are implemented; Arm ARM D12.1.2).
+    pub const BITS: u32 = 64;
+
+    /// The counter of this target, assumed readable (point 5 of the [contract](super)).
+    #[must_use]
+    pub const fn if_present() -> Option<Self> {
+        Some(Self(()))
+    }
+
+    /// `CNTFRQ_EL0`: the counter's frequency as the firmware claims it, Hz.
+    #[must_use]
+    pub fn claimed_hz(self) -> u64 {
+        let hz: u64;
+        // SAFETY: reads one register that user space may read wherever CNTVCT_EL0 may be.
+        unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) }
+        hz
+    }
+}
+
+impl Counter for HardwareCounter {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        let ticks: u64;
+        // SAFETY: reads one register, and one word of the own stack. Whether the process may is point 5 of the contract.
+        unsafe {
+            asm!(
+                "mrs {ticks}, cntvct_el0",
+                "eor {zero}, {ticks}, {ticks}",
+                "add {zero}, sp, {zero}",
+                "ldr xzr, [{zero}]",
+                ticks = out(reg) ticks,
+                zero = out(reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+        ticks
+    }
+
+    #[inline(always)]
+    fn now_ordered(&self) -> u64 {
+        self.barrier();
+        self.now()
+    }
+
+    #[inline(always)]
+    fn barrier(&self) {
+        // SAFETY: ISB has no operands and no effect on memory.
+        unsafe { asm!("dmb ishld", "isb", options(nostack, preserves_flags)) }
+    }
+}

@@ -1,0 +1,104 @@
+//! The CPU's counter: instructions, no policy.
+//!
+//! # The contract
+//!
+//! A [`Counter`] MUST
+//!
+//! 1. count at one rate as long as the clock is not told otherwise (gates: `invariant`, `kernel`);
+//! 2. on one thread never decrease between two reads of one kind;
+//! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has its value, and before any
+//!    later load takes its value, save for the out-of-order window of the CPU (see [`JOIN_SLACK_NS`]);
+//! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier instruction is complete;
+//! 5. not fault: whoever makes one has checked that the process may read the counter (on Linux,
+//!    `prctl(PR_GET_TSC)`).
+//!
+//! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads that still wait.
+//!
+//! [`JOIN_SLACK_NS`]: crate::discipline::JOIN_SLACK_NS
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod unsupported;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::HardwareCounter;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use unsupported::HardwareCounter;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{HardwareCounter, rdpid, rdtscp};
+
+/// A counter that fulfils the [contract](self) of this module.
+pub trait Counter {
+    /// The counter, in ticks. The CPU may read it before older loads that still wait.
+    fn now(&self) -> u64;
+
+    /// The counter, in ticks, read after every earlier load.
+    fn now_ordered(&self) -> u64;
+
+    /// Keeps later loads after everything before this call.
+    fn barrier(&self);
+}
+
+/// The step of a counter, ticks: the median difference of two unequal plain reads in a row.
+///
+/// That is the true step where reads are faster than steps (1 at 24 MHz; on AMD Zen 5 under KVM, where the counter moves
+/// by 26 ticks, or 25 and 1), and more than the true step elsewhere, which widens bounds but never breaks them. Not the
+/// smallest difference: it would be 1 on that machine, and bounds too narrow by 10 ns. 0 if the counter stood still.
+#[must_use]
+pub fn quantum_ticks(counter: &impl Counter) -> u64 {
+    const STEPS: usize = 63;
+    // A slow counter may stand still for long, so it is watched until it has moved often enough, within a bound.
+    const READS: u32 = 20_000;
+    let (mut steps, mut seen, mut last) = ([u64::MAX; STEPS], 0_usize, counter.now_ordered());
+    for _ in 0..READS {
+        let ticks = counter.now();
+        let step = ticks.wrapping_sub(last);
+        last = ticks;
+        if step != 0 {
+            let Some(place) = steps.get_mut(seen) else { break };
+            *place = step;
+            seen = seen.saturating_add(1);
+        }
+    }
+    let steps = steps.get_mut(..seen).unwrap_or(&mut []);
+    steps.sort_unstable();
+    steps.get(seen >> 1).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Stepping(core::cell::Cell<u64>);
+
+    impl Counter for Stepping {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 23);
+            self.0.get() / 26 * 26
+        }
+        fn now_ordered(&self) -> u64 {
+            self.now()
+        }
+        fn barrier(&self) {}
+    }
+
+    #[test]
+    fn the_quantum_of_a_stepping_counter_is_its_step() {
+        assert_eq!(quantum_ticks(&Stepping(core::cell::Cell::new(5))), 26);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no counter; the instruction is tested natively")]
+    fn the_hardware_counter_goes_on() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            eprintln!("SKIPPED: no counter on this target");
+            return;
+        };
+        let (plain, ordered) = (counter.now(), counter.now_ordered());
+        assert!(crate::units::ticks_between(plain, ordered) >= 0);
+        assert!(quantum_ticks(&counter) > 0, "the counter stood still for 20,000 reads");
+    }
+}

@@ -1,0 +1,299 @@
+//! The estimator: which lines are consistent with every sample, and what they say about now.
+//!
+//! Each sample has a point above the true line and one below it. The lines that pass between all of them form a
+//! convex polygon in (slope, offset). Right of all samples, its largest value lies on the line of the largest
+//! feasible slope and its smallest on that of the smallest, so two slopes say everything:
+//!
+//! ```text
+//! slope_max = min over (i older, j newer) of (upper_j - lower_i) / (ticks between)
+//! slope_min = max over (i older, j newer) of (lower_j - upper_i) / (ticks between)
+//! ```
+//!
+//! With at most [`CAPACITY`] samples that is under 600 fractions, compared without division. The estimate is the middle
+//! of the extremes, now and one interval later; nothing is averaged, so a long delay in one bracket does not move it.
+//!
+//! The polygon is **not** a proof about the present: the reference may bend while the set stays feasible. The proof is
+//! [`History::envelope`], which lets the rate differ by a stated `rho`.
+
+use crate::cell::Envelope;
+use crate::line::{Line, Slope};
+use crate::sample::{Point, Sample};
+use crate::units::{FRACTION_BITS, FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned};
+
+/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes.
+pub const CAPACITY: usize = 24;
+
+/// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the rate each time; the
+/// slope gains nothing from more: 30 ns in 300 s is 0.1 ppb.
+pub const MAX_AGE_NS: u64 = 300 * crate::units::NS_PER_S;
+
+/// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a cycle is 0.16 ppm
+/// (Linux `timekeeping_adjust`). Up to this much a set of samples may contradict itself before anything is dropped.
+pub const DITHER_PPB: i64 = 200;
+
+/// The longest time without a kernel tick for which dither is allowed, ns: 17 ns were seen over 100 ms of idle.
+const MAX_DITHER_GAP_NS: i64 = 200_000_000;
+
+/// The feasible slopes of a set of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// Smallest feasible slope, rounded up.
+    pub slope_min: Slope,
+    /// Largest feasible slope, rounded down.
+    pub slope_max: Slope,
+    /// Whether the set was feasible as it stood, or only with [`DITHER_PPB`] of slack.
+    pub exact: bool,
+}
+
+/// Where the reference is now, and where it goes: the line to steer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The tick of the newest sample.
+    pub ticks: u64,
+    /// The reference at that tick.
+    pub ns: FixedNs,
+    /// Its rate.
+    pub slope: Slope,
+}
+
+impl Target {
+    /// The reference at `ticks`, as far as is known.
+    #[must_use]
+    pub fn at(&self, ticks: u64) -> FixedNs {
+        self.ns.saturating_add(self.slope.over(ticks_between(self.ticks, ticks)))
+    }
+}
+
+/// A fraction with a positive denominator.
+#[derive(Debug, Clone, Copy)]
+struct Fraction {
+    ns: i128,
+    ticks: i128,
+}
+
+impl Fraction {
+    fn new(from: Point, to: Point, slack_ns: i64) -> Option<Self> {
+        let ticks = i128::from(ticks_between(from.ticks, to.ticks));
+        let ns = i128::from(to.ns).saturating_sub(i128::from(from.ns)).saturating_add(i128::from(slack_ns));
+        (ticks > 0).then_some(Self { ns, ticks })
+    }
+
+    /// BOUND: |ns| < 2^65 and ticks < 2^63, so the products are below 2^128 / 2; saturating keeps the order anyway.
+    fn less_than(self, other: Self) -> bool {
+        self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
+    }
+
+    fn floor(self) -> i128 {
+        // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is below 2^93.
+        (self.ns << FRACTION_BITS).checked_div_euclid(self.ticks).unwrap_or(0)
+    }
+
+    fn ceil(self) -> i128 {
+        let negated = Self { ns: self.ns.saturating_neg(), ticks: self.ticks };
+        negated.floor().saturating_neg()
+    }
+}
+
+/// The narrowest sample of each doubling age, oldest first.
+#[derive(Debug, Clone, Copy)]
+pub struct History {
+    samples: [Sample; CAPACITY],
+    len: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl History {
+    /// An empty history.
+    #[must_use]
+    pub const fn new() -> Self {
+        const EMPTY: Point = Point { ticks: 0, ns: 0 };
+        Self { samples: [Sample { upper: EMPTY, lower: EMPTY }; CAPACITY], len: 0 }
+    }
+
+    /// The samples, oldest first.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        self.samples.get(..self.len).unwrap_or(&[])
+    }
+
+    /// The newest sample.
+    #[must_use]
+    pub fn newest(&self) -> Option<Sample> {
+        self.samples().last().copied()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds `sample`, which is newer than all others, and thins the others out by age. `slope` compares widths; one near
+    /// the truth is enough.
+    pub fn push(&mut self, sample: Sample, slope: Slope) {
+        let now = sample.lower.ticks;
+        let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, now).max(0));
+        let max_age = slope.ticks_in(MAX_AGE_NS);
+        let mut thinned = Self::new();
+        for &older in self.samples() {
+            if age(&older) > max_age {
+                continue;
+            }
+            match thinned.newest() {
+                Some(last) if age(&last).leading_zeros() == age(&older).leading_zeros() => {
+                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline.
+                    if older.width(slope) < last.width(slope) {
+                        thinned.len = thinned.len.saturating_sub(1);
+                        thinned.append(older);
+                    }
+                }
+                _ => thinned.append(older),
+            }
+        }
+        if thinned.len == CAPACITY {
+            thinned.drop_oldest();
+        }
+        thinned.append(sample);
+        *self = thinned;
+    }
+
+    fn append(&mut self, sample: Sample) {
+        if let Some(place) = self.samples.get_mut(self.len) {
+            *place = sample;
+            self.len = self.len.saturating_add(1);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        self.samples.rotate_left(1);
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// Ticks from the oldest sample to the newest.
+    #[must_use]
+    pub fn baseline_ticks(&self) -> u64 {
+        match (self.samples().first(), self.samples().last()) {
+            (Some(first), Some(last)) => unsigned(ticks_between(first.lower.ticks, last.lower.ticks).max(0)),
+            _ => 0,
+        }
+    }
+
+    /// The feasible slopes, after dropping the oldest samples until there are any: the reference changed its rate then.
+    /// Returns how many were dropped. `None` with fewer than two samples.
+    pub fn fit(&mut self) -> (Option<Fit>, usize) {
+        let mut dropped: usize = 0;
+        loop {
+            if self.len < 2 {
+                return (None, dropped);
+            }
+            for slack_ns in [0, self.dither_ns()] {
+                if let Some(fit) = self.fit_with(slack_ns) {
+                    return (Some(Fit { exact: slack_ns == 0, ..fit }), dropped);
+                }
+            }
+            self.drop_oldest();
+            dropped = dropped.saturating_add(1);
+        }
+    }
+
+    /// Slack for the kernel's dither over the last gap between samples, ns.
+    fn dither_ns(&self) -> i64 {
+        let mut newest = self.samples().iter().rev();
+        let gap_ns = match (newest.next(), newest.next()) {
+            (Some(last), Some(before)) => last.lower.ns.saturating_sub(before.lower.ns),
+            _ => 0,
+        };
+        gap_ns
+            .clamp(0, MAX_DITHER_GAP_NS)
+            .saturating_mul(DITHER_PPB)
+            .checked_div(1_000_000_000)
+            .unwrap_or(0)
+            .max(1)
+    }
+
+    fn fit_with(&self, slack_ns: i64) -> Option<Fit> {
+        let slack_ns = slack_ns.saturating_mul(2); // once at each end
+        let (mut least, mut most): (Option<Fraction>, Option<Fraction>) = (None, None);
+        let mut rest = self.samples();
+        while let Some((older, newer)) = rest.split_first() {
+            for newer in newer {
+                if let Some(limit) = Fraction::new(older.lower, newer.upper, slack_ns) {
+                    if most.is_none_or(|most| limit.less_than(most)) {
+                        most = Some(limit);
+                    }
+                }
+                if let Some(limit) = Fraction::new(older.upper, newer.lower, slack_ns.saturating_neg()) {
+                    if least.is_none_or(|least| least.less_than(limit)) {
+                        least = Some(limit);
+                    }
+                }
+            }
+            rest = newer;
+        }
+        let (least, most) = (least?, most?);
+        (!most.less_than(least)).then(|| {
+            let slope_max = Slope::saturating_from(most.floor());
+            // Rounding must not turn the two around.
+            let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
+            Fit { slope_min, slope_max, exact: true }
+        })
+    }
+
+    /// The lowest of the upper points carried to `ticks` at `slope`.
+    #[must_use]
+    pub fn upper_edge(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+        self.samples().iter().map(|sample| sample.upper.carried(ticks, slope)).min()
+    }
+
+    /// The highest of the lower points carried to `ticks` at `slope`.
+    #[must_use]
+    pub fn lower_edge(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+        self.samples().iter().map(|sample| sample.lower.carried(ticks, slope)).max()
+    }
+
+    /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
+    #[must_use]
+    pub fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
+        let ticks = self.newest()?.lower.ticks;
+        let middle = |ticks| {
+            let (low, high) =
+                (self.lower_edge(ticks, fit.slope_min)?, self.upper_edge(ticks, fit.slope_max)?);
+            Some(low.saturating_add(high) >> 1)
+        };
+        let ns = middle(ticks)?;
+        let later = middle(ticks.wrapping_add(horizon_ticks))?;
+        let bits = later.saturating_sub(ns).checked_div_euclid(i128::from(horizon_ticks))?;
+        let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
+        Some(Target { ticks, ns, slope })
+    }
+
+    /// The proven bounds: as long as the reference's rate stays within `rho_ppb` of `slope` since each sample, it is not
+    /// outside. Rounded outwards. The Unix fields are left at 0.
+    #[must_use]
+    pub fn envelope(&self, slope: Slope, rho_ppb: u32) -> Option<Envelope> {
+        let newest = self.newest()?;
+        let start_ticks = newest.lower.ticks;
+        let rho_ppb = i64::from(rho_ppb);
+        let (slow, fast) = (slope.adjusted_ppb(rho_ppb.saturating_neg()), slope.adjusted_ppb(rho_ppb));
+        let (mut low, mut high) = (self.lower_edge(start_ticks, slow)?, self.upper_edge(start_ticks, fast)?);
+        if low > high {
+            // Some older sample needs a larger rho; the newest proves the present without any.
+            low = newest.lower.carried(start_ticks, slow);
+            high = newest.upper.carried(start_ticks, fast);
+        }
+        let edge = |base_ns, slope| Line { start_ticks, base_ns, slope };
+        Some(Envelope {
+            lower: edge(fixed_to_ns_floor(low), slow),
+            upper: edge(fixed_to_ns_ceil(high), fast),
+            unix_offset_ns: 0,
+            unix_slack_ns: 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The estimator against brute force and against references that bend.
+
+use super::*;
+use crate::sample::{Bracket, Quanta};
+use crate::units::{fixed_from_ns, fixed_to_ns_round};
+
+const QUANTA: Quanta = Quanta { counter_ticks: 1, reference_ns: 1 };
+
+fn ghz() -> Slope {
+    Slope::from_hz(1_000_000_000).unwrap()
+}
+
+/// A bracket around `ticks` with the reference at `ns`, `before` and `after` ticks wide.
+fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
+    Bracket { before_ticks: ticks - before, reference_ns: ns, after_ticks: ticks + after }
+        .sample(QUANTA)
+        .unwrap()
+}
+
+#[test]
+fn the_true_line_is_feasible_and_its_middle_is_close() {
+    let mut history = History::new();
+    // 1 GHz + 50 ppm; brackets of 15 + 15 ticks, sometimes with a long delay on one side.
+    let truth = |ticks: u64| i64::try_from(ticks + ticks / 20_000).unwrap();
+    for second in 1..100_u64 {
+        let ticks = second * 1_000_000_000;
+        let delay = if second % 3 == 0 { 5_000 } else { 0 };
+        history.push(sample(ticks, truth(ticks), 15 + delay, 15), ghz());
+    }
+    let (fit, dropped) = history.fit();
+    let fit = fit.unwrap();
+    assert_eq!(dropped, 0);
+    assert!(fit.exact);
+    let true_slope = ghz().adjusted_ppb(50_000);
+    assert!(fit.slope_min <= true_slope && true_slope <= fit.slope_max, "{fit:?} without {true_slope:?}");
+    assert!(fit.slope_max.ppb_above(fit.slope_min) <= 2, "{fit:?}");
+    let target = history.target(&fit, 1_000_000_000).unwrap();
+    let error = fixed_to_ns_round(target.ns) - truth(target.ticks);
+    assert!(error.abs() <= 8, "{error} ns off");
+    assert!(target.slope.ppb_above(true_slope).abs() <= 1);
+    assert!(history.samples().len() <= 10, "{} samples for 99 s", history.samples().len());
+}
+
+#[test]
+fn extremes_match_brute_force() {
+    // Slopes on a fine grid: every one inside [slope_min, slope_max] must be feasible, every one outside must not.
+    let mut history = History::new();
+    for (ticks, ns) in [(10_000, 10_003), (20_000, 19_998), (30_000, 30_010), (50_000, 50_001)] {
+        history.push(sample(ticks, ns, 12, 9), ghz());
+    }
+    let (fit, _) = history.fit();
+    let fit = fit.unwrap();
+    let samples = history.samples().to_vec();
+    for ppm in -3_000..3_000_i64 {
+        let slope = ghz().adjusted_ppb(ppm * 1_000);
+        let lowest = samples.iter().map(|s| s.lower.carried(0, slope)).max().unwrap();
+        let highest = samples.iter().map(|s| s.upper.carried(0, slope)).min().unwrap();
+        assert_eq!(lowest <= highest, fit.slope_min <= slope && slope <= fit.slope_max, "{ppm} ppm: {fit:?}");
+    }
+}
+
+#[test]
+fn a_rate_change_drops_the_old_samples() {
+    let mut history = History::new();
+    let mut ns = 0.0_f64;
+    let mut dropped = 0;
+    for step in 1..=40_u64 {
+        ns += if step <= 20 { 1e9 } else { 1e9 + 5_000.0 }; // 5 ppm faster from the 21st second on
+        #[expect(clippy::cast_possible_truncation, reason = "a test value of 40 s")]
+        history.push(sample(step * 1_000_000_000, ns as i64, 15, 15), ghz());
+        let (fit, gone) = history.fit();
+        dropped += gone;
+        if step == 40 {
+            let fit = fit.unwrap();
+            let new_slope = ghz().adjusted_ppb(5_000);
+            assert!(fit.slope_min <= new_slope && new_slope <= fit.slope_max, "{fit:?}");
+        }
+    }
+    assert!(dropped > 0, "the change went unnoticed");
+}
+
+#[test]
+fn dither_is_not_a_rate_change() {
+    // The kernel's slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down, on top of narrow brackets.
+    let mut history = History::new();
+    for step in 1..=200_u64 {
+        let ticks = step * 100_000_000;
+        let ns = i64::try_from(ticks).unwrap() + if step % 2 == 0 { 20 } else { 0 };
+        history.push(sample(ticks, ns, 5, 5), ghz());
+        let (_, dropped) = history.fit();
+        assert_eq!(dropped, 0, "at step {step}");
+    }
+}
+
+#[test]
+fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
+    let mut history = History::new();
+    for second in 1..=10_u64 {
+        let ticks = second * 1_000_000_000;
+        history.push(sample(ticks, i64::try_from(ticks).unwrap(), 15, 15), ghz());
+    }
+    let envelope = history.envelope(ghz(), 1_000).unwrap();
+    let at = 11_000_000_000;
+    for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
+        let truth = 10_000_000_000 + fixed_to_ns_round(ghz().adjusted_ppb(ppb).over(1_000_000_000));
+        let found = (envelope.lower.at(at)..=envelope.upper.at(at)).contains(&truth);
+        assert_eq!(found, inside, "{ppb} ppb, {envelope:?}");
+    }
+}
+
+/// The polygon is no proof: the reference bends, the set stays feasible, and the polygon's edge lies below the truth
+/// while the envelope with an honest rho contains it.
+#[test]
+fn the_envelope_survives_a_bend_that_the_polygon_misses() {
+    let mut history = History::new();
+    for second in 1..=60_u64 {
+        let ticks = second * 1_000_000_000;
+        history.push(sample(ticks, i64::try_from(ticks).unwrap(), 15, 15), ghz());
+    }
+    // 20 ppb faster for the last second and the coming one.
+    let last = 61_000_000_000_u64;
+    history.push(sample(last, i64::try_from(last).unwrap() + 12, 15, 15), ghz());
+    let (fit, dropped) = history.fit();
+    let fit = fit.unwrap();
+    assert_eq!(dropped, 0, "the set stays feasible");
+    let at = last + 2_000_000_000;
+    let truth = i64::try_from(at).unwrap() + 12 + 40;
+    let polygon_top = history.upper_edge(at, fit.slope_max).unwrap();
+    assert!(polygon_top < fixed_from_ns(truth), "the polygon claims to know better");
+    let envelope = history.envelope(ghz(), 25).unwrap();
+    assert!((envelope.lower.at(at)..=envelope.upper.at(at)).contains(&truth));
+}
+
+#[test]
+fn one_sample_gives_no_slope() {
+    let mut history = History::new();
+    assert_eq!(history.fit(), (None, 0));
+    history.push(sample(1_000_000, 1_000, 5, 5), ghz());
+    assert_eq!(history.fit(), (None, 0));
+    assert_eq!(history.baseline_ticks(), 0);
+}
+
+#[test]
+fn a_full_history_keeps_working() {
+    // Ages of 2^38 ns (275 s) down to 1 ns: more doublings than there are places.
+    let mut history = History::new();
+    let end = 1_u64 << 40;
+    for age in (0..=38).rev().map(|doubling| 1_u64 << doubling) {
+        history.push(sample(end - age, i64::try_from(end - age).unwrap(), 5, 5), ghz());
+    }
+    assert_eq!(history.samples().len(), CAPACITY);
+    let (fit, dropped) = history.fit();
+    assert!(fit.is_some());
+    assert_eq!(dropped, 0);
+}
+
+#[test]
+fn old_samples_are_forgotten() {
+    let mut history = History::new();
+    let old = 1_000_000_000;
+    history.push(sample(old, 5, 5, 5), ghz());
+    let now = old + MAX_AGE_NS + 1_000;
+    history.push(sample(now, 6, 5, 5), ghz());
+    assert_eq!(history.samples().len(), 1);
+}

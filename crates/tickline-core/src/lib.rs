@@ -1,0 +1,88 @@
+//! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without an operating system:
+//! no `std`, no allocation, no floating point, no dependency.
+//!
+//! # The model
+//!
+//! A **counter** ticks at a constant but unknown rate. A **reference** tells nanoseconds, but asking it is slow. A
+//! **line**, `ns = base + ticks * slope`, turns the one into the other; it is valid in a **window** of ticks. The
+//! control loop takes **samples** (the reference between two looks at the counter), keeps the lines that are consistent
+//! with all of them, and publishes the next line so that no reader ever sees time run backwards.
+//!
+//! ```text
+//! counter/ --+                                                       +-- shared: read(), read_slow()
+//!            +--> sample --> estimate --> discipline --> control --> cell/
+//! Reference -+                                                       +-- timeline: old ticks
+//! facts ------------------------------------------------> gate ---------> shared: close_gate()
+//! ```
+//!
+//! # Words
+//!
+//! *Live*: there is a line. *Closing*: it is being replaced. *Cold*: there is none; readings are the reference, never
+//! below the *floor*, which is the largest value that the last line may have given. *Soft window*: where the inlined
+//! path uses the line. *Hard window*: where the line is valid. *Gate*: a condition for using the counter at all.
+//!
+//! # Guarantees
+//!
+//! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
+//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any thread, is never larger, across
+//! recalibration, start-up, fallback and recovery. What is *not* promised: that the counters are synchronised (a gate
+//! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
+//! early.
+//!
+//! # Example
+//!
+//! A clock over an injected counter and reference, driven by hand:
+//!
+//! ```
+//! use core::cell::Cell;
+//! use tickline_core::{cell::portable::PortableCell, control::*, counter::Counter, sample::*, shared::Shared};
+//!
+//! /// 1 GHz, and each look takes 10 ns.
+//! struct Machine(Cell<u64>);
+//! impl Counter for &Machine {
+//!     fn now(&self) -> u64 { self.0.set(self.0.get() + 10); self.0.get() }
+//!     fn now_ordered(&self) -> u64 { self.now() }
+//!     fn barrier(&self) {}
+//! }
+//! impl Reference for &Machine {
+//!     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
+//!     fn realtime_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
+//! }
+//!
+//! let machine = Machine(Cell::new(5_000_000));
+//! let clock = Shared::new(PortableCell::new());
+//! let mut control = Control::new(Config {
+//!     interval_ns: 500_000_000,
+//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+//!     guarded: false,
+//!     renewal: Renewal::AtExpiry,
+//! });
+//! assert_eq!(clock.read(&&machine), None, "cold: nothing is known yet");
+//! while control.maintain(&clock, &&machine, &&machine).round != Round::Published {
+//!     machine.0.set(machine.0.get() + 50_000);
+//! }
+//! let ns = clock.read(&&machine).expect("live");
+//! assert!(ns.abs_diff(machine.0.get() as i64) < 200);
+//! ```
+
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+)]
+
+pub mod cell;
+pub mod control;
+pub mod counter;
+pub mod discipline;
+pub mod estimate;
+pub mod gate;
+pub mod line;
+mod primitive;
+pub mod sample;
+pub mod shared;
+pub mod timeline;
+pub mod try_lock;
+pub mod units;
+mod unix;
+pub mod word;

@@ -1,0 +1,252 @@
+//! A straight line from ticks to nanoseconds, and the exact arithmetic on it.
+//!
+//! ```text
+//! ns(t) = base_ns + floor((t - start_ticks) * slope / 2^48)
+//! ```
+//!
+//! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing in `t`.
+//! Conversion back, [`Line::ticks_at`], gives the first tick whose conversion is not below the asked value, so
+//! `line.at(line.ticks_at(ns)) >= ns` and one tick less is below `ns`.
+//!
+//! What this module does not do: decide whether a line may be used (`word`, `shared`) or where the next one
+//! runs (`discipline`).
+
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
+
+/// Largest tick difference that [`Line::at`] converts exactly: 2^48 - 1 ticks (15 hours at 5 GHz).
+pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
+
+/// Nanoseconds per tick, in units of 2^-48 ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Slope(u64);
+
+impl Slope {
+    /// A slope from its fixed-point bits (2^-48 ns per tick).
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Fixed-point bits (2^-48 ns per tick).
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or at 0, where it
+    /// does not fit.
+    #[must_use]
+    pub const fn from_hz(hz: u64) -> Option<Self> {
+        // BOUND: 1e9 < 2^30, so the numerator is below 2^78.
+        let numerator = (NS_PER_S as u128) << FRACTION_BITS;
+        match numerator.checked_div(hz as u128) {
+            Some(bits) => narrow(bits),
+            None => None,
+        }
+    }
+
+    /// Ticks per second, rounded to the nearest; 0 for a slope of 0.
+    #[must_use]
+    pub fn to_hz(self) -> u64 {
+        let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.0 >> 1));
+        numerator.checked_div(u128::from(self.0)).and_then(|hz| u64::try_from(hz).ok()).unwrap_or(0)
+    }
+
+    /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the edge of `i128`, which a
+    /// signed 64-bit difference and a 64-bit slope reach only together; saturates there.
+    #[must_use]
+    pub const fn over(self, ticks: i64) -> FixedNs {
+        (ticks as i128).saturating_mul(self.0 as i128)
+    }
+
+    /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
+    #[must_use]
+    pub fn ticks_in(self, ns: u64) -> u64 {
+        let bits = u128::from(self.0);
+        // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
+        let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
+        numerator.checked_div(bits).and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
+    }
+
+    /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.
+    #[must_use]
+    pub fn adjusted_ppb(self, ppb: i64) -> Self {
+        let bits = i128::from(self.0);
+        // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
+        let change = bits.saturating_mul(i128::from(ppb)).checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+        Self(u64::try_from(bits.saturating_add(change).max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// How much faster this slope is than `other`, in ppb, rounded toward zero; 0 if `other` is 0.
+    #[must_use]
+    pub fn ppb_above(self, other: Self) -> i64 {
+        let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
+        let ppb =
+            difference.saturating_mul(i128::from(NS_PER_S)).checked_div(i128::from(other.0)).unwrap_or(0);
+        i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.
+    #[must_use]
+    pub fn saturating_from(bits: i128) -> Self {
+        Self(u64::try_from(bits.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
+const fn narrow(bits: u128) -> Option<Slope> {
+    if bits > u64::MAX as u128 { None } else { Some(Slope(bits as u64)) }
+}
+
+/// One straight line from ticks to nanoseconds.
+///
+/// ```
+/// use tickline_core::line::{Line, Slope};
+/// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
+/// assert_eq!(line.at(1_000), 50);
+/// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down
+/// assert_eq!(line.ticks_at(51), 1_002);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Line {
+    /// The tick the line starts from.
+    pub start_ticks: u64,
+    /// Nanoseconds at [`start_ticks`](Self::start_ticks).
+    pub base_ns: i64,
+    /// Nanoseconds per tick.
+    pub slope: Slope,
+}
+
+impl Line {
+    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to [`MAX_DELTA_TICKS`] after it, wrapped
+    /// elsewhere (use [`at_any`](Self::at_any) there). Never panics.
+    #[inline(always)]
+    #[must_use]
+    pub const fn at(&self, ticks: u64) -> i64 {
+        let delta = ticks.wrapping_sub(self.start_ticks);
+        // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
+        // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.
+        let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.0 as u128);
+        self.base_ns.wrapping_add(signed((product >> 64) as u64))
+    }
+
+    /// Nanoseconds at `ticks`, rounded down, for ticks on either side of the start, up to 2^63 away; saturating.
+    #[must_use]
+    pub fn at_any(&self, ticks: u64) -> i64 {
+        crate::units::fixed_to_ns_floor(self.fixed_at(ticks))
+    }
+
+    /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63 away.
+    #[must_use]
+    pub fn fixed_at(&self, ticks: u64) -> FixedNs {
+        fixed_from_ns(self.base_ns).saturating_add(self.slope.over(ticks_between(self.start_ticks, ticks)))
+    }
+
+    /// The first tick at which the line is not below `ns`, at most 2^63 from the start (saturating there). For a
+    /// slope of 0, the start.
+    #[must_use]
+    pub fn ticks_at(&self, ns: i64) -> u64 {
+        let ahead = i128::from(ns).saturating_sub(i128::from(self.base_ns)) << FRACTION_BITS;
+        let slope = i128::from(self.slope.0);
+        let (Some(quotient), Some(rest)) = (ahead.checked_div_euclid(slope), ahead.checked_rem_euclid(slope))
+        else {
+            return self.start_ticks;
+        };
+        let delta = quotient.saturating_add(i128::from(rest != 0));
+        let delta = i64::try_from(delta).unwrap_or(if delta < 0 { i64::MIN } else { i64::MAX });
+        self.start_ticks.wrapping_add(unsigned(delta))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small xorshift: deterministic numbers of every size, without a dependency.
+    fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+        let mut state = seed;
+        core::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state >> (state & 63)
+        })
+    }
+
+    /// Schoolbook multiplication in 32-bit limbs, then long division by 2^48: nothing shared with `Line::at`.
+    fn oracle(line: &Line, ticks: u64) -> i64 {
+        let delta = ticks.wrapping_sub(line.start_ticks);
+        let (a, b) = (delta, line.slope.to_bits());
+        let limbs = |x: u64| [u128::from(x & 0xffff_ffff), u128::from(x >> 32)];
+        let mut sum = [0u128; 4];
+        for (i, x) in limbs(a).into_iter().enumerate() {
+            for (j, y) in limbs(b).into_iter().enumerate() {
+                sum[i + j] += x * y;
+            }
+        }
+        let mut carry = 0;
+        for limb in &mut sum {
+            *limb += carry;
+            carry = *limb >> 32;
+            *limb &= 0xffff_ffff;
+        }
+        let quotient = (sum[1] >> 16) | (sum[2] << 16) | (sum[3] << 48);
+        i64::try_from(i128::from(line.base_ns) + i128::try_from(quotient).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn conversion_matches_schoolbook_arithmetic() {
+        let mut source = numbers(0x9e37_79b9_7f4a_7c15);
+        let mut next = || source.next().unwrap();
+        let mut compared = 0;
+        for _ in 0..if cfg!(miri) { 200 } else { 200_000 } {
+            let line = Line {
+                start_ticks: next(),
+                base_ns: i64::try_from(next() >> 2).unwrap(),
+                slope: Slope::from_bits(next()),
+            };
+            let delta = next() & MAX_DELTA_TICKS;
+            // Keep the value inside i64: 2^61 + delta * slope / 2^48 < 2^62.
+            if (u128::from(delta) * u128::from(line.slope.to_bits())) >> 109 != 0 {
+                continue;
+            }
+            let ticks = line.start_ticks.wrapping_add(delta);
+            assert_eq!(line.at(ticks), oracle(&line, ticks), "{line:?} at {ticks}");
+            assert_eq!(line.at_any(ticks), line.at(ticks), "{line:?} at {ticks}");
+            compared += 1;
+        }
+        assert!(compared > 50, "only {compared} cases were in range");
+    }
+
+    #[test]
+    fn the_inverse_is_the_first_tick_that_reaches_a_value() {
+        let mut source = numbers(7);
+        let mut next = || source.next().unwrap();
+        for _ in 0..if cfg!(miri) { 200 } else { 100_000 } {
+            let line = Line {
+                start_ticks: next(),
+                base_ns: i64::try_from(next() >> 2).unwrap() - (1 << 60),
+                slope: Slope::from_bits((next() >> 8) | (1 << 40)),
+            };
+            let ns = line.base_ns + i64::try_from(next() >> 22).unwrap() - (1 << 40);
+            let ticks = line.ticks_at(ns);
+            assert!(line.at_any(ticks) >= ns, "{line:?} {ns}");
+            assert!(line.at_any(ticks.wrapping_sub(1)) < ns, "{line:?} {ns}");
+        }
+    }
+
+    #[test]
+    fn slopes_and_frequencies_convert_both_ways() {
+        for hz in [15_259, 24_000_000, 1_000_000_000, 2_596_120_000, 5_000_000_000] {
+            assert_eq!(Slope::from_hz(hz).unwrap().to_hz(), hz);
+        }
+        assert_eq!(Slope::from_hz(0), None);
+        assert_eq!(Slope::from_hz(15_258), None);
+        let slope = Slope::from_hz(1_000_000_000).unwrap();
+        for ppb in [1_000, -500_000, 100_000_000] {
+            let found = slope.adjusted_ppb(ppb).ppb_above(slope);
+            assert!(found.abs_diff(ppb) <= 1, "{found} instead of {ppb}"); // rounded toward zero twice
+        }
+        assert_eq!(slope.ticks_in(1_000), 1_000);
+    }
+}

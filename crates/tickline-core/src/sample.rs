@@ -1,0 +1,183 @@
+//! Samples: a look at the reference between two looks at the counter.
+//!
+//! ```text
+//! counter:    before ........ after, after + g
+//! reference:         [r, r+q)
+//! ```
+//!
+//! With `L` the true line, `g` the counter's largest step and `q` the reference's, a bracket proves
+//! `L(before) < r + q` and `L(after + g) > r`: one point above the line, one below. Nothing is averaged.
+
+use crate::counter::Counter;
+use crate::line::Slope;
+use crate::units::{FixedNs, fixed_from_ns, ticks_between};
+
+/// The clock that tickline follows.
+///
+/// Both times are in ns; a call may be slow, and is not expected to fail.
+pub trait Reference {
+    /// The monotonic time, ns. Never decreases.
+    fn monotonic_ns(&self) -> i64;
+
+    /// Unix time, ns. May step.
+    fn realtime_ns(&self) -> i64;
+
+    /// How far the monotonic clock is steered from its nominal rate, ppb; `None` if nobody can say.
+    fn steering_ppb(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// The largest steps of counter and reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quanta {
+    /// Largest step of the counter, ticks.
+    pub counter_ticks: u64,
+    /// Largest step of the reference, ns.
+    pub reference_ns: i64,
+}
+
+/// A look at the reference between two looks at the counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bracket {
+    /// The counter before the reference was read, ticks.
+    pub before_ticks: u64,
+    /// The reference, ns.
+    pub reference_ns: i64,
+    /// The counter after the reference was read, ticks.
+    pub after_ticks: u64,
+}
+
+/// Something was at `ns` when the counter was at `ticks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Point {
+    /// The counter, ticks.
+    pub ticks: u64,
+    /// Nanoseconds.
+    pub ns: i64,
+}
+
+impl Point {
+    /// The point's ordinate carried to `ticks` at `slope`.
+    #[must_use]
+    pub fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
+        fixed_from_ns(self.ns).saturating_add(slope.over(ticks_between(self.ticks, ticks)))
+    }
+}
+
+/// One point above the true line and one below it, taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// A point above the line.
+    pub upper: Point,
+    /// A point below the line.
+    pub lower: Point,
+}
+
+impl Bracket {
+    /// The sample that this bracket proves; `None` if the counter ran backwards in it.
+    #[must_use]
+    pub fn sample(&self, quanta: Quanta) -> Option<Sample> {
+        if ticks_between(self.before_ticks, self.after_ticks) < 0 {
+            return None;
+        }
+        Some(Sample {
+            upper: Point {
+                ticks: self.before_ticks,
+                ns: self.reference_ns.saturating_add(quanta.reference_ns),
+            },
+            lower: Point {
+                ticks: self.after_ticks.wrapping_add(quanta.counter_ticks),
+                ns: self.reference_ns,
+            },
+        })
+    }
+}
+
+impl Sample {
+    /// How far the two points are apart, seen along `slope`.
+    #[must_use]
+    pub fn width(&self, slope: Slope) -> FixedNs {
+        self.upper.carried(self.lower.ticks, slope).saturating_sub(fixed_from_ns(self.lower.ns))
+    }
+
+    /// The middle between the two points at the later one's tick.
+    #[must_use]
+    pub fn middle(&self, slope: Slope) -> (u64, FixedNs) {
+        let below = fixed_from_ns(self.lower.ns);
+        (self.lower.ticks, below.saturating_add(self.width(slope) >> 1))
+    }
+}
+
+/// Takes `brackets` brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest
+/// lower point of all of them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+#[must_use]
+pub fn burst(
+    counter: &impl Counter,
+    reference: &impl Reference,
+    quanta: Quanta,
+    brackets: u32,
+    slope: Option<Slope>,
+) -> Option<Sample> {
+    let mut best: Option<Sample> = None;
+    for _ in 0..brackets {
+        let before_ticks = counter.now_ordered();
+        let reference_ns = reference.monotonic_ns();
+        let after_ticks = counter.now_ordered();
+        let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(quanta) else {
+            continue;
+        };
+        best = Some(best.map_or(sample, |best| tighter(best, sample, slope)));
+    }
+    best
+}
+
+fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
+    let Some(slope) = slope else {
+        let ticks = |sample: &Sample| ticks_between(sample.upper.ticks, sample.lower.ticks);
+        return if ticks(&sample) < ticks(&best) { sample } else { best };
+    };
+    let at = sample.lower.ticks;
+    Sample {
+        upper: if sample.upper.carried(at, slope) < best.upper.carried(at, slope) {
+            sample.upper
+        } else {
+            best.upper
+        },
+        lower: if sample.lower.carried(at, slope) > best.lower.carried(at, slope) {
+            sample.lower
+        } else {
+            best.lower
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1 };
+
+    #[test]
+    fn a_bracket_allows_for_both_quanta() {
+        let sample = Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 180 }.sample(QUANTA).unwrap();
+        assert_eq!(sample.upper, Point { ticks: 100, ns: 8 });
+        assert_eq!(sample.lower, Point { ticks: 206, ns: 7 });
+        assert_eq!(Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 99 }.sample(QUANTA), None);
+    }
+
+    #[test]
+    fn a_burst_keeps_the_best_of_each_side() {
+        let slope = Slope::from_hz(1_000_000_000).unwrap();
+        let bracket = |before_ticks, reference_ns, after_ticks| {
+            Bracket { before_ticks, reference_ns, after_ticks }.sample(QUANTA).unwrap()
+        };
+        // Wide before, then wide after: together narrower than either.
+        let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
+        let both = tighter(first, second, Some(slope));
+        assert_eq!((both.lower, both.upper), (first.lower, second.upper));
+        assert!(both.width(slope) < first.width(slope).min(second.width(slope)));
+        // Without a slope the narrowest one is kept.
+        assert_eq!(tighter(first, second, None), second);
+    }
+}

@@ -1,0 +1,420 @@
+//! What readers and the writer share, and every reading that is not the inlined one.
+//!
+//! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section "Order":
+//!
+//! - a reading from a line counts if the word is the same after the counter was read (rule 1);
+//! - whoever finds a line's hard window passed, or the counter before it, makes the clock cold before anything else
+//!   (rule 4), leaving a floor that no earlier reading can have exceeded (rule 5);
+//! - whoever finds `closing` for longer than about a microsecond makes the clock cold too: nobody waits for a preempted
+//!   writer (rule 3);
+//! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
+//!   the reference was read (rule 6);
+//! - a gate is a state of its own, so that no late writer can open it (rule 8).
+
+use crate::cell::{Envelope, State, StateCell};
+use crate::counter::Counter;
+use crate::line::Line;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::sample::Reference;
+use crate::timeline::Timeline;
+use crate::word::Phase;
+
+/// How often a reader looks again at a closing word before it stops waiting: a spin hint takes 10 to 50 ns, so this is
+/// about a microsecond, many times what a writer needs that is not preempted.
+const CLOSING_SPINS: u32 = 40;
+
+/// Something that happened to a clock, counted since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A line replaced a line.
+    Publication,
+    /// A line followed a cold spell.
+    Recovery,
+    /// A reader or the writer found the window passed, and made the clock cold.
+    Expiry,
+    /// The counter was found before the start of the line: it was reset, or differs between CPUs.
+    CounterReset,
+    /// A reader found the writer preempted in the middle, and made the clock cold.
+    Rescue,
+    /// The clock was stepped forward to the reference.
+    StepForward,
+    /// The reference changed its rate by more than the samples allow; old ones were dropped.
+    RateChange,
+    /// The reference left the stated bounds.
+    BoundViolation,
+    /// The reference or the counter jumped.
+    Disruption,
+    /// Unix time was stepped.
+    UnixStep,
+    /// A gate was closed.
+    GateClosed,
+    /// A gate was opened again.
+    GateOpened,
+}
+
+impl Event {
+    /// Every event, in the order of their declaration.
+    pub const ALL: [Self; 12] = [
+        Self::Publication,
+        Self::Recovery,
+        Self::Expiry,
+        Self::CounterReset,
+        Self::Rescue,
+        Self::StepForward,
+        Self::RateChange,
+        Self::BoundViolation,
+        Self::Disruption,
+        Self::UnixStep,
+        Self::GateClosed,
+        Self::GateOpened,
+    ];
+
+    /// A stable name, in snake case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Publication => "publication",
+            Self::Recovery => "recovery",
+            Self::Expiry => "expiry",
+            Self::CounterReset => "counter_reset",
+            Self::Rescue => "rescue",
+            Self::StepForward => "step_forward",
+            Self::RateChange => "rate_change",
+            Self::BoundViolation => "bound_violation",
+            Self::Disruption => "disruption",
+            Self::UnixStep => "unix_step",
+            Self::GateClosed => "gate_closed",
+            Self::GateOpened => "gate_opened",
+        }
+    }
+}
+
+/// What the control loop last found, for status displays. Each figure is read on its own.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// The measured frequency of the counter, Hz; 0 before the first line.
+    pub(crate) frequency_hz: AtomicU64,
+    /// The stated limit of the reference's rate, ppb.
+    pub(crate) rho_ppb: AtomicU64,
+    /// The present interval between recalibrations, ns.
+    pub(crate) interval_ns: AtomicU64,
+    /// Line minus target at the last publication, ns, as the bits of an `i64`.
+    pub(crate) offset_ns: AtomicU64,
+}
+
+impl Gauges {
+    const fn new() -> Self {
+        Self {
+            frequency_hz: AtomicU64::new(0),
+            rho_ppb: AtomicU64::new(0),
+            interval_ns: AtomicU64::new(0),
+            offset_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The measured frequency of the counter, Hz; `None` before the first line.
+    #[must_use]
+    pub fn frequency_hz(&self) -> Option<u64> {
+        // ORDERING: Relaxed, a figure on its own for display.
+        Some(self.frequency_hz.load(Ordering::Relaxed)).filter(|&hz| hz != 0)
+    }
+
+    /// The stated limit of the reference's rate, ppb.
+    #[must_use]
+    pub fn rho_ppb(&self) -> u64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.rho_ppb.load(Ordering::Relaxed)
+    }
+
+    /// The present interval between recalibrations, ns.
+    #[must_use]
+    pub fn interval_ns(&self) -> u64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.interval_ns.load(Ordering::Relaxed)
+    }
+
+    /// Line minus target at the last publication, ns.
+    #[must_use]
+    pub fn offset_ns(&self) -> i64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        crate::units::signed(self.offset_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// Where a reading came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The line.
+    Line {
+        /// Time past the end of the soft window, ns; 0 inside it.
+        overdue_ns: u64,
+    },
+    /// The reference clock.
+    Reference {
+        /// What the reference said, ns: the reading, unless the floor is larger.
+        reference_ns: i64,
+    },
+}
+
+/// A reading by the slow path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowReading {
+    /// The monotonic time, ns.
+    pub ns: i64,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// A reading from a line together with the bounds published with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineReading {
+    /// The counter, ticks.
+    pub ticks: u64,
+    /// The line's value there, ns.
+    pub ns: i64,
+    /// The bounds.
+    pub envelope: Envelope,
+}
+
+impl LineReading {
+    /// The least and the most that the reference can be, ns, widened to contain the reading itself.
+    #[must_use]
+    pub fn bounds_ns(&self) -> (i64, i64) {
+        // The envelope starts one counter step after its newest sample, so a prompt reading may come before it.
+        let ticks = if crate::units::ticks_between(self.envelope.lower.start_ticks, self.ticks) < 0 {
+            self.envelope.lower.start_ticks
+        } else {
+            self.ticks
+        };
+        (self.envelope.lower.at(ticks).min(self.ns), self.envelope.upper.at(ticks).max(self.ns))
+    }
+}
+
+/// The memory that readers and the writer of one clock share. All zeros are a valid clock, cold, with floor 0.
+#[derive(Debug, Default)]
+pub struct Shared<S> {
+    /// State, slopes and bounds.
+    pub cell: S,
+    /// Past lines.
+    pub timeline: Timeline,
+    /// What the control loop last found.
+    pub gauges: Gauges,
+    events: [AtomicU64; Event::ALL.len()],
+}
+
+impl<S> Shared<S> {
+    /// A clock that is cold, around `cell`.
+    #[must_use]
+    pub const fn new(cell: S) -> Self {
+        Self {
+            cell,
+            timeline: Timeline::new(),
+            gauges: Gauges::new(),
+            events: [const { AtomicU64::new(0) }; Event::ALL.len()],
+        }
+    }
+
+    /// Counts an event.
+    pub fn count(&self, event: Event) {
+        if let Some(counter) = self.events.get(event as usize) {
+            // ORDERING: Relaxed, a count that orders nothing.
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often `event` has happened.
+    #[must_use]
+    pub fn events(&self, event: Event) -> u64 {
+        // ORDERING: Relaxed, a count that orders nothing.
+        self.events.get(event as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+}
+
+impl<S: StateCell> Shared<S> {
+    /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must be taken. The counter
+    /// is not touched unless the word is live.
+    #[inline(always)]
+    pub fn read(&self, counter: &impl Counter) -> Option<i64> {
+        self.read_with(|| counter.now()).map(|(_, ns)| ns)
+    }
+
+    /// As [`read`](Self::read), with the counter read after every earlier load.
+    #[inline(always)]
+    pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
+        self.read_with(|| counter.now_ordered()).map(|(_, ns)| ns)
+    }
+
+    /// As [`read`](Self::read), in Unix time.
+    #[inline(always)]
+    pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
+        let state = self.cell.load();
+        if !state.word.is_open() {
+            return None;
+        }
+        let line = self.line(state);
+        let unix_offset_ns = self.cell.unix_offset_ns(state.word.slot());
+        let ticks = counter.now();
+        self.confirms(state, ticks).then(|| line.at(ticks).wrapping_add(unix_offset_ns))
+    }
+
+    /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
+    #[inline]
+    pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
+        let state = self.cell.load();
+        if !state.word.is_open() {
+            return None;
+        }
+        let line = self.line(state);
+        let envelope = self.cell.envelope(state.word.slot());
+        let ticks = counter.now_ordered();
+        self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+    }
+
+    #[inline(always)]
+    fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<(u64, i64)> {
+        let state = self.cell.load();
+        if !state.word.is_open() {
+            return None;
+        }
+        let line = self.line(state);
+        let ticks = now_ticks();
+        self.confirms(state, ticks).then(|| (ticks, line.at(ticks)))
+    }
+
+    /// Rule 1, and the soft window: both are one branch.
+    #[inline(always)]
+    fn confirms(&self, state: State, ticks: u64) -> bool {
+        // `&`, not `&&`: one branch that is never taken costs less than two.
+        state.word.admits(ticks.wrapping_sub(state.word.ticks())) & (self.cell.word() == state.word)
+    }
+
+    /// The line of a live or closing state.
+    #[inline(always)]
+    pub fn line(&self, state: State) -> Line {
+        Line {
+            start_ticks: state.word.ticks(),
+            base_ns: state.base_ns,
+            slope: self.cell.slope(state.word.slot()),
+        }
+    }
+
+    /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than about a
+    /// microsecond; lock-free: it repeats only when another thread has changed the state meanwhile.
+    pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
+        let mut spins: u32 = 0;
+        loop {
+            let state = self.cell.load_whole();
+            match state.word.phase() {
+                Phase::Live | Phase::LiveGuarded => {
+                    let line = self.line(state);
+                    let ticks = counter.now_ordered();
+                    let delta = ticks.wrapping_sub(line.start_ticks);
+                    if delta >= state.word.hard_ticks() {
+                        self.expire(state, &line, ticks, reference);
+                    } else if self.cell.word() == state.word {
+                        let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
+                        let ns = line.at(ticks);
+                        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
+                        return SlowReading { ns, source: Source::Line { overdue_ns } };
+                    }
+                }
+                Phase::Closing if spins < CLOSING_SPINS => {
+                    spins = spins.saturating_add(1);
+                    core::hint::spin_loop();
+                }
+                Phase::Closing => {
+                    if self.finish_closing(state, counter) {
+                        self.count(Event::Rescue);
+                    }
+                }
+                Phase::Cold => {
+                    let reference_ns = reference.monotonic_ns();
+                    counter.barrier();
+                    // Rule 6: a line that was published meanwhile may already be above this.
+                    if self.cell.load_whole() == state {
+                        let source = Source::Reference { reference_ns };
+                        return SlowReading { ns: reference_ns.max(state.base_ns), source };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rules 4 and 5: makes the clock cold because `ticks`, read after `state`, is outside the hard window of its `line`.
+    pub fn expire(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) {
+        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
+        let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
+        let (floor_ticks, floor_ns) = if reset {
+            // Nobody knows how far the counter came. Two limits hold: the line's end, and the reference now plus the
+            // most by which this line was ahead of it.
+            let envelope = self.cell.envelope(state.word.slot());
+            let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
+            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0);
+            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns);
+            if limit_ns < line.at(end_ticks) {
+                (line.ticks_at(limit_ns), limit_ns)
+            } else {
+                (end_ticks, line.at(end_ticks))
+            }
+        } else {
+            (end_ticks, line.at(end_ticks))
+        };
+        if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
+            self.count(if reset { Event::CounterReset } else { Event::Expiry });
+        }
+    }
+
+    /// Rule 5: closing -> cold, with the old line's value at a tick read after `closing` was seen: no reading of the old
+    /// line that counts was made later. Returns whether this call did it.
+    pub fn finish_closing(&self, state: State, counter: &impl Counter) -> bool {
+        let line = self.line(state);
+        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
+        let ticks = counter.now_ordered();
+        let inside = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks();
+        let floor_ticks = if inside { ticks } else { end_ticks };
+        self.cell.retire(state, state.word.cold(floor_ticks), line.at(floor_ticks))
+    }
+
+    /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
+    /// [`open_gate`](Self::open_gate). Returns whether the gate was open before.
+    pub fn close_gate(&self, counter: &impl Counter) -> bool {
+        let mut was_open = false;
+        loop {
+            let state = self.cell.load_whole();
+            match (state.word.phase(), state.word.is_gated()) {
+                (Phase::Cold, true) => return was_open,
+                (Phase::Closing, true) => {
+                    self.finish_closing(state, counter);
+                }
+                (_, _) => {
+                    if self.cell.retire(state, state.word.gated(), state.base_ns) {
+                        self.count(Event::GateClosed);
+                        was_open = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the gate again: the clock is cold until the next line. Returns whether the gate was closed before.
+    pub fn open_gate(&self) -> bool {
+        loop {
+            let state = self.cell.load_whole();
+            if !state.word.is_gated() {
+                return false;
+            }
+            // Whoever is closing it has not finished yet; it will be cold and gated in a moment.
+            if state.word.phase() == Phase::Cold
+                && self.cell.retire(state, state.word.ungated(), state.base_ns)
+            {
+                self.count(Event::GateOpened);
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Past lines, so that an old counter value is converted with the line of its time.
+//!
+//! A ring, written by the holder of the clock's lock, read by anyone without waiting: each entry carries a number that is
+//! checked before and after its fields are read; an entry that changed meanwhile counts as gone.
+
+use crate::line::{Line, Slope};
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+use crate::units::ticks_between;
+
+/// Lines remembered: 64 s at the default interval of 0.5 s. Older ticks are converted with the oldest line.
+pub const CAPACITY: usize = 128;
+
+const CAPACITY_U64: u64 = 128;
+const _: () = assert!(CAPACITY as u64 == CAPACITY_U64);
+
+#[derive(Debug)]
+struct Entry {
+    /// One more than the count of lines before this one; 0 while the entry is being written, or empty.
+    number: AtomicU64,
+    from_ticks: AtomicU64,
+    start_ticks: AtomicU64,
+    base_ns: AtomicI64,
+    slope: AtomicU64,
+}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            number: AtomicU64::new(0),
+            from_ticks: AtomicU64::new(0),
+            start_ticks: AtomicU64::new(0),
+            base_ns: AtomicI64::new(0),
+            slope: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The ring of past lines. See the [module](self).
+#[derive(Debug)]
+pub struct Timeline {
+    entries: [Entry; CAPACITY],
+    /// Lines ever written.
+    written: AtomicU64,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Timeline {
+    /// An empty timeline.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: [const { Entry::new() }; CAPACITY], written: AtomicU64::new(0) }
+    }
+
+    fn entry(&self, index: u64) -> Option<&Entry> {
+        self.entries.get(usize::try_from(index & (CAPACITY_U64 - 1)).ok()?)
+    }
+
+    /// Adds the line in use from `from_ticks` on. Only the holder of the clock's lock may call this.
+    pub fn push(&self, from_ticks: u64, line: &Line) {
+        // ORDERING: Relaxed, only the lock's holder writes this, and the lock orders its holders.
+        let index = self.written.load(Ordering::Relaxed);
+        let Some(entry) = self.entry(index) else { return };
+        // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it (pairs with the Acquire loads
+        // in `get`), and one that sees the new number sees every field.
+        entry.number.store(0, Ordering::Release);
+        // ORDERING: as above.
+        entry.from_ticks.store(from_ticks, Ordering::Release);
+        // ORDERING: as above.
+        entry.start_ticks.store(line.start_ticks, Ordering::Release);
+        // ORDERING: as above.
+        entry.base_ns.store(line.base_ns, Ordering::Release);
+        // ORDERING: as above.
+        entry.slope.store(line.slope.to_bits(), Ordering::Release);
+        let number = index.wrapping_add(1);
+        // ORDERING: as above.
+        entry.number.store(number, Ordering::Release);
+        // ORDERING: Release, pairs with the Acquire load in `convert`.
+        self.written.store(number, Ordering::Release);
+    }
+
+    fn get(&self, index: u64) -> Option<(u64, Line)> {
+        let entry = self.entry(index)?;
+        let number = index.wrapping_add(1);
+        // ORDERING: Acquire, pairs with the Release stores in `push`: this load before the fields'.
+        if entry.number.load(Ordering::Acquire) != number {
+            return None;
+        }
+        // ORDERING: Acquire, pairs with the Release stores in `push`: if one of these is newer than the number seen above,
+        // the load below sees the change.
+        let from_ticks = entry.from_ticks.load(Ordering::Acquire);
+        let line = Line {
+            // ORDERING: as above.
+            start_ticks: entry.start_ticks.load(Ordering::Acquire),
+            // ORDERING: as above.
+            base_ns: entry.base_ns.load(Ordering::Acquire),
+            // ORDERING: as above.
+            slope: Slope::from_bits(entry.slope.load(Ordering::Acquire)),
+        };
+        // ORDERING: Acquire loads of the fields keep this one behind them.
+        (entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))
+    }
+
+    /// `ticks` in ns, with the line that was in use then; the oldest line for older ticks, the newest for newer ones.
+    /// `None` if there has been no line yet.
+    #[must_use]
+    pub fn convert(&self, ticks: u64) -> Option<i64> {
+        // ORDERING: Acquire, pairs with the Release store in `push`.
+        let written = self.written.load(Ordering::Acquire);
+        let mut oldest_seen = None;
+        for age in 1..=CAPACITY_U64.min(written) {
+            let Some((from_ticks, line)) = self.get(written.wrapping_sub(age)) else {
+                break; // being overwritten: this one and all older ones are gone
+            };
+            if ticks_between(from_ticks, ticks) >= 0 {
+                return Some(line.at_any(ticks));
+            }
+            oldest_seen = Some(line);
+        }
+        oldest_seen.map(|line| line.at_any(ticks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Line `k` starts at tick 1000 k and adds k ns, so a conversion tells which line it used.
+    fn line(k: u64) -> Line {
+        let base_ns = i64::try_from(1_001 * k).unwrap();
+        Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_hz(1_000_000_000).unwrap() }
+    }
+
+    #[test]
+    fn old_ticks_use_the_line_of_their_time() {
+        let timeline = Timeline::new();
+        assert_eq!(timeline.convert(5), None);
+        for k in 1..=10 {
+            timeline.push(1_000 * k, &line(k));
+        }
+        assert_eq!(timeline.convert(4_999), Some(4_999 + 4));
+        assert_eq!(timeline.convert(5_000), Some(5_000 + 5));
+        assert_eq!(timeline.convert(99_000), Some(99_000 + 10), "the future uses the newest line");
+        assert_eq!(timeline.convert(3), Some(3 + 1), "before the first line, the first one");
+    }
+
+    #[test]
+    fn a_full_ring_keeps_the_newest() {
+        let timeline = Timeline::new();
+        let last = 3 * CAPACITY_U64;
+        for k in 1..=last {
+            timeline.push(1_000 * k, &line(k));
+        }
+        let oldest = last - CAPACITY_U64 + 1;
+        assert_eq!(timeline.convert(1_000 * oldest), Some(i64::try_from(1_001 * oldest).unwrap()));
+        assert_eq!(timeline.convert(5_000), Some(i64::try_from(5_000 + oldest).unwrap()));
+    }
+
+    #[test]
+    fn readers_never_see_a_mixed_entry() {
+        let timeline = Timeline::new();
+        let last: u64 = if cfg!(miri) { 300 } else { 200_000 };
+        timeline.push(1_000, &line(1));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut ticks = 1_000;
+                loop {
+                    let ns = timeline.convert(ticks).unwrap();
+                    // Whatever line was used, it is one of those that were pushed: the surplus is its number.
+                    let number = u64::try_from(ns).unwrap() - ticks;
+                    assert!((1..=last).contains(&number), "{number}");
+                    if number == last {
+                        break;
+                    }
+                    ticks = 1_000 * (number + 1);
+                }
+            });
+            for k in 2..=last {
+                timeline.push(1_000 * k, &line(k));
+            }
+            reader.join().unwrap();
+        });
+    }
+}

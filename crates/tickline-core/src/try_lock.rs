@@ -1,0 +1,121 @@
+//! A lock that is only ever tried, and that outlives `fork`.
+//!
+//! Nobody waits for it, so it may be tried in a signal handler. The owner is a token of the process: a child that finds
+//! its parent's token knows that the holder does not exist here, and takes the lock over; the content may then be half
+//! changed, and [`Guard::was_abandoned`] says so.
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+use crate::primitive::{AtomicU64, Ordering};
+
+/// The lock. Free when all zero.
+#[derive(Debug)]
+pub struct TryLock<T> {
+    owner: AtomicU64,
+    content: UnsafeCell<T>,
+}
+
+// SAFETY: `owner` lets at most one thread of a process reach the content at a time, and moves it between threads, for
+// which `T: Send` suffices. Not given where atomics are plain cells: those lock nothing.
+#[cfg(target_has_atomic = "64")]
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+/// Holds the lock until it is dropped.
+#[derive(Debug)]
+pub struct Guard<'a, T> {
+    lock: &'a TryLock<T>,
+    abandoned: bool,
+}
+
+impl<T> TryLock<T> {
+    /// A free lock.
+    pub const fn new(content: T) -> Self {
+        Self { owner: AtomicU64::new(0), content: UnsafeCell::new(content) }
+    }
+
+    /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder was left behind in another
+    /// process. `token` is the same for all threads of this process, unlike that of any ancestor, and not 0.
+    pub fn try_lock(&self, token: u64) -> Option<Guard<'_, T>> {
+        // ORDERING: Relaxed, only decides what the exchange below expects.
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner == token || token == 0 {
+            return None;
+        }
+        // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes are seen.
+        self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(Guard { lock: self, abandoned: owner != 0 })
+    }
+}
+
+impl<T> Guard<'_, T> {
+    /// Whether the last holder was in another process and never let go.
+    #[must_use]
+    pub fn was_abandoned(&self) -> bool {
+        self.abandoned
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this guard holds the lock, so nobody else reaches the content.
+        unsafe { &*self.lock.content.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard holds the lock, so nobody else reaches the content.
+        unsafe { &mut *self.lock.content.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`.
+        self.lock.owner.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time() {
+        let lock = TryLock::new(0_u64);
+        let threads = 3;
+        let rounds = if cfg!(miri) { 30 } else { 20_000 };
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for _ in 0..rounds {
+                        let mut guard = loop {
+                            if let Some(guard) = lock.try_lock(7) {
+                                break guard;
+                            }
+                            std::thread::yield_now();
+                        };
+                        assert!(!guard.was_abandoned());
+                        *guard += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.try_lock(7).unwrap(), threads * rounds);
+    }
+
+    #[test]
+    fn a_child_takes_over_what_its_parent_holds() {
+        let lock = TryLock::new(5);
+        let parents = lock.try_lock(1).unwrap();
+        assert!(lock.try_lock(1).is_none());
+        let childs = lock.try_lock(2).unwrap();
+        assert!(childs.was_abandoned());
+        drop(childs);
+        drop(parents);
+        assert!(lock.try_lock(0).is_none(), "0 is nobody's token");
+    }
+}

@@ -1,0 +1,71 @@
+//! Fixed-point units and the few constants that more than one module needs.
+//!
+//! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second, `_ppb` parts
+//! per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
+
+/// Nanoseconds with [`FRACTION_BITS`] binary places, in an `i128`.
+///
+/// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never overflow.
+pub type FixedNs = i128;
+
+/// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
+///
+/// 48 is one constant for every clock: it lets a counter be as slow as 15.3 kHz (a slope is below 2^64), and
+/// at 5 GHz still quantises the rate to 1.8e-14, which is 0.0001 ns over the longest window of this crate.
+pub const FRACTION_BITS: u32 = 48;
+
+/// Nanoseconds in a second.
+pub const NS_PER_S: u64 = 1_000_000_000;
+
+/// Whole nanoseconds as fixed-point.
+#[must_use]
+pub const fn fixed_from_ns(ns: i64) -> FixedNs {
+    (ns as i128) << FRACTION_BITS
+}
+
+/// The nearest whole nanosecond (half rounds up), saturating at the ends of `i64`.
+#[must_use]
+pub const fn fixed_to_ns_round(fixed: FixedNs) -> i64 {
+    saturate(fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
+}
+
+/// The largest whole nanosecond not above `fixed`, saturating at the ends of `i64`.
+#[must_use]
+pub const fn fixed_to_ns_floor(fixed: FixedNs) -> i64 {
+    saturate(fixed >> FRACTION_BITS)
+}
+
+/// The smallest whole nanosecond not below `fixed`, saturating at the ends of `i64`.
+#[must_use]
+pub const fn fixed_to_ns_ceil(fixed: FixedNs) -> i64 {
+    saturate(fixed.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
+}
+
+/// `later - earlier` in ticks as a signed number: right as long as the two are less than 2^63 ticks apart.
+#[must_use]
+pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
+    signed(later_ticks.wrapping_sub(earlier_ticks))
+}
+
+/// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate does).
+#[must_use]
+pub const fn signed(bits: u64) -> i64 {
+    i64::from_ne_bytes(bits.to_ne_bytes())
+}
+
+/// The same 64 bits as an unsigned number.
+#[must_use]
+pub const fn unsigned(bits: i64) -> u64 {
+    u64::from_ne_bytes(bits.to_ne_bytes())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
+const fn saturate(value: i128) -> i64 {
+    if value > i64::MAX as i128 {
+        i64::MAX
+    } else if value < i64::MIN as i128 {
+        i64::MIN
+    } else {
+        value as i64
+    }
+}

@@ -1,0 +1,127 @@
+//! Making clocks with settings of their own.
+
+use core::time::Duration;
+
+use tickline_core::control::INTERVAL_RANGE_NS;
+
+use crate::clock::{Clock, Guard};
+use crate::engine::DEFAULT_INTERVAL_NS;
+use crate::error::Error;
+use crate::recalibrator::{Priority, Schedule};
+use crate::status::Driver;
+
+/// The least and the most time between two stores of the coarse clock. 100 us is about what a sleeping thread can keep.
+const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
+
+/// Settings for a [`Clock`]. Checked by [`start`](Self::start) and [`start_global`](Self::start_global).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::Clock;
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let clock = Clock::builder().interval(Duration::from_millis(100)).start()?;
+/// println!("{}", clock.now_ns());
+///
+/// let error = Clock::builder().interval(Duration::from_secs(60)).start().unwrap_err();
+/// assert_eq!(error.to_string(), "interval of 60s is outside 1ms to 10s");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    driver: Driver,
+    interval: Duration,
+    recent_every: Option<Duration>,
+    priority: Priority,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            driver: Driver::Thread,
+            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
+            recent_every: None,
+            priority: Priority::Normal,
+        }
+    }
+
+    /// Who runs the control loop; a thread by default.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms. Shorter gives tighter
+    /// bounds, at some 35 us of CPU for each.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// How often the thread stores the time for [`recent_ns`](crate::recent_ns): 100 us to 10 s; by default at each
+    /// recalibration. Each store wakes the thread.
+    pub fn recent_every(mut self, period: Duration) -> Self {
+        self.recent_every = Some(period);
+        self
+    }
+
+    /// Asks for the lowest real-time priority (`SCHED_RR`) for the thread; silently without effect where the process may
+    /// not have it.
+    pub fn realtime(mut self) -> Self {
+        self.priority = Priority::Realtime;
+        self
+    }
+
+    /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first round of the
+    /// control loop; until then, and if one is closed, readings are served by the OS clock.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
+    /// [`Unused`](crate::ErrorKind::Unused) for a setting of the thread without the thread driver;
+    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
+    pub fn start(self) -> Result<Clock, Error> {
+        let (interval_ns, schedule) = self.check()?;
+        Clock::own(self.driver, interval_ns, schedule)
+    }
+
+    /// Starts the global clock's thread with these settings. It runs until the last [`Guard`] is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
+    /// [`Running`](crate::ErrorKind::Running) if it already runs with other settings.
+    pub fn start_global(self) -> Result<Guard, Error> {
+        let (interval_ns, schedule) = self.check()?;
+        if self.driver != Driver::Thread {
+            return Err(Error::unused("start_global"));
+        }
+        Guard::start(interval_ns, schedule)
+    }
+
+    fn check(&self) -> Result<(u64, Schedule), Error> {
+        let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
+        let (least, most) = (Duration::from_nanos(*least), Duration::from_nanos(*most));
+        let interval_ns = u64::try_from(self.interval.as_nanos())
+            .ok()
+            .filter(|ns| INTERVAL_RANGE_NS.contains(ns))
+            .ok_or_else(|| Error::out_of_range("interval", self.interval, least, most))?;
+        if let Some(period) = self.recent_every {
+            let (least, most) = RECENT_RANGE;
+            if !(least..=most).contains(&period) {
+                return Err(Error::out_of_range("recent_every", period, least, most));
+            }
+        }
+        if self.driver != Driver::Thread {
+            if self.recent_every.is_some() {
+                return Err(Error::unused("recent_every"));
+            }
+            if self.priority == Priority::Realtime {
+                return Err(Error::unused("realtime"));
+            }
+        }
+        Ok((interval_ns, Schedule { recent_every: self.recent_every, priority: self.priority }))
+    }
+}

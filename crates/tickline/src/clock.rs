@@ -1,0 +1,311 @@
+//! Clocks: the global one, and instances with settings of their own.
+
+use core::fmt;
+use core::mem;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tickline_core::control::Renewal;
+
+use crate::builder::Builder;
+use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
+use crate::error::Error;
+use crate::facts::COUNTER;
+use crate::reading::Reading;
+use crate::recalibrator::{Priority, Recalibrator, Schedule};
+use crate::reference::OsClock;
+use crate::status::{Driver, State, Status};
+use tickline_core::sample::Reference;
+
+/// The engine of the global clock.
+pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+
+static GLOBAL_CLOCK: Clock = Clock {
+    // SAFETY: the address of a static is not null.
+    engine: unsafe { NonNull::new_unchecked((&raw const GLOBAL).cast_mut()) },
+    owned: None,
+};
+
+/// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free functions;
+/// [`Clock::builder`] makes others.
+///
+/// Reading never fails, blocks, allocates or panics, and may be done in a signal handler. Dropping an instance stops and
+/// joins its thread.
+pub struct Clock {
+    /// The global engine, or the one in `owned`.
+    engine: NonNull<Engine>,
+    owned: Option<Owned>,
+}
+
+struct Owned {
+    /// Declared first, so that the thread is stopped before the engine may go.
+    thread: Option<Recalibrator<Arc<Engine>>>,
+    engine: Arc<Engine>,
+}
+
+// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; the rest is `Send`.
+unsafe impl Send for Clock {}
+// SAFETY: as above; `owned` is not touched through a shared reference.
+unsafe impl Sync for Clock {}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Engine>();
+    shareable::<Option<Owned>>();
+    assert!(size_of::<Engine>() <= 16 * 1024, "a clock is promised to take 16 KiB at most");
+};
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock")
+            .field("driver", &self.engine().driver())
+            .field("state", &self.engine().state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clock {
+    /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up: readers drive it until
+    /// [`start`](crate::start) gives it a thread.
+    #[must_use]
+    pub fn global() -> &'static Self {
+        &GLOBAL_CLOCK
+    }
+
+    /// Settings for a clock of one's own.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn own(driver: Driver, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+        let engine = Arc::new(Engine::new(driver, interval_ns));
+        let thread = match driver {
+            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), schedule)?),
+            Driver::Reader | Driver::Manual => None,
+        };
+        // The Arc's content stays where it is when the Clock moves.
+        Ok(Self { engine: NonNull::from(&*engine), owned: Some(Owned { thread, engine }) })
+    }
+
+    #[inline(always)]
+    fn engine(&self) -> &Engine {
+        // SAFETY: points to the global engine, or into the Arc that `owned` holds as long as this clock lives.
+        unsafe { self.engine.as_ref() }
+    }
+
+    /// `CLOCK_MONOTONIC`, ns. Cheap, and in order within a thread; the CPU may read the counter before older loads that
+    /// still wait, so between threads use [`now_ordered_ns`](Self::now_ordered_ns).
+    #[inline]
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.engine().now_ns()
+    }
+
+    /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
+    /// Demands synchronised counters, which the gates look after.
+    #[inline]
+    #[must_use]
+    pub fn now_ordered_ns(&self) -> u64 {
+        self.engine().now_ordered_ns()
+    }
+
+    /// `CLOCK_REALTIME`, ns since 1970. Follows a clock that was set at the next recalibration: with the thread driver at
+    /// once, else within the interval.
+    #[inline]
+    #[must_use]
+    pub fn unix_ns(&self) -> u64 {
+        self.engine().unix_ns()
+    }
+
+    /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread, [`now_ns`](Self::now_ns).
+    #[inline]
+    #[must_use]
+    pub fn recent_ns(&self) -> u64 {
+        self.engine().recent_ns()
+    }
+
+    /// A stamp to be converted later by [`ticks_to_ns`](Self::ticks_to_ns): cheaper than a time by the conversion.
+    ///
+    /// While the counter is in use these are its ticks. While it is not, this is the OS clock in ns with the top bit set, so
+    /// stamps taken on both sides of such a change convert to one timescale; they do not compare. Unordered, as
+    /// [`now_ns`](Self::now_ns).
+    #[inline]
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.engine().stamp()
+    }
+
+    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, by the line that was in use when it
+    /// was taken. The last 128 lines are kept (a minute at the default interval); older stamps are converted with the
+    /// oldest of them, which is off by what the rate has changed since. 0 for ticks before the clock had a line.
+    #[inline]
+    #[must_use]
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        self.engine().stamp_to_ns(ticks)
+    }
+
+    /// The time in order across threads, with the limits between which `CLOCK_MONOTONIC` must have been.
+    #[inline]
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        match self.engine().read_bounds() {
+            Some(line) => Reading::monotonic(&line),
+            None => self.reading_slow(),
+        }
+    }
+
+    /// Unix time with the limits between which `CLOCK_REALTIME` must have been. How far that is from UTC, only an NTP
+    /// daemon can say: add [`Status::utc_error_ns`].
+    #[inline]
+    #[must_use]
+    pub fn unix_reading(&self) -> Reading {
+        match self.engine().read_bounds() {
+            Some(line) => Reading::unix(&line),
+            None => self.unix_reading_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reading_slow(&self) -> Reading {
+        match self.engine().read_bounds_slow() {
+            (_, Some(line)) => Reading::monotonic(&line),
+            (ns, None) => Reading::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unix_reading_slow(&self) -> Reading {
+        match self.engine().read_bounds_slow() {
+            (_, Some(line)) => Reading::unix(&line),
+            (_, None) => {
+                let ns = OsClock.realtime_ns();
+                Reading::by_os(ns, ns, self.state_without_line())
+            }
+        }
+    }
+
+    /// A line may have appeared since the reading that had none.
+    fn state_without_line(&self) -> State {
+        match self.engine().state() {
+            State::Fast => State::Calibrating,
+            state => state,
+        }
+    }
+
+    /// What the clock says about itself. Takes a system call or two; not for hot paths.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::of(self.engine())
+    }
+
+    /// One round of the control loop, for the manual driver, though any driver bears it. Returns when the next one is due; a
+    /// line stays valid for at least 1.5 times that. Takes 2 to 5 us, the first one about 100. Does nothing while another
+    /// thread is at it, or while a gate is closed.
+    pub fn maintain(&self) -> Duration {
+        let outcome = self.engine().serve(Renewal::Ahead);
+        Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
+    }
+
+    /// Lets the counter be used again after [`disable`](Self::disable). The gates are judged anew before the next line.
+    pub fn enable(&self) {
+        self.engine().enable();
+    }
+
+    /// Stops using the counter: no reading that begins after this has returned touches it. Readings go on through the OS
+    /// clock, in order.
+    pub fn disable(&self) {
+        self.engine().disable();
+    }
+
+    /// Whether this target has a counter at all.
+    #[must_use]
+    pub const fn has_counter() -> bool {
+        COUNTER.is_some()
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        if let Some(Owned { thread, engine }) = self.owned.take() {
+            drop(thread);
+            drop(engine);
+        }
+    }
+}
+
+/// Keeps the global clock's thread running. Made by [`start`](crate::start); the thread stops when the last one is
+/// dropped, and readers drive the clock again.
+#[derive(Debug)]
+#[must_use = "the thread stops when the guard is dropped"]
+pub struct Guard(());
+
+#[derive(Debug)]
+struct GlobalThread {
+    guards: usize,
+    interval_ns: u64,
+    schedule: Schedule,
+    /// Held for its drop, which stops the thread.
+    _thread: Recalibrator<&'static Engine>,
+}
+
+static GLOBAL_THREAD: Mutex<Option<GlobalThread>> = Mutex::new(None);
+
+impl Guard {
+    pub(crate) fn start_default() -> Result<Self, Error> {
+        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        match running(&mut slot) {
+            Some(running) => {
+                running.guards = running.guards.saturating_add(1);
+                Ok(Self(()))
+            }
+            None => {
+                let schedule = Schedule { recent_every: None, priority: Priority::Normal };
+                Self::launch(&mut slot, DEFAULT_INTERVAL_NS, schedule)
+            }
+        }
+    }
+
+    pub(crate) fn start(interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        match running(&mut slot) {
+            Some(running) if (running.interval_ns, running.schedule) == (interval_ns, schedule) => {
+                running.guards = running.guards.saturating_add(1);
+                Ok(Self(()))
+            }
+            Some(_) => Err(Error::running()),
+            None => Self::launch(&mut slot, interval_ns, schedule),
+        }
+    }
+
+    fn launch(slot: &mut Option<GlobalThread>, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+        let thread = Recalibrator::start(&GLOBAL, schedule)?;
+        GLOBAL.set_interval_ns(interval_ns);
+        *slot = Some(GlobalThread { guards: 1, interval_ns, schedule, _thread: thread });
+        Ok(Self(()))
+    }
+}
+
+/// The global clock's thread, if it is in this process. One that a `fork` left behind is forgotten.
+fn running(slot: &mut Option<GlobalThread>) -> Option<&mut GlobalThread> {
+    if GLOBAL.driver() != Driver::Thread {
+        mem::forget(slot.take());
+    }
+    slot.as_mut()
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = slot.as_mut() else { return };
+        running.guards = running.guards.saturating_sub(1);
+        if running.guards == 0 {
+            let last = slot.take();
+            GLOBAL.set_interval_ns(DEFAULT_INTERVAL_NS);
+            drop(slot);
+            drop(last);
+        }
+    }
+}

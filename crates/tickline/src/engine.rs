@@ -1,0 +1,411 @@
+//! Everything of one clock that its readers and its driver share, and the slow path of every reading.
+//!
+//! The inlined path is one call into [`Shared::read`]. If it refuses, [`Engine::now_slow`] reads by the rules of
+//! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
+//! the control loop first.
+
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use tickline_core::cell::{NativeCell, StateCell, Support};
+use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
+use tickline_core::counter::Counter;
+use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
+use tickline_core::sample::{Quanta, Reference};
+use tickline_core::shared::{LineReading, Shared, Source};
+use tickline_core::try_lock::{Guard, TryLock};
+use tickline_core::units::{signed, unsigned};
+
+use crate::facts::{self, COUNTER};
+use crate::process;
+use crate::reference::{self, OsClock};
+use crate::status::{Driver, State};
+
+/// The cell of this target.
+pub(crate) type Cell = NativeCell;
+
+/// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
+/// 256 calls some 10 ns each.
+const CALLS_PER_INTERVAL: u64 = 256;
+
+/// Cold readings in a row, none further apart than that, before readers start the clock.
+const STREAK: u32 = 8;
+
+/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
+/// thread takes some 35 us of CPU, most of it for waking up: 0.007 % of a core.
+pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
+
+/// Whether the gates have been judged.
+const STAGE_NEW: u8 = 0;
+const STAGE_OPEN: u8 = 1;
+const STAGE_CLOSED: u8 = 2;
+
+/// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
+pub(crate) const OS_STAMP: u64 = 1 << 63;
+
+/// One clock. All of it is usable in static memory.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) shared: Shared<Cell>,
+    control: TryLock<Option<Control>>,
+    /// One of the `STAGE_` constants.
+    stage: AtomicU8,
+    /// A `Driver`, as a number.
+    driver: AtomicU8,
+    /// The token of the process in which the thread lives; 0 without one.
+    thread_token: AtomicU64,
+    /// What the thread last stored, ns.
+    recent_ns: AtomicI64,
+    /// Whether `disable()` is in force.
+    disabled: AtomicU8,
+    interval_ns: AtomicU64,
+    /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
+    verdicts: [AtomicU8; Gate::ALL.len()],
+    /// The reader driver's memory: the last cold reading, ns, how many came in a row, and when a round is due, ns.
+    last_cold_ns: AtomicI64,
+    streak: AtomicU32,
+    due_ns: AtomicI64,
+}
+
+impl Engine {
+    pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
+        Self {
+            shared: Shared::new(Cell::new()),
+            control: TryLock::new(None),
+            stage: AtomicU8::new(STAGE_NEW),
+            driver: AtomicU8::new(driver as u8),
+            thread_token: AtomicU64::new(0),
+            recent_ns: AtomicI64::new(0),
+            disabled: AtomicU8::new(0),
+            interval_ns: AtomicU64::new(interval_ns),
+            verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
+            last_cold_ns: AtomicI64::new(i64::MIN),
+            streak: AtomicU32::new(0),
+            due_ns: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    // ---- readings ---------------------------------------------------------------------------------------------
+
+    #[inline(always)]
+    pub(crate) fn now_ns(&self) -> u64 {
+        match COUNTER.and_then(|counter| self.shared.read(&counter)) {
+            Some(ns) => to_unsigned(ns),
+            None => self.now_slow(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn now_ordered_ns(&self) -> u64 {
+        match COUNTER.and_then(|counter| self.shared.read_ordered(&counter)) {
+            Some(ns) => to_unsigned(ns),
+            None => self.now_slow(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn unix_ns(&self) -> u64 {
+        match COUNTER.and_then(|counter| self.shared.read_unix(&counter)) {
+            Some(ns) => to_unsigned(ns),
+            None => self.unix_slow(),
+        }
+    }
+
+    /// A stamp: the counter while the line is in use, else the OS clock with [`OS_STAMP`] set.
+    #[inline(always)]
+    pub(crate) fn stamp(&self) -> u64 {
+        if let Some(counter) = COUNTER {
+            if self.shared.cell.word().is_open() {
+                let ticks = counter.now();
+                if ticks & OS_STAMP == 0 {
+                    return ticks;
+                }
+            }
+        }
+        self.now_slow() | OS_STAMP
+    }
+
+    /// A stamp in monotonic ns.
+    #[inline]
+    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
+        if stamp & OS_STAMP != 0 {
+            return stamp & !OS_STAMP;
+        }
+        // Before the first line no stamp can be ticks; whoever made one up gets 0.
+        self.shared.timeline.convert(stamp).map_or(0, to_unsigned)
+    }
+
+    /// A reading with bounds; `None` if the inlined path is closed.
+    #[inline]
+    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+        COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
+    }
+
+    /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
+        let ns = signed(self.now_slow());
+        (ns, self.read_bounds())
+    }
+
+    /// Any reading that the inlined path refuses.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn now_slow(&self) -> u64 {
+        let Some(counter) = COUNTER else {
+            return to_unsigned(OsClock.monotonic_ns());
+        };
+        let mut reading = self.shared.read_slow(&counter, &OsClock);
+        if self.serve_as_reader(reading.source) {
+            reading = self.shared.read_slow(&counter, &OsClock);
+        }
+        to_unsigned(reading.ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unix_slow(&self) -> u64 {
+        if let Some(counter) = COUNTER {
+            let reading = self.shared.read_slow(&counter, &OsClock);
+            if self.serve_as_reader(reading.source) {
+                if let Some(ns) = self.shared.read_unix(&counter) {
+                    return to_unsigned(ns);
+                }
+            }
+        }
+        to_unsigned(OsClock.realtime_ns())
+    }
+
+    /// The coarse time that the thread last stored; without a thread in this process, the present time.
+    #[inline]
+    pub(crate) fn recent_ns(&self) -> u64 {
+        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing for each reader.
+        let recent_ns = self.recent_ns.load(Ordering::Relaxed);
+        if recent_ns > 0 && self.thread_is_here() { to_unsigned(recent_ns) } else { self.now_ns() }
+    }
+
+    pub(crate) fn store_recent(&self, ns: u64) {
+        // ORDERING: Relaxed, pairs with the load in `recent_ns`.
+        self.recent_ns.store(signed(ns), Ordering::Relaxed);
+    }
+
+    // ---- drivers ----------------------------------------------------------------------------------------------
+
+    /// Whether this clock's thread lives in this process: a forked child has none.
+    fn thread_is_here(&self) -> bool {
+        // ORDERING: Acquire, pairs with the Release store in `set_thread`.
+        let thread_token = self.thread_token.load(Ordering::Acquire);
+        thread_token != 0 && thread_token == process::token()
+    }
+
+    pub(crate) fn set_thread(&self, here: bool) {
+        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`.
+        self.thread_token.store(if here { process::token() } else { 0 }, Ordering::Release);
+        if !here {
+            self.store_recent(0);
+        }
+    }
+
+    /// Who drives this clock in this process.
+    pub(crate) fn driver(&self) -> Driver {
+        if self.thread_is_here() {
+            return Driver::Thread;
+        }
+        // ORDERING: Relaxed, written before the clock is shared.
+        if self.driver.load(Ordering::Relaxed) == Driver::Manual as u8 {
+            Driver::Manual
+        } else {
+            Driver::Reader
+        }
+    }
+
+    pub(crate) fn interval_ns(&self) -> u64 {
+        // ORDERING: Relaxed, a setting on its own.
+        self.interval_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_interval_ns(&self, interval_ns: u64) {
+        // ORDERING: Relaxed, a setting on its own.
+        self.interval_ns.store(interval_ns, Ordering::Relaxed);
+    }
+
+    /// Does a round if a reader should, now. Returns whether it did.
+    fn serve_as_reader(&self, source: Source) -> bool {
+        let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
+        let wanted = match source {
+            // Late by more than callers take who call often: the next call would be too late as well.
+            Source::Line { overdue_ns } => overdue_ns > 0 && overdue_ns <= frequent_ns,
+            Source::Reference { reference_ns } => self.cold_calls_are_frequent(reference_ns, frequent_ns),
+        };
+        wanted && self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some()
+    }
+
+    /// Counts a cold reading; says whether enough came in a row and a round is due.
+    fn cold_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
+        // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
+        if self.stage.load(Ordering::Relaxed) == STAGE_CLOSED {
+            return false;
+        }
+        // ORDERING: as above.
+        let gap_ns = now_ns.wrapping_sub(self.last_cold_ns.swap(now_ns, Ordering::Relaxed));
+        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
+            // ORDERING: as above.
+            let streak = self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            // ORDERING: as above.
+            streak >= STREAK && now_ns >= self.due_ns.load(Ordering::Relaxed)
+        } else {
+            // ORDERING: as above.
+            self.streak.store(0, Ordering::Relaxed);
+            false
+        }
+    }
+
+    /// A round of the control loop, with the gates judged before the first one, and a second round after a recovery.
+    /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
+    pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
+        let counter = COUNTER?;
+        let mut control = self.lock()?;
+        // ORDERING: Acquire, pairs with the Release stores of `stage`.
+        match self.stage.load(Ordering::Acquire) {
+            STAGE_CLOSED => return None,
+            STAGE_OPEN if control.is_some() => {}
+            _ => *control = self.judge(renewal),
+        }
+        let control = control.as_mut()?;
+        control.set_renewal(renewal);
+        let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
+        if outcome.round == Round::Recovered {
+            outcome = control.maintain(&self.shared, &counter, &OsClock);
+        }
+        let due_ns = OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns));
+        // ORDERING: Relaxed, a hint.
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+        Some(outcome)
+    }
+
+    /// The lock, its content reset if it was left half changed by another process.
+    fn lock(&self) -> Option<Guard<'_, Option<Control>>> {
+        let mut guard = self.control.try_lock(process::token())?;
+        if guard.was_abandoned() {
+            *guard = None;
+        }
+        Some(guard)
+    }
+
+    // ---- gates ------------------------------------------------------------------------------------------------
+
+    /// Collects the facts and judges the gates. A control loop if all are open.
+    fn judge(&self, renewal: Renewal) -> Option<Control> {
+        let disabled = self.is_disabled();
+        let support = facts::cell_support();
+        self.shared.cell.restrict(support);
+        let facts = facts::collect(disabled, &self.shared.cell);
+        let verdicts = judge_all(&facts);
+        for verdict in verdicts {
+            self.record(verdict);
+        }
+        if first_closed(&verdicts).is_some() {
+            self.close(support);
+            return None;
+        }
+        // ORDERING: SeqCst, with `disable`: either this sees its flag below, or it closes the stage after this.
+        self.stage.store(STAGE_OPEN, Ordering::SeqCst);
+        if self.is_disabled() {
+            self.close(support);
+            return None;
+        }
+        Some(Control::new(Config {
+            interval_ns: self.interval_ns(),
+            quanta: Quanta {
+                counter_ticks: facts.quantum_ticks.unwrap_or(0),
+                reference_ns: reference::QUANTUM_NS,
+            },
+            guarded: support == Support::Guarded,
+            renewal,
+        }))
+    }
+
+    fn record(&self, verdict: Verdict) {
+        let code = verdict
+            .closed
+            .and_then(|reason| Reason::ALL.iter().position(|known| *known == reason))
+            .and_then(|place| u8::try_from(place).ok())
+            .map_or(0, |place| place.saturating_add(1));
+        for (gate, slot) in Gate::ALL.iter().zip(&self.verdicts) {
+            if *gate == verdict.gate {
+                // ORDERING: Release, pairs with the Acquire load in `verdicts`.
+                slot.store(code, Ordering::Release);
+            }
+        }
+    }
+
+    /// What the gates said last.
+    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
+        let mut verdicts = Gate::ALL.map(|gate| Verdict { gate, closed: None });
+        for (verdict, slot) in verdicts.iter_mut().zip(&self.verdicts) {
+            // ORDERING: Acquire, pairs with the Release store in `record`.
+            let code = usize::from(slot.load(Ordering::Acquire));
+            verdict.closed = code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied();
+            if verdict.gate == Gate::User && self.is_disabled() {
+                verdict.closed = Some(Reason::Disabled);
+            }
+        }
+        verdicts
+    }
+
+    /// Whether the gates have been judged at least once.
+    pub(crate) fn is_judged(&self) -> bool {
+        // ORDERING: Acquire, pairs with the Release stores in `judge` and `close`.
+        self.stage.load(Ordering::Acquire) != STAGE_NEW
+    }
+
+    fn close(&self, support: Support) {
+        // ORDERING: SeqCst, with `judge` and `disable`, see there.
+        self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
+        // Without a compare-and-swap nothing was ever published, and the word cannot change.
+        if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
+            self.shared.close_gate(&counter);
+        }
+    }
+
+    pub(crate) fn disable(&self) {
+        // ORDERING: SeqCst, with `judge`: a judgement that has not seen this flag opens the stage before the store in
+        // `close`.
+        self.disabled.store(1, Ordering::SeqCst);
+        self.close(facts::cell_support());
+    }
+
+    pub(crate) fn enable(&self) {
+        // ORDERING: SeqCst, as in `disable`.
+        self.disabled.store(0, Ordering::SeqCst);
+        self.reconsider();
+    }
+
+    fn is_disabled(&self) -> bool {
+        // ORDERING: SeqCst, as in `disable`.
+        self.disabled.load(Ordering::SeqCst) != 0
+    }
+
+    /// Lets the gates be judged again before the next line.
+    pub(crate) fn reconsider(&self) {
+        // ORDERING: SeqCst, with `judge` and `disable`, see there.
+        self.stage.store(STAGE_NEW, Ordering::SeqCst);
+        if COUNTER.is_some() && facts::cell_support() != Support::Missing {
+            self.shared.open_gate();
+        }
+    }
+
+    /// What a reading would be served by now.
+    pub(crate) fn state(&self) -> State {
+        if let Some(reason) = first_closed(&self.verdicts()) {
+            return State::Fallback(reason);
+        }
+        if COUNTER.is_some() && self.shared.cell.word().is_live() { State::Fast } else { State::Calibrating }
+    }
+}
+
+#[inline(always)]
+fn to_unsigned(ns: i64) -> u64 {
+    // Never negative: CLOCK_MONOTONIC is not, and no line runs below it but by its bound.
+    unsigned(ns)
+}

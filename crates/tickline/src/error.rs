@@ -1,0 +1,88 @@
+//! What can go wrong when a clock is made. Reading one never fails.
+
+use core::fmt;
+use core::time::Duration;
+use std::error::Error as StdError;
+use std::io;
+
+/// Why a clock could not be made or started.
+#[derive(Debug)]
+pub struct Error(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    OutOfRange { setting: &'static str, value: Duration, least: Duration, most: Duration },
+    Unused { setting: &'static str },
+    Thread(io::Error),
+    Running,
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A setting is outside its limits.
+    OutOfRange,
+    /// A setting has no meaning with the chosen driver.
+    Unused,
+    /// The thread could not be made.
+    Thread,
+    /// The global clock's thread already runs, with other settings.
+    Running,
+}
+
+impl Error {
+    /// What kind of error this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self.0 {
+            Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
+            Inner::Unused { .. } => ErrorKind::Unused,
+            Inner::Thread(_) => ErrorKind::Thread,
+            Inner::Running => ErrorKind::Running,
+        }
+    }
+
+    pub(crate) fn out_of_range(
+        setting: &'static str,
+        value: Duration,
+        least: Duration,
+        most: Duration,
+    ) -> Self {
+        Self(Inner::OutOfRange { setting, value, least, most })
+    }
+
+    pub(crate) fn unused(setting: &'static str) -> Self {
+        Self(Inner::Unused { setting })
+    }
+
+    pub(crate) fn thread(error: io::Error) -> Self {
+        Self(Inner::Thread(error))
+    }
+
+    pub(crate) fn running() -> Self {
+        Self(Inner::Running)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::OutOfRange { setting, value, least, most } => {
+                write!(f, "{setting} of {value:?} is outside {least:?} to {most:?}")
+            }
+            Inner::Unused { setting } => write!(f, "{setting} needs the thread driver"),
+            Inner::Thread(error) => write!(f, "the clock's thread could not be started: {error}"),
+            Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            Inner::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A point in monotonic time.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+use core::time::Duration;
+
+/// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
+///
+/// [`now`](Self::now) reads the counter without a fence: in order within a thread, but the CPU may read it before older
+/// loads that still wait, so an instant that another thread took later may seem earlier by some nanoseconds, rarely
+/// microseconds. [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
+///
+/// ```
+/// use tickline::Instant;
+/// let start = Instant::now();
+/// let spent = start.elapsed();
+/// assert!(Instant::now() >= start + spent);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant {
+    ns: u64,
+}
+
+const _: () = assert!(size_of::<Instant>() == 8);
+
+impl Instant {
+    /// The present, by a plain read of the counter.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        Self { ns: crate::now_ns() }
+    }
+
+    /// The present, in order across threads: an instant that was taken before another began to be taken is not later.
+    #[inline]
+    #[must_use]
+    pub fn now_ordered() -> Self {
+        Self { ns: crate::now_ordered_ns() }
+    }
+
+    /// The coarse present: what the thread last stored (see [`recent_ns`](crate::recent_ns)).
+    #[inline]
+    #[must_use]
+    pub fn recent() -> Self {
+        Self { ns: crate::recent_ns() }
+    }
+
+    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self { ns }
+    }
+
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.ns
+    }
+
+    /// Time since `earlier`; zero if that is later.
+    #[inline]
+    #[must_use]
+    pub const fn duration_since(&self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+
+    /// Time since `earlier`; `None` if that is later.
+    #[inline]
+    #[must_use]
+    pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
+        match self.ns.checked_sub(earlier.ns) {
+            Some(ns) => Some(Duration::from_nanos(ns)),
+            None => None,
+        }
+    }
+
+    /// Time since `earlier`; zero if that is later.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+    }
+
+    /// Time from this instant to [`Instant::now`].
+    #[inline]
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Self::now().saturating_duration_since(*self)
+    }
+
+    /// This instant and `duration`; `None` beyond 2^64 ns (the year 584 of uptime).
+    #[inline]
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        Some(Self { ns: self.ns.checked_add(ns)? })
+    }
+
+    /// This instant less `duration`; `None` before 0.
+    #[inline]
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        Some(Self { ns: self.ns.checked_sub(ns)? })
+    }
+
+    /// This instant and `duration`, at most 2^64 - 1 ns.
+    #[inline]
+    #[must_use]
+    pub fn saturating_add(&self, duration: Duration) -> Self {
+        self.checked_add(duration).unwrap_or(Self { ns: u64::MAX })
+    }
+
+    /// This instant less `duration`, at least 0.
+    #[inline]
+    #[must_use]
+    pub fn saturating_sub(&self, duration: Duration) -> Self {
+        self.checked_sub(duration).unwrap_or(Self { ns: 0 })
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instant").field(&Duration::from_nanos(self.ns)).finish()
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    /// # Panics
+    ///
+    /// If the sum is beyond 2^64 ns, as in std; use [`checked_add`](Instant::checked_add) otherwise.
+    #[inline]
+    fn add(self, duration: Duration) -> Self {
+        self.checked_add(duration).expect("overflow when adding a duration to an instant")
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+
+    /// # Panics
+    ///
+    /// If the difference is before 0, as in std; use [`checked_sub`](Instant::checked_sub) otherwise.
+    #[inline]
+    fn sub(self, duration: Duration) -> Self {
+        self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    /// Time since `earlier`; zero if that is later.
+    #[inline]
+    fn sub(self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    #[inline]
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    #[inline]
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}

@@ -1,0 +1,139 @@
+//! Calibrated timestamp-counter time: nanoseconds of `CLOCK_MONOTONIC` and of Unix time at the cost of reading the CPU's
+//! counter.
+//!
+//! ```
+//! use tickline::{Instant, UnixTime};
+//!
+//! let start = Instant::now();
+//! let wall = UnixTime::now();
+//! println!("{:?} after {wall:?}", start.elapsed());
+//! ```
+//!
+//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop keeps the line true to the
+//! kernel's clock; gates switch it off where the counter can't be trusted, and every call still works, through the OS
+//! clock. Nothing has to be set up: the first calls are served by the OS, and as soon as they are frequent enough to pay, one
+//! of them calibrates the counter in place, some microseconds at a time. [`start`] moves that work to a thread.
+//!
+//! # Order
+//!
+//! | | within a thread | between threads |
+//! |---|---|---|
+//! | [`Instant::now`], [`now_ns`] | never steps back | the CPU may read the counter before older loads that still wait: may seem to step back by nanoseconds, rarely microseconds |
+//! | [`Instant::now_ordered`], [`now_ordered_ns`] | never steps back | never steps back, on machines with synchronised counters |
+//! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, steps when that is set | as `now` |
+//! | [`recent_ns`] | never steps back | never steps back |
+//!
+//! This holds across recalibration, start-up, fallback and recovery. Differences of instants saturate at zero.
+//!
+//! # Guarantees and what is not guaranteed
+//!
+//! | guaranteed | not guaranteed |
+//! |---|---|
+//! | a reading never fails, blocks, allocates or panics, and may be made in a signal handler | that the counter is used: [`Clock::status`] says whether, and why not |
+//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as its rate stays within [`Status::rho_ppb`], and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
+//! | a counter that was reset, or a control loop that has died, is noticed by the next reading | a suspend shorter than the rest of the window while the counter runs on: readings are ahead by it until the next recalibration |
+//! | a forked child does not depend on its parent's thread | |
+//!
+//! # Trust
+//!
+//! The counter is used if it exists and may be read, CPUID calls it invariant, the kernel itself keeps time with it
+//! (`current_clocksource` is exactly `tsc`, or `arch_sys_counter` on ARM), and reading it is not slower than asking the OS.
+//! The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
+//!
+//! # Features
+//!
+//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, moved by hand; readings then look at
+//! a flag first.
+
+mod builder;
+mod clock;
+mod engine;
+mod error;
+mod facts;
+mod instant;
+#[cfg(feature = "mock")]
+pub mod mock;
+mod process;
+mod reading;
+mod recalibrator;
+mod reference;
+mod status;
+mod unix_time;
+
+pub use builder::Builder;
+pub use clock::{Clock, Guard};
+pub use error::{Error, ErrorKind};
+pub use instant::Instant;
+pub use reading::Reading;
+pub use status::{Driver, Environment, Events, State, Status};
+pub use tickline_core::gate::{Gate, Reason, Verdict};
+pub use tickline_core::shared::Event;
+pub use unix_time::{UnixTime, UnixTimeRangeError};
+
+use clock::GLOBAL;
+
+/// Gives the global clock a background thread, so that no reader ever recalibrates, a clock that was set is followed at
+/// once, and the line stays ready however rarely it is read. The thread wakes twice a second, and runs until the last guard
+/// is dropped; a further call shares it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Thread`] if the thread cannot be made; the clock works all the same.
+///
+/// ```
+/// # fn main() -> Result<(), tickline::Error> {
+/// let _clock = tickline::start()?;
+/// // ... the program ...
+/// # Ok(())
+/// # }
+/// ```
+pub fn start() -> Result<Guard, Error> {
+    Guard::start_default()
+}
+
+/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. In order within a thread; see
+/// [Order](crate#order) for between threads.
+#[inline]
+#[must_use]
+pub fn now_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.now_ns()
+}
+
+/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
+#[inline]
+#[must_use]
+pub fn now_ordered_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.now_ordered_ns()
+}
+
+/// `CLOCK_REALTIME`, ns since 1970. A clock that was set is followed at the next recalibration: with [`start`] at once,
+/// else within half a second of use.
+#[inline]
+#[must_use]
+pub fn unix_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = mock::active(mock::MockClock::unix_ns) {
+        return ns;
+    }
+    GLOBAL.unix_ns()
+}
+
+/// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
+/// last wake-up ([`Builder::recent_every`]). Without a thread in this process, [`now_ns`].
+#[inline]
+#[must_use]
+pub fn recent_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.recent_ns()
+}

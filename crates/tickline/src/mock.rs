@@ -1,0 +1,150 @@
+//! A clock for tests, moved by hand. Needs the feature `mock`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickline::{Instant, mock::MockClock};
+//!
+//! let clock = MockClock::new();
+//! let _active = clock.activate(); // for this thread, until dropped
+//! let start = Instant::now();
+//! clock.advance(Duration::from_secs(5));
+//! assert_eq!(start.elapsed(), Duration::from_secs(5));
+//! ```
+
+use core::cell::RefCell;
+use core::time::Duration;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many mocks are active on any thread: while it is 0, readings skip the look at the thread-local.
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CURRENT: RefCell<Vec<MockClock>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A clock that stands still until it is moved. Clones are the same clock.
+#[derive(Debug, Clone)]
+pub struct MockClock(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    monotonic_ns: AtomicU64,
+    /// Unix minus monotonic, ns.
+    unix_offset_ns: AtomicI64,
+    skew: Mutex<Skew>,
+}
+
+/// What `advance` multiplies with, and what that left over.
+#[derive(Debug, Default)]
+struct Skew {
+    ppb: i64,
+    rest: i128,
+}
+
+impl Default for MockClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MockClock {
+    /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
+    #[must_use]
+    pub fn new() -> Self {
+        const START_NS: u64 = 1_000_000_000;
+        const UNIX_START_S: i64 = 1_767_225_600;
+        Self(Arc::new(Inner {
+            monotonic_ns: AtomicU64::new(START_NS),
+            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            skew: Mutex::default(),
+        }))
+    }
+
+    /// Moves both clocks forward by `duration` of true time: that, times one plus the skew. Saturates at the end of 64-bit
+    /// nanoseconds.
+    pub fn advance(&self, duration: Duration) {
+        const NS: i128 = 1_000_000_000;
+        let mut skew = self.0.skew.lock().unwrap_or_else(PoisonError::into_inner);
+        let true_ns = i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
+        let scaled = true_ns.saturating_mul(NS + i128::from(skew.ppb)).saturating_add(skew.rest);
+        skew.rest = scaled.rem_euclid(NS);
+        let ns = u64::try_from(scaled.div_euclid(NS)).unwrap_or(u64::MAX);
+        // ORDERING: Relaxed loads elsewhere: a test that moves the clock on one thread and reads it on another orders the two
+        // itself. The lock keeps two movers apart.
+        let now_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        self.0.monotonic_ns.store(now_ns.saturating_add(ns), Ordering::Relaxed);
+    }
+
+    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
+    pub fn step_unix_ns(&self, ns: i64) {
+        // ORDERING: Relaxed, as in `advance`.
+        self.0.unix_offset_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more (or fewer) than it is told.
+    ///
+    /// # Panics
+    ///
+    /// If `ppb` is at or below -1,000,000,000: time would stand still or run backwards.
+    pub fn skew_ppb(&self, ppb: i64) {
+        assert!(ppb > -1_000_000_000, "a skew of {ppb} ppb is not above the limit of -1000000000");
+        self.0.skew.lock().unwrap_or_else(PoisonError::into_inner).ppb = ppb;
+    }
+
+    /// Monotonic time, ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        // ORDERING: Relaxed, as in `advance`.
+        self.0.monotonic_ns.load(Ordering::Relaxed)
+    }
+
+    /// Unix time, ns; 0 before 1970.
+    #[must_use]
+    pub fn unix_ns(&self) -> u64 {
+        // ORDERING: Relaxed, as in `advance`.
+        let offset_ns = self.0.unix_offset_ns.load(Ordering::Relaxed);
+        self.now_ns().saturating_add_signed(offset_ns)
+    }
+
+    /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of this crate read this clock
+    /// on the present thread, until the guard is dropped. The last one activated counts.
+    #[must_use = "the mock is active until the guard is dropped"]
+    pub fn activate(&self) -> Active {
+        CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
+        // ORDERING: Relaxed: only this thread looks at its own stack.
+        ACTIVE.fetch_add(1, Ordering::Relaxed);
+        Active { clock: self.clone(), not_send: core::marker::PhantomData }
+    }
+}
+
+/// Keeps a [`MockClock`] active on its thread.
+#[derive(Debug)]
+pub struct Active {
+    clock: MockClock,
+    /// The guard belongs to its thread.
+    not_send: core::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, as in `activate`.
+        ACTIVE.fetch_sub(1, Ordering::Relaxed);
+        CURRENT.with_borrow_mut(|stack| {
+            if let Some(place) = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.0, &self.clock.0)) {
+                stack.remove(place);
+            }
+        });
+    }
+}
+
+/// The mock that is active on this thread, read by `read`.
+#[inline]
+pub(crate) fn active(read: impl FnOnce(&MockClock) -> u64) -> Option<u64> {
+    // ORDERING: Relaxed, as in `activate`.
+    if ACTIVE.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    CURRENT.try_with(|stack| stack.try_borrow().ok()?.last().map(read)).ok()?
+}

@@ -1,0 +1,110 @@
+//! Linux: a token that `fork` wipes, signal masks, real-time priority.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use tickline_core::sample::Reference;
+
+use crate::reference::OsClock;
+
+/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14).
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+const PAGE_BYTES: usize = 4096;
+
+/// A number that is the same for all threads of this process and unlike that of any ancestor; never 0. May be called in a
+/// signal handler.
+pub(crate) fn token() -> u64 {
+    match page() {
+        Some(token) => {
+            // ORDERING: Relaxed, the number itself is all there is.
+            let known = token.load(Ordering::Relaxed);
+            if known != 0 {
+                return known;
+            }
+            let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 1;
+            // ORDERING: Relaxed, as above.
+            match token.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => fresh,
+                Err(theirs) => theirs,
+            }
+        }
+        // Kernels before 4.14: right but for a child whose id its ancestor had in another pid namespace.
+        None => process_id(),
+    }
+}
+
+fn process_id() -> u64 {
+    // SAFETY: getpid always succeeds and touches no memory.
+    u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)
+}
+
+fn page() -> Option<&'static AtomicU64> {
+    // ORDERING: Acquire, pairs with the Release exchange below.
+    let known = PAGE.load(Ordering::Acquire);
+    // SAFETY: a pointer other than null is to a page that is never unmapped; zeros are a valid AtomicU64.
+    if let Some(page) = unsafe { known.as_ref() } {
+        return Some(page);
+    }
+    // SAFETY: a new private mapping; no existing memory is touched.
+    let fresh = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if fresh == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the mapping was just made, and is this function's own.
+    let wiped = unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    // ORDERING: Release, pairs with the Acquire load above; Acquire on failure for the same reason.
+    let installed = wiped
+        && PAGE.compare_exchange(ptr::null_mut(), fresh.cast(), Ordering::Release, Ordering::Acquire).is_ok();
+    if !installed {
+        // SAFETY: the mapping is this function's own and nobody has seen it.
+        unsafe { libc::munmap(fresh, PAGE_BYTES) };
+    }
+    // ORDERING: Acquire, as above.
+    // SAFETY: as above.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Blocks all signals of the calling thread until it is dropped; a thread that is made meanwhile inherits that, so it
+/// never runs a handler of the program.
+#[derive(Debug)]
+pub(crate) struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    pub(crate) fn new() -> Self {
+        // SAFETY: a signal set is plain data, and is filled below.
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { core::mem::zeroed() };
+        // SAFETY: `all` is valid for a write.
+        unsafe { libc::sigfillset(&raw mut all) };
+        // SAFETY: both sets are valid; with these arguments the call cannot fail.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was written by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// Gives the calling thread the lowest real-time priority (`SCHED_RR`) if the process may; does nothing otherwise.
+pub(crate) fn prefer_realtime() {
+    // SAFETY: sched_param is plain data.
+    let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
+    parameter.sched_priority = 1;
+    // SAFETY: pthread_self is always valid.
+    let this = unsafe { libc::pthread_self() };
+    // SAFETY: the thread exists, the parameter is valid; a refusal is an error code.
+    unsafe { libc::pthread_setschedparam(this, libc::SCHED_RR, &raw const parameter) };
+}

@@ -1,0 +1,16 @@
+//! What the drivers need from the operating system: who we are across `fork`, the notice that the clock was set, and
+//! the attributes of a quiet thread.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod notice;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{SignalsBlocked, prefer_realtime, token};
+#[cfg(target_os = "linux")]
+pub(crate) use notice::{Notice, Woken};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::{Notice, SignalsBlocked, Woken, prefer_realtime, token};

@@ -1,0 +1,114 @@
+//! The thread driver: schedule, wake-ups, nothing else. No arithmetic on time happens here.
+
+use core::ops::Deref;
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::gate::Reason;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::process::{self, Notice, SignalsBlocked, Woken};
+use crate::status::State;
+
+/// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
+/// takes from the stack. Address space, not memory.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// What the thread is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// How often the coarse time is stored; `None`: at each recalibration.
+    pub(crate) recent_every: Option<Duration>,
+    /// Whether to ask for real-time priority.
+    pub(crate) priority: Priority,
+}
+
+/// The thread's priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    Normal,
+    Realtime,
+}
+
+/// A running thread; stopped and joined when dropped.
+#[derive(Debug)]
+pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
+    engine: E,
+    notice: Arc<Notice>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that made the thread: nobody else may join it.
+    token: u64,
+}
+
+impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
+    pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
+        let notice = Arc::new(Notice::new());
+        let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
+        let blocked = SignalsBlocked::new();
+        let thread = thread::Builder::new()
+            .name("tickline".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(&engine_inside, &notice_inside, schedule))
+            .map_err(Error::thread)?;
+        drop(blocked);
+        engine.set_thread(true);
+        Ok(Self { engine, notice, thread: Some(thread), token: process::token() })
+    }
+}
+
+impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
+    fn drop(&mut self) {
+        self.engine.set_thread(false);
+        // In a forked child there is no thread to wake or to join; waiting for it would never end.
+        if self.token != process::token() {
+            core::mem::forget(self.thread.take());
+            return;
+        }
+        self.notice.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
+            thread.join().ok();
+        }
+    }
+}
+
+fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
+    if schedule.priority == Priority::Realtime {
+        process::prefer_realtime();
+    }
+    loop {
+        let wait_ns = match engine.serve(Renewal::Ahead) {
+            Some(outcome) => outcome.next_in_ns,
+            None => match engine.state() {
+                // The kernel makes up its mind within a second of boot.
+                State::Fallback(Reason::KernelUndecided) => {
+                    engine.reconsider();
+                    engine.interval_ns()
+                }
+                State::Fallback(_) => engine.interval_ns(),
+                // A reader is doing a round of its own.
+                State::Calibrating | State::Fast => MIN_INTERVAL_NS,
+            },
+        };
+        if sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) == Woken::Stopped {
+            return;
+        }
+    }
+}
+
+/// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
+fn sleep(engine: &Engine, notice: &Notice, time: Duration, step: Option<Duration>) -> Woken {
+    let mut left = time;
+    loop {
+        engine.store_recent(engine.now_ordered_ns());
+        let step = step.unwrap_or(left).min(left);
+        let woken = notice.wait(step);
+        left = left.saturating_sub(step);
+        if woken != Woken::Timeout || left.is_zero() {
+            return woken;
+        }
+    }
+}

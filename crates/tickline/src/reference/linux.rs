@@ -1,0 +1,57 @@
+//! Linux: `clock_gettime` through libc's symbol, so that whoever interposes it (simulators, `faketime`) is followed.
+
+use tickline_core::sample::Reference;
+
+/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClock;
+
+fn read_ns(clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write. Both clocks exist on every Linux, so the call cannot fail; if it did, the time
+    // would stay 0.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
+    let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
+}
+
+fn kernel_timex() -> Option<(libc::timex, i32)> {
+    // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
+    let mut timex: libc::timex = unsafe { core::mem::zeroed() };
+    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    (state >= 0).then_some((timex, state))
+}
+
+impl Reference for OsClock {
+    #[inline]
+    fn monotonic_ns(&self) -> i64 {
+        read_ns(libc::CLOCK_MONOTONIC)
+    }
+
+    #[inline]
+    fn realtime_ns(&self) -> i64 {
+        read_ns(libc::CLOCK_REALTIME)
+    }
+
+    /// From `adjtimex(2)`: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100 s, so one more is
+    /// 100 ppm.
+    fn steering_ppb(&self) -> Option<i64> {
+        let (timex, _) = kernel_timex()?;
+        #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+        let (freq, tick) = (i64::from(timex.freq), i64::from(timex.tick));
+        let from_freq = freq.saturating_mul(1_000) >> 16;
+        Some(from_freq.saturating_add(tick.saturating_sub(10_000).saturating_mul(100_000)))
+    }
+}
+
+/// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex` maxerror), ns; `None` while it
+/// says that the clock is not synchronised.
+pub(crate) fn utc_error_ns() -> Option<u64> {
+    let (timex, state) = kernel_timex()?;
+    if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
+        return None;
+    }
+    u64::try_from(timex.maxerror).ok()?.checked_mul(1_000)
+}

@@ -1,0 +1,163 @@
+//! What a clock says about itself.
+
+use core::fmt;
+
+use tickline_core::gate::{Reason, Verdict, first_closed};
+use tickline_core::shared::Event;
+
+use crate::engine::Engine;
+use crate::reference;
+
+/// How a clock's readings are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// By the OS clock, because there is no current line: the clock is new, is not called often enough, or its driver
+    /// has not come.
+    Calibrating,
+    /// By the counter.
+    Fast,
+    /// By the OS clock, because a gate is closed.
+    Fallback(Reason),
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Calibrating => f.write_str("calibrating: the OS clock serves until there is a line"),
+            Self::Fast => f.write_str("fast: the counter serves"),
+            Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
+        }
+    }
+}
+
+/// Who runs a clock's control loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Driver {
+    /// The readers: a call that finds the window passed recalibrates in place, if calls are frequent enough to pay. No
+    /// thread. What the global clock does by itself.
+    Reader = 0,
+    /// A background thread: no reader ever pays.
+    Thread = 1,
+    /// Whoever calls [`Clock::maintain`](crate::Clock::maintain).
+    Manual = 2,
+}
+
+/// What the environment variable `TICKLINE` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Environment {
+    /// It is not set.
+    Unset,
+    /// `on`: nothing is changed.
+    On,
+    /// `off`: the counter is not used.
+    Off,
+    /// Anything else: ignored, and reported here.
+    Unrecognised,
+}
+
+impl Environment {
+    pub(crate) fn from_value(value: &[u8]) -> Self {
+        match value {
+            b"on" => Self::On,
+            b"off" => Self::Off,
+            _ => Self::Unrecognised,
+        }
+    }
+}
+
+/// How often things have happened to a clock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Events([u64; Event::ALL.len()]);
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|(event, count)| (event.name(), count))).finish()
+    }
+}
+
+impl Events {
+    /// How often `event` has happened.
+    #[must_use]
+    pub fn get(&self, event: Event) -> u64 {
+        self.0.get(event as usize).copied().unwrap_or(0)
+    }
+
+    /// Every event with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
+        Event::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// What a clock says about itself, at one moment; each figure is read on its own.
+///
+/// ```
+/// let status = tickline::Clock::global().status();
+/// println!("{}", status.state);
+/// for verdict in status.verdicts {
+///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Status {
+    /// How readings are served.
+    pub state: State,
+    /// Whether the gates have been judged yet; before that, all are shown as open.
+    pub judged: bool,
+    /// What each gate says.
+    pub verdicts: [Verdict; tickline_core::gate::Gate::ALL.len()],
+    /// Who runs the control loop in this process.
+    pub driver: Driver,
+    /// What the environment variable `TICKLINE` says.
+    pub environment: Environment,
+    /// The measured frequency of the counter, Hz; `None` before the first line.
+    pub frequency_hz: Option<u64>,
+    /// The bound: half of the width of the interval that must contain `CLOCK_MONOTONIC` now, ns; `None` without a line.
+    pub bound_ns: Option<u64>,
+    /// The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of the measured
+    /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`.
+    pub rho_ppb: u64,
+    /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
+    /// and positive, the clock is being slewed down.
+    pub offset_ns: i64,
+    /// The present interval between recalibrations, ns.
+    pub interval_ns: u64,
+    /// The error of the kernel's Unix time against UTC as the NTP daemon claims it, ns; `None` while the kernel says that
+    /// the clock is not synchronised. Some daemons claim 0.
+    pub utc_error_ns: Option<u64>,
+    /// How often things have happened.
+    pub events: Events,
+}
+
+impl Status {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let gauges = &engine.shared.gauges;
+        let bound_ns = engine.read_bounds().map(|reading| {
+            let (earliest_ns, latest_ns) = reading.bounds_ns();
+            latest_ns.abs_diff(earliest_ns).div_ceil(2)
+        });
+        Self {
+            state: engine.state(),
+            judged: engine.is_judged(),
+            verdicts: engine.verdicts(),
+            driver: engine.driver(),
+            environment: crate::facts::environment(),
+            frequency_hz: gauges.frequency_hz(),
+            bound_ns,
+            rho_ppb: gauges.rho_ppb(),
+            offset_ns: gauges.offset_ns(),
+            interval_ns: gauges.interval_ns(),
+            utc_error_ns: reference::utc_error_ns(),
+            events: Events(Event::ALL.map(|event| engine.shared.events(event))),
+        }
+    }
+
+    /// The reason of the first closed gate; `None` if all are open.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        first_closed(&self.verdicts)
+    }
+}

@@ -1,0 +1,146 @@
+//! A point in Unix time.
+
+use core::fmt;
+use core::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year 2554.
+///
+/// Follows `CLOCK_REALTIME`, so it steps when somebody sets the clock. With the feature `serde` it is a number of
+/// nanoseconds.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use tickline::UnixTime;
+/// let now = UnixTime::now();
+/// let system: SystemTime = now.into();
+/// assert_eq!(UnixTime::try_from(system), Ok(now));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixTime {
+    ns: u64,
+}
+
+impl UnixTime {
+    /// 1970-01-01 00:00:00 UTC.
+    pub const EPOCH: Self = Self { ns: 0 };
+
+    /// The present.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        Self { ns: crate::unix_ns() }
+    }
+
+    /// The time `ns` nanoseconds after 1970.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self { ns }
+    }
+
+    /// Nanoseconds since 1970.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.ns
+    }
+
+    /// Whole seconds since 1970.
+    #[inline]
+    #[must_use]
+    pub const fn as_secs(self) -> u64 {
+        self.ns / 1_000_000_000
+    }
+
+    /// Nanoseconds within the second.
+    #[inline]
+    #[must_use]
+    pub const fn subsec_nanos(self) -> u32 {
+        (self.ns % 1_000_000_000) as u32
+    }
+
+    /// Time since `earlier`; `None` if that is later, which a clock that was set makes possible.
+    #[inline]
+    #[must_use]
+    pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
+        match self.ns.checked_sub(earlier.ns) {
+            Some(ns) => Some(Duration::from_nanos(ns)),
+            None => None,
+        }
+    }
+
+    /// This time and `duration`; `None` beyond 2^64 ns.
+    #[inline]
+    #[must_use]
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        Some(Self { ns: self.ns.checked_add(ns)? })
+    }
+
+    /// This time less `duration`; `None` before 1970.
+    #[inline]
+    #[must_use]
+    pub fn checked_sub(self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        Some(Self { ns: self.ns.checked_sub(ns)? })
+    }
+}
+
+impl fmt::Debug for UnixTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnixTime({}.{:09})", self.as_secs(), self.subsec_nanos())
+    }
+}
+
+impl From<UnixTime> for SystemTime {
+    fn from(time: UnixTime) -> Self {
+        UNIX_EPOCH + Duration::from_nanos(time.ns)
+    }
+}
+
+/// A `SystemTime` that is no [`UnixTime`]: before 1970, or after 2^64 ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnixTimeRangeError(SystemTime);
+
+impl fmt::Display for UnixTimeRangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.duration_since(UNIX_EPOCH) {
+            Ok(since) => write!(
+                f,
+                "{} s after 1970 is beyond the limit of {} s",
+                since.as_secs(),
+                u64::MAX / 1_000_000_000
+            ),
+            Err(before) => {
+                write!(f, "{} s before 1970 is below the limit of 0", before.duration().as_secs_f64())
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnixTimeRangeError {}
+
+impl TryFrom<SystemTime> for UnixTime {
+    type Error = UnixTimeRangeError;
+
+    fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
+        let since = time.duration_since(UNIX_EPOCH).map_err(|_| UnixTimeRangeError(time))?;
+        let ns = u64::try_from(since.as_nanos()).map_err(|_| UnixTimeRangeError(time))?;
+        Ok(Self { ns })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for UnixTime {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.ns)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for UnixTime {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_nanos)
+    }
+}
