@@ -11,8 +11,9 @@
 //! After a recovery the caller runs a second round at once, which settles slope and window. Lines that are slower and lines
 //! that are faster are both published through `closing`: one path, and always right.
 //!
-//! Start-up and rate changes are the same thing: the interval is the time over which the reference has been watched
-//! without a break, between 50 us and the configured interval, so it doubles from round to round.
+//! Start-up and rate changes are the same thing: the interval is half of the time over which the reference has been
+//! watched without a break, between 50 us and the configured interval, so it grows by half from round to round. A line
+//! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end.
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
@@ -283,7 +284,7 @@ impl Control {
         self.stability_ppb = *STABILITY_PPB.end();
     }
 
-    /// The interval for which the next line is good: as long as the reference has been watched, within limits.
+    /// The interval for which the next line is good: half as long as the reference has been watched, within limits.
     fn interval_ns(&mut self, fit: Option<&Fit>, changed: bool) -> u64 {
         let Some(newest) = self.history.newest() else { return MIN_INTERVAL_NS };
         let slope = fit.map_or(Slope::default(), |fit| fit.slope_min);
@@ -293,7 +294,7 @@ impl Control {
         if changed {
             self.watched_since_ticks = newest.lower.ticks.wrapping_sub(watched_ticks);
         }
-        let watched = slope.over(crate::units::signed(watched_ticks));
+        let watched = slope.over(crate::units::signed(watched_ticks >> 1));
         unsigned(fixed_to_ns_round(watched).max(0)).clamp(MIN_INTERVAL_NS, self.config.interval_ns)
     }
 

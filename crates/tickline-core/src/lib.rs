@@ -81,6 +81,8 @@ pub mod line;
 mod primitive;
 pub mod sample;
 pub mod shared;
+#[cfg(test)]
+mod testing;
 pub mod timeline;
 pub mod try_lock;
 pub mod units;

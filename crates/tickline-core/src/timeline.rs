@@ -109,19 +109,27 @@ impl Timeline {
     /// `None` if there has been no line yet.
     #[must_use]
     pub fn convert(&self, ticks: u64) -> Option<i64> {
-        // ORDERING: Acquire, pairs with the Release store in `push`.
-        let written = self.written.load(Ordering::Acquire);
-        let mut oldest_seen = None;
-        for age in 1..=CAPACITY_U64.min(written) {
-            let Some((from_ticks, line)) = self.get(written.wrapping_sub(age)) else {
-                break; // being overwritten: this one and all older ones are gone
-            };
-            if ticks_between(from_ticks, ticks) >= 0 {
+        loop {
+            // ORDERING: Acquire, pairs with the Release store in `push`.
+            let written = self.written.load(Ordering::Acquire);
+            if written == 0 {
+                return None;
+            }
+            let mut oldest_seen = None;
+            for age in 1..=CAPACITY_U64.min(written) {
+                let Some((from_ticks, line)) = self.get(written.wrapping_sub(age)) else {
+                    break; // being overwritten: this one and all older ones are gone
+                };
+                oldest_seen = Some(line);
+                if ticks_between(from_ticks, ticks) >= 0 {
+                    break;
+                }
+            }
+            if let Some(line) = oldest_seen {
                 return Some(line.at_any(ticks));
             }
-            oldest_seen = Some(line);
+            // Even the newest line was overwritten: this thread was stopped while the whole ring went by.
         }
-        oldest_seen.map(|line| line.at_any(ticks))
     }
 }
 

@@ -1,0 +1,227 @@
+//! A machine for tests: a counter, a reference and a cell whose every step can be interrupted.
+//!
+//! One thread plays all parts. Before each step a hook may run, and do whatever another thread could have done at that
+//! moment, including letting time pass: preemption at an exact place. Hooks refer to the machine that owns them, so
+//! machines and clocks of tests are leaked.
+
+use core::cell::{Cell, RefCell};
+
+use crate::cell::{Envelope, State, StateCell, portable::PortableCell};
+use crate::control::{Config, Control, Renewal, Round};
+use crate::counter::Counter;
+use crate::line::{Line, Slope};
+use crate::sample::{Quanta, Reference};
+use crate::shared::Shared;
+use crate::word::{Slot, Word};
+
+/// A step of a reader or a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Load,
+    SecondLook,
+    Counter,
+    Reference,
+    /// A change to a word that is not live.
+    Retire(Word),
+    Publish(Word),
+}
+
+/// A value that lives as long as the program.
+pub(crate) fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+type Hook = Box<dyn FnMut(Step)>;
+
+/// Runs before each step; not while it is running.
+#[derive(Default)]
+pub(crate) struct Hooks(RefCell<Option<Hook>>);
+
+impl Hooks {
+    pub(crate) fn set(&self, hook: impl FnMut(Step) + 'static) {
+        *self.0.borrow_mut() = Some(Box::new(hook));
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.0.borrow_mut() = None;
+    }
+
+    fn run(&self, step: Step) {
+        let hook = self.0.borrow_mut().take();
+        if let Some(mut hook) = hook {
+            hook(step);
+            let mut place = self.0.borrow_mut();
+            if place.is_none() {
+                *place = Some(hook);
+            }
+        }
+    }
+}
+
+/// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz, so one tick is 1 ns.
+pub(crate) struct Machine {
+    pub(crate) hooks: Hooks,
+    ticks: Cell<u64>,
+    /// Reference minus ticks at `since`, and the reference's rate above the counter's from there, ppb.
+    offset_ns: Cell<i64>,
+    rate_ppb: Cell<i64>,
+    since_ticks: Cell<u64>,
+    /// How long a look at the reference takes before and after the moment it tells.
+    pub(crate) look_ticks: Cell<(u64, u64)>,
+}
+
+/// What a look at the counter takes.
+const COUNTER_TICKS: u64 = 10;
+
+impl Machine {
+    pub(crate) fn new() -> &'static Self {
+        leak(Self {
+            hooks: Hooks::default(),
+            ticks: Cell::new(1 << 40),
+            offset_ns: Cell::new(-(1 << 39)),
+            rate_ppb: Cell::new(0),
+            since_ticks: Cell::new(1 << 40),
+            look_ticks: Cell::new((10, 10)),
+        })
+    }
+
+    pub(crate) fn pass(&self, ns: u64) {
+        self.ticks.set(self.ticks.get() + ns);
+    }
+
+    /// The reference now, without looking.
+    pub(crate) fn truth_ns(&self) -> i64 {
+        let since = i64::try_from(self.ticks.get() - self.since_ticks.get()).unwrap();
+        let bend = i128::from(since) * i128::from(self.rate_ppb.get()) / 1_000_000_000;
+        i64::try_from(self.ticks.get()).unwrap() + self.offset_ns.get() + i64::try_from(bend).unwrap()
+    }
+
+    pub(crate) fn set_rate_ppb(&self, ppb: i64) {
+        let truth = self.truth_ns();
+        self.anchor(truth);
+        self.rate_ppb.set(ppb);
+    }
+
+    /// The counter runs on while the reference stands still, as in a suspend.
+    pub(crate) fn suspend(&self, ns: u64) {
+        let truth = self.truth_ns();
+        self.pass(ns);
+        self.anchor(truth);
+    }
+
+    /// The reference jumps ahead.
+    pub(crate) fn jump_reference(&self, ns: i64) {
+        self.offset_ns.set(self.offset_ns.get() + ns);
+    }
+
+    /// The counter starts again near 0; the reference goes on.
+    pub(crate) fn reset_counter(&self) {
+        let truth = self.truth_ns();
+        self.ticks.set(5_000);
+        self.anchor(truth);
+    }
+
+    fn anchor(&self, truth_ns: i64) {
+        self.since_ticks.set(self.ticks.get());
+        self.offset_ns.set(truth_ns - i64::try_from(self.ticks.get()).unwrap());
+    }
+}
+
+impl Counter for Machine {
+    fn now(&self) -> u64 {
+        self.hooks.run(Step::Counter);
+        self.pass(COUNTER_TICKS);
+        self.ticks.get()
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+impl Reference for Machine {
+    fn monotonic_ns(&self) -> i64 {
+        self.hooks.run(Step::Reference);
+        let (before, after) = self.look_ticks.get();
+        self.pass(before);
+        let truth = self.truth_ns();
+        self.pass(after);
+        truth
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns() + 1_000_000_000_000
+    }
+}
+
+/// A portable cell that lets the machine's hooks run before each of its steps.
+pub(crate) struct HookedCell {
+    inner: PortableCell,
+    machine: &'static Machine,
+}
+
+impl StateCell for HookedCell {
+    fn load(&self) -> State {
+        self.machine.hooks.run(Step::Load);
+        self.inner.load()
+    }
+    fn load_whole(&self) -> State {
+        self.load()
+    }
+    fn word(&self) -> Word {
+        self.machine.hooks.run(Step::SecondLook);
+        self.inner.word()
+    }
+    fn slope(&self, slot: Slot) -> Slope {
+        self.inner.slope(slot)
+    }
+    fn unix_offset_ns(&self, slot: Slot) -> i64 {
+        self.inner.unix_offset_ns(slot)
+    }
+    fn envelope(&self, slot: Slot) -> Envelope {
+        self.inner.envelope(slot)
+    }
+    fn retire(&self, from: State, to: Word, floor_ns: i64) -> bool {
+        self.machine.hooks.run(Step::Retire(to));
+        self.inner.retire(from, to, floor_ns)
+    }
+    fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
+        self.machine.hooks.run(Step::Publish(to));
+        self.inner.publish(from, to, line, envelope)
+    }
+}
+
+pub(crate) type HookedClock = Shared<HookedCell>;
+
+pub(crate) const INTERVAL_NS: u64 = 500_000_000;
+
+/// A clock that knows nothing yet, and its control loop.
+pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
+    let clock = leak(Shared::new(HookedCell { inner: PortableCell::new(), machine }));
+    let control = Control::new(Config {
+        interval_ns: INTERVAL_NS,
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        guarded: false,
+        renewal: Renewal::Ahead,
+    });
+    (clock, control)
+}
+
+/// Rounds, each when it is due, until the clock has been in its steady state for some intervals.
+pub(crate) fn settle(machine: &Machine, clock: &HookedClock, control: &mut Control) {
+    let mut steady = 0;
+    for _ in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        if outcome.round == Round::Recovered {
+            continue;
+        }
+        if outcome.next_in_ns == INTERVAL_NS {
+            steady += 1;
+            if steady == 12 {
+                machine.pass(100_000_000);
+                return;
+            }
+        }
+        machine.pass(outcome.next_in_ns);
+    }
+    panic!("the clock did not settle");
+}
