@@ -28,7 +28,7 @@ pub use aarch64::HardwareCounter;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use unsupported::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{HardwareCounter, rdpid, rdtscp};
+pub use x86_64::{HardwareCounter, Rdpid, Rdtscp};
 
 /// A counter that fulfils the [contract](self) of this module.
 pub trait Counter {
@@ -88,6 +88,19 @@ mod tests {
     #[test]
     fn the_quantum_of_a_stepping_counter_is_its_step() {
         assert_eq!(quantum_ticks(&Stepping(core::cell::Cell::new(5))), 26);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
+    fn the_cpu_id_is_the_same_by_both_instructions() {
+        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), Rdpid::detect()) else {
+            eprintln!("SKIPPED: this processor has no rdtscp, or no rdpid");
+            return;
+        };
+        // A migration in between makes them differ, but not a thousand times.
+        let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
+        assert!(same > 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit 1 is set, which Linux and Windows do
 //! at boot (AMD "Software techniques for managing speculation", mitigation G-2; Linux `init_amd`).
 
-use core::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
+use core::arch::x86_64::{__cpuid_count, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
 
 use super::Counter;
 
@@ -43,33 +43,60 @@ impl Counter for HardwareCounter {
     }
 }
 
-/// `rdtscp`: the counter in ticks, read after every earlier load, and TSC_AUX (on Linux: `node << 12 | cpu`).
-///
-/// # Safety
-///
-/// The processor has RDTSCP (CPUID 8000_0001h EDX bit 27), and the process may read the counter.
-#[inline(always)]
-#[must_use]
-pub unsafe fn rdtscp() -> (u64, u32) {
-    let mut aux = 0;
-    // SAFETY: the caller vouches for the instruction; `aux` is valid for a write.
-    let ticks = unsafe { __rdtscp(&raw mut aux) };
-    (ticks, aux)
+/// Proof that the processor has `rdtscp`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rdtscp(());
+
+impl Rdtscp {
+    /// If CPUID 8000_0001h EDX bit 27 says so.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        const EXTENDED_FEATURES: u32 = 0x8000_0001;
+        let known = cpuid(0x8000_0000, 0).eax >= EXTENDED_FEATURES;
+        (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
+    }
+
+    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux: `node << 12 | cpu`). Whether the
+    /// process may read the counter is point 5 of the [contract](super).
+    #[inline(always)]
+    #[must_use]
+    pub fn read(self) -> (u64, u32) {
+        let mut aux = 0;
+        // SAFETY: the instruction is there, as `self` proves; `aux` is valid for a write.
+        let ticks = unsafe { __rdtscp(&raw mut aux) };
+        (ticks, aux)
+    }
 }
 
-/// `rdpid`: TSC_AUX (on Linux: `node << 12 | cpu`) without the counter.
-///
-/// # Safety
-///
-/// The processor has RDPID (CPUID 7 ECX bit 22).
-#[inline(always)]
-#[must_use]
-pub unsafe fn rdpid() -> u32 {
-    let aux: u64;
-    // SAFETY: the caller vouches for the instruction; it writes one register and nothing else.
-    unsafe { core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nomem, nostack, preserves_flags)) }
+/// Proof that the processor has `rdpid`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rdpid(());
+
+impl Rdpid {
+    /// If CPUID 7 ECX bit 22 says so.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        (cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & (1 << 22) != 0).then_some(Self(()))
+    }
+
+    /// TSC_AUX (on Linux: `node << 12 | cpu`) without the counter.
+    #[inline(always)]
+    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
-    {
+    pub fn read(self) -> u32 {
+        let aux: u64;
+        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing else.
+        unsafe {
+            core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nomem, nostack, preserves_flags))
+        }
         aux as u32
+    }
+}
+
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+    // SAFETY: every x86_64 processor has CPUID.
+    unsafe {
+        __cpuid_count(leaf, subleaf)
     }
 }

@@ -1,0 +1,141 @@
+//! How far tickline is from CLOCK_MONOTONIC, and what it claims about that, over some seconds.
+
+use std::thread;
+use std::time::Duration;
+
+use tickline::{Clock, Reading};
+use tickline_core::units::ticks_between;
+
+use crate::calls::monotonic_ns;
+
+/// Time between two points.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Brackets tried for one point; the narrowest counts.
+const BRACKETS: u32 = 32;
+
+/// One look: a reading between two looks at CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Point {
+    /// Time since the start, s.
+    pub(crate) at_s: f64,
+    /// Reading minus the middle of the two looks, ns.
+    pub(crate) offset_ns: f64,
+    /// Half the time between the two looks, ns: what the offset cannot be told better than.
+    pub(crate) bracket_ns: f64,
+    /// How far before and after the reading CLOCK_MONOTONIC may be, as tickline claims, ns.
+    pub(crate) before_ns: u64,
+    pub(crate) after_ns: u64,
+    /// Whether the reading lies between the two looks.
+    pub(crate) inside: bool,
+    /// Whether the claimed bounds and the two looks contradict each other.
+    pub(crate) violated: bool,
+}
+
+/// All points, and what they amount to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Track {
+    pub(crate) points: Vec<Point>,
+}
+
+impl Track {
+    /// The largest offset of either sign, ns.
+    pub(crate) fn largest_offset_ns(&self) -> f64 {
+        self.points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max)
+    }
+
+    /// The largest claimed bound to either side, ns.
+    pub(crate) fn largest_bound_ns(&self) -> u64 {
+        self.points.iter().map(|point| point.before_ns.max(point.after_ns)).max().unwrap_or(0)
+    }
+
+    pub(crate) fn outside(&self) -> usize {
+        self.points.iter().filter(|point| !point.inside).count()
+    }
+
+    pub(crate) fn violated(&self) -> usize {
+        self.points.iter().filter(|point| point.violated).count()
+    }
+}
+
+/// Looks every 20 ms for `time`. `progress` is told the share that is done.
+pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
+    let clock = Clock::global();
+    let start_ns = monotonic_ns();
+    let mut points = Vec::new();
+    loop {
+        let at_s = seconds(monotonic_ns() - start_ns);
+        let share = at_s / time.as_secs_f64();
+        if share >= 1.0 {
+            return Track { points };
+        }
+        progress(share);
+        points.push(look(clock, at_s));
+        thread::sleep(STEP);
+    }
+}
+
+/// The narrowest of some brackets.
+fn look(clock: &Clock, at_s: f64) -> Point {
+    let mut best: Option<(u64, Reading, u64)> = None;
+    for _ in 0..BRACKETS {
+        let before = monotonic_ns();
+        let reading = clock.reading();
+        let after = monotonic_ns();
+        if best.is_none_or(|(best_before, _, best_after)| after - before < best_after - best_before) {
+            best = Some((before, reading, after));
+        }
+    }
+    let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
+    point(at_s, before, &reading, after)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "differences of some ns")]
+fn point(at_s: f64, before: u64, reading: &Reading, after: u64) -> Point {
+    let width = after.saturating_sub(before);
+    Point {
+        at_s,
+        offset_ns: ticks_between(before, reading.ns) as f64 - width as f64 / 2.0,
+        bracket_ns: width as f64 / 2.0,
+        before_ns: reading.ns - reading.earliest_ns,
+        after_ns: reading.latest_ns - reading.ns,
+        inside: (before..=after).contains(&reading.ns),
+        violated: reading.earliest_ns > after || reading.latest_ns < before,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "hours at most")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_says_where_the_reading_was() {
+        let mut reading = Clock::global().reading();
+        (reading.earliest_ns, reading.ns, reading.latest_ns) = (1_000, 1_010, 1_025);
+        let inside = point(0.5, 990, &reading, 1_020);
+        assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
+        assert_eq!(
+            (inside.before_ns, inside.after_ns, inside.inside, inside.violated),
+            (10, 15, true, false)
+        );
+        let outside = point(0.5, 1_015, &reading, 1_020);
+        assert!(!outside.inside && !outside.violated, "outside the bracket, within the bound");
+        assert!(point(0.5, 1_026, &reading, 1_030).violated);
+        assert!(point(0.5, 900, &reading, 999).violated);
+    }
+
+    #[test]
+    fn tracking_collects_points() {
+        let track = track(Duration::from_millis(100), |_| {});
+        assert!(!track.points.is_empty());
+        assert_eq!(
+            track.points.len() - track.violated(),
+            track.points.iter().filter(|p| !p.violated).count()
+        );
+    }
+}
