@@ -31,7 +31,7 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
 }
 
 /// The name of the call to which all others are compared.
-pub(crate) const COUNTER: &str = "counter";
+pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
 /// Every call, in the order of the table. `readable` says whether the process may read the counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
@@ -43,7 +43,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
         call("tickline::unix_ns", tickline::unix_ns),
         call("tickline::recent_ns", tickline::recent_ns),
         counted(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
-        counted("counter, ordered", counter.map(|counter| repeat(move || counter.now_ordered()))),
+        counted(HardwareCounter::ORDERED_NAME, counter.map(|counter| repeat(move || counter.now_ordered()))),
     ];
     #[cfg(target_arch = "x86_64")]
     calls.push(counted(

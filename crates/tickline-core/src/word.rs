@@ -59,9 +59,9 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
     /// The first slot.
-    A,
+    A = 0,
     /// The second slot.
-    B,
+    B = 1,
 }
 
 impl Slot {

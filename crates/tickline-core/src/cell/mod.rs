@@ -182,12 +182,12 @@ impl Slots {
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "0 or 1 of two; a match would compile to a branch in the hot path"
+    )]
     const fn get(&self, slot: Slot) -> &SlotWords {
-        let [a, b] = &self.0;
-        match slot {
-            Slot::A => a,
-            Slot::B => b,
-        }
+        &self.0[slot as usize]
     }
 }
 

@@ -13,8 +13,11 @@ use super::Counter;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// Bits of the counter (at least 56 are implemented; Arm ARM D12.1.2).
-    pub const BITS: u32 = 64;
+    /// What a plain read is called.
+    pub const NAME: &'static str = "cntvct_el0";
+
+    /// What an ordered read is called.
+    pub const ORDERED_NAME: &'static str = "isb; cntvct_el0";
 
     /// The counter of this target, assumed readable (point 5 of the [contract](super)).
     #[must_use]

@@ -7,8 +7,11 @@ use super::Counter;
 pub enum HardwareCounter {}
 
 impl HardwareCounter {
-    /// Bits of the counter.
-    pub const BITS: u32 = 64;
+    /// What a plain read is called.
+    pub const NAME: &'static str = "counter";
+
+    /// What an ordered read is called.
+    pub const ORDERED_NAME: &'static str = "counter, ordered";
 
     /// Always `None`.
     #[must_use]

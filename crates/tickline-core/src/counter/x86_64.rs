@@ -13,8 +13,11 @@ use super::Counter;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// Bits of the counter.
-    pub const BITS: u32 = 64;
+    /// What a plain read is called.
+    pub const NAME: &'static str = "rdtsc";
+
+    /// What an ordered read is called.
+    pub const ORDERED_NAME: &'static str = "lfence; rdtsc";
 
     /// The counter of this target, assumed readable (point 5 of the [contract](super)).
     #[must_use]

@@ -1,0 +1,28 @@
+//! The hot paths as functions of their own, for the test over the disassembly (`tests/disassembly.rs`) and for curious
+//! readers: `objdump -d --no-show-raw-insn target/release/examples/hot_path`.
+
+/// `tickline::now_ns`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn tickline_hot_now_ns() -> u64 {
+    tickline::now_ns()
+}
+
+/// `tickline::now_ordered_ns`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn tickline_hot_now_ordered_ns() -> u64 {
+    tickline::now_ordered_ns()
+}
+
+/// `tickline::unix_ns`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn tickline_hot_unix_ns() -> u64 {
+    tickline::unix_ns()
+}
+
+fn main() {
+    let readings = [tickline_hot_now_ns(), tickline_hot_now_ordered_ns(), tickline_hot_unix_ns()];
+    assert!(readings.iter().all(|ns| *ns > 0));
+}

@@ -1,0 +1,237 @@
+//! The public surface: what clocks do, whatever the machine.
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant as StdInstant, SystemTime};
+
+use common::{in_child, until_fast};
+use tickline::{Clock, Driver, Environment, ErrorKind, Event, Instant, Reason, State, UnixTime};
+
+#[test]
+fn time_goes_on_and_agrees_with_the_os() {
+    let (start, std_start) = (Instant::now(), StdInstant::now());
+    std::thread::sleep(Duration::from_millis(20));
+    let (spent, std_spent) = (start.elapsed(), std_start.elapsed());
+    // Both saw the same sleep, give or take the time between the two calls.
+    assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
+    let (unix, system) = (UnixTime::now(), SystemTime::now());
+    let apart = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
+    assert!(apart < Duration::from_secs(1), "{apart:?}");
+}
+
+#[test]
+fn readings_of_one_thread_never_decrease() {
+    let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(1)).start().unwrap();
+    let end = StdInstant::now() + Duration::from_millis(300);
+    let mut last = 0;
+    while StdInstant::now() < end {
+        for _ in 0..100 {
+            let now = clock.now_ordered_ns();
+            assert!(now >= last, "{now} after {last}");
+            last = now;
+        }
+    }
+}
+
+/// Two threads hand over the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled,
+/// and changes drivers.
+#[test]
+fn ordered_readings_never_decrease_between_threads() {
+    let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
+    let largest = AtomicU64::new(0);
+    let end = StdInstant::now() + Duration::from_millis(1_500);
+    let handovers: u64 = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut handovers = 0_u64;
+                    while StdInstant::now() < end {
+                        for _ in 0..1_000 {
+                            let before = largest.load(Ordering::Acquire);
+                            let now = clock.now_ordered_ns();
+                            assert!(now >= before, "{now} after {before}");
+                            largest.fetch_max(now, Ordering::AcqRel);
+                            handovers += 1;
+                        }
+                    }
+                    handovers
+                })
+            })
+            .collect();
+        while StdInstant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+            clock.disable();
+            std::thread::sleep(Duration::from_millis(5));
+            clock.enable();
+        }
+        readers.into_iter().map(|reader| reader.join().unwrap()).sum()
+    });
+    assert!(handovers > 1_000);
+}
+
+#[test]
+fn a_reading_contains_the_os_clock() {
+    let clock = Clock::builder().interval(Duration::from_millis(10)).start().unwrap();
+    let end = StdInstant::now() + Duration::from_millis(300);
+    let mut compared = 0;
+    while StdInstant::now() < end {
+        let before = Clock::global().status().bound_ns; // any work at all
+        std::hint::black_box(before);
+        let reading = clock.reading();
+        assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
+        let unix = clock.unix_reading();
+        assert!(unix.earliest_ns <= unix.ns && unix.ns <= unix.latest_ns, "{unix:?}");
+        compared += 1;
+    }
+    assert!(compared > 10);
+}
+
+#[test]
+fn disabling_takes_effect_at_once_and_can_be_undone() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let fast = clock.now_ordered_ns();
+    clock.disable();
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_ne!(clock.ticks() >> 63, 0, "a stamp of a disabled clock is no counter reading");
+    for _ in 0..100 {
+        assert!(clock.now_ordered_ns() >= fast);
+    }
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "reading must not open the gate");
+    clock.enable();
+    let slow = clock.now_ordered_ns();
+    until_fast(&clock).unwrap();
+    assert!(clock.now_ordered_ns() >= slow);
+    let events = clock.status().events;
+    assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
+}
+
+#[test]
+fn a_clock_that_was_disabled_before_it_started_stays_so() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    for _ in 0..5 {
+        clock.maintain();
+    }
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(clock.status().events.get(Event::Recovery), 0);
+}
+
+#[test]
+fn the_manual_driver_needs_nobody_else() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    for _ in 0..10_000 {
+        std::hint::black_box(clock.now_ns());
+    }
+    assert!(!clock.status().judged, "readers must not drive a manual clock");
+    let start = StdInstant::now();
+    while clock.status().state == State::Calibrating && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
+    }
+    assert_ne!(clock.status().state, State::Calibrating);
+    assert_eq!(clock.status().driver, Driver::Manual);
+}
+
+#[test]
+fn stamps_convert_to_the_time_they_were_taken() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let early = clock.ticks(); // by the OS: the clock is new
+    assert_ne!(early >> 63, 0);
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let before = clock.now_ordered_ns();
+    let stamp = clock.ticks();
+    let after = clock.now_ordered_ns();
+    let converted = clock.ticks_to_ns(stamp);
+    assert!(clock.ticks_to_ns(early) < before);
+    // The stamp is a plain read, which may be early; a microsecond is generous.
+    assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
+}
+
+#[test]
+fn bad_settings_are_named_with_value_and_limits() {
+    type Setting = fn(tickline::Builder) -> tickline::Builder;
+    let cases: [(Setting, &str); 5] = [
+        (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
+        (|b| b.interval(Duration::from_micros(999)), "interval of 999µs is outside 1ms to 10s"),
+        (|b| b.interval(Duration::MAX), "is outside 1ms to 10s"),
+        (
+            |b| b.recent_every(Duration::from_nanos(99_999)),
+            "recent_every of 99.999µs is outside 100µs to 10s",
+        ),
+        (|b| b.recent_every(Duration::from_secs(11)), "recent_every of 11s is outside 100µs to 10s"),
+    ];
+    for (setting, expected) in cases {
+        let error = setting(Clock::builder()).start().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange);
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(setting(Clock::builder()).start_global().unwrap_err().kind(), ErrorKind::OutOfRange);
+    }
+    for error in [
+        Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
+        Clock::builder().driver(Driver::Reader).realtime().start().unwrap_err(),
+        Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unused, "{error}");
+    }
+}
+
+#[test]
+fn the_environment_switches_the_counter_off() {
+    in_child("the_environment_switches_the_counter_off", &[("TICKLINE", "off")], || {
+        let clock = Clock::global();
+        for _ in 0..1_000 {
+            std::hint::black_box(clock.now_ns());
+        }
+        assert_eq!(clock.status().environment, Environment::Off);
+        assert_eq!(clock.status().state, State::Fallback(Reason::SwitchedOff));
+    });
+}
+
+#[test]
+fn nonsense_in_the_environment_is_reported_and_ignored() {
+    in_child("nonsense_in_the_environment_is_reported_and_ignored", &[("TICKLINE", "of")], || {
+        let clock = Clock::global();
+        assert_eq!(clock.status().environment, Environment::Unrecognised);
+        until_fast(clock);
+        assert_ne!(clock.status().state, State::Fallback(Reason::SwitchedOff));
+    });
+}
+
+#[cfg(feature = "mock")]
+#[test]
+fn a_mock_moves_time_by_hand() {
+    use tickline::mock::MockClock;
+    let clock = MockClock::new();
+    let before = Instant::now();
+    let active = clock.activate();
+    let (start, unix) = (Instant::now(), UnixTime::now());
+    clock.advance(Duration::from_secs(3));
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    clock.step_unix_ns(-3_600_000_000_000);
+    assert_eq!(unix.checked_duration_since(UnixTime::now()), Some(Duration::from_secs(3_597)));
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "a step of Unix time does not touch monotonic time");
+    clock.skew_ppb(500_000_000);
+    clock.advance(Duration::from_nanos(3));
+    clock.advance(Duration::from_nanos(3));
+    assert_eq!(start.elapsed(), Duration::new(3, 9), "the half nanoseconds add up");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(tickline::now_ns() > 1, "other threads read the real clock"));
+    });
+    drop(active);
+    assert!(Instant::now() >= before);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn unix_time_is_a_number_in_json() {
+    let time = UnixTime::from_nanos(1_767_225_600_123_456_789);
+    let text = serde_json::to_string(&time).unwrap();
+    assert_eq!(text, "1767225600123456789");
+    assert_eq!(serde_json::from_str::<UnixTime>(&text).unwrap(), time);
+    assert!(serde_json::from_str::<UnixTime>("-1").is_err());
+}

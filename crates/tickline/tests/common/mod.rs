@@ -1,0 +1,71 @@
+//! Helpers of the integration tests.
+#![allow(
+    dead_code,
+    clippy::print_stderr,
+    reason = "each test binary uses some of them; a skip is said aloud"
+)]
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, State};
+
+const CHILD: &str = "TICKLINE_TEST_CHILD";
+
+/// Runs `body` in a process of its own: the test named `name` of this binary, started again with `environment`. What the
+/// child prints is shown if it fails.
+pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+        body();
+        return;
+    }
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .envs(environment.iter().copied())
+        .output()
+        .expect("this test, once more");
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "the child ended with {}:\n{text}", output.status);
+    assert!(text.contains("1 passed"), "the child ran no test:\n{text}");
+}
+
+/// Calls the clock until it is fast. `None`, with a loud word, where a gate keeps the counter closed.
+pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
+    let start = Instant::now();
+    loop {
+        for _ in 0..100 {
+            std::hint::black_box(clock.now_ns());
+        }
+        match clock.status().state {
+            State::Fast => return Some(()),
+            State::Fallback(reason) => {
+                eprintln!("SKIPPED: no usable counter here: {reason}");
+                return None;
+            }
+            _ => assert!(start.elapsed() < Duration::from_secs(20), "still {:?}", clock.status()),
+        }
+    }
+}
+
+/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name, an old one to leave
+/// procfs after it was joined.
+#[cfg(target_os = "linux")]
+pub(crate) fn await_tickline_threads(expected: usize) {
+    let start = Instant::now();
+    while tickline_threads() != expected {
+        assert!(start.elapsed() < Duration::from_secs(20), "{} threads, not {expected}", tickline_threads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The threads of this process that are called tickline.
+#[cfg(target_os = "linux")]
+pub(crate) fn tickline_threads() -> usize {
+    std::fs::read_dir("/proc/self/task")
+        .expect("procfs")
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+        .filter(|name| name.trim() == "tickline")
+        .count()
+}
