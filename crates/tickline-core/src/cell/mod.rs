@@ -22,14 +22,17 @@ pub mod portable;
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod aarch64;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod x86_64;
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use aarch64::NativeCell;
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+#[cfg(not(all(
+    any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"),
+    not(miri)
+)))]
 pub use portable::PortableCell as NativeCell;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 pub use x86_64::NativeCell;
 
 /// The 128-bit state: the word, and the nanoseconds that go with it.

@@ -4,7 +4,7 @@
 //! completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit 1 is set, which Linux and Windows do
 //! at boot (AMD "Software techniques for managing speculation", mitigation G-2; Linux `init_amd`).
 
-use core::arch::x86_64::{__cpuid_count, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
+use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
 use super::Counter;
 
@@ -41,8 +41,9 @@ impl Counter for HardwareCounter {
 
     #[inline(always)]
     fn barrier(&self) {
-        // SAFETY: LFENCE is part of SSE2, and so of x86_64.
-        unsafe { _mm_lfence() }
+        // Not `_mm_lfence`: targets without SSE for the compiler (kernels) could not inline it. The processor has it.
+        // SAFETY: LFENCE has no operands; without `nomem` the block is a barrier to the compiler too.
+        unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) }
     }
 }
 

@@ -1,0 +1,102 @@
+//! The clocks that are compared, each as a closure that is inlined into the loop that measures it.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use tickline_core::counter::{Counter, HardwareCounter};
+
+/// A loop of so many calls; the second one waits for each result.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject {
+    /// What is called.
+    pub name: &'static str,
+    /// So many calls, as fast as they go.
+    pub tight: fn(u32),
+    /// So many calls, each complete before the next begins.
+    pub awaited: fn(u32),
+}
+
+/// The counter of this machine.
+///
+/// # Panics
+///
+/// If there is none: nothing here can be compared then.
+#[must_use]
+pub fn counter() -> HardwareCounter {
+    HardwareCounter::if_present().expect("this target has no counter")
+}
+
+macro_rules! subject {
+    ($name:expr, $call:expr) => {
+        Subject {
+            name: $name,
+            tight: |calls| {
+                let call = $call;
+                for _ in 0..calls {
+                    black_box(call());
+                }
+            },
+            awaited: |calls| {
+                let (call, counter) = ($call, counter());
+                for _ in 0..calls {
+                    black_box(call());
+                    counter.barrier();
+                }
+            },
+        }
+    };
+}
+
+/// `CLOCK_MONOTONIC` by libc, ns.
+#[inline]
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of the calling thread, ns.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+#[inline]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    #[expect(clippy::cast_sign_loss, reason = "these clocks are not negative")]
+    {
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// A clock that the peers, too, make once: quanta's, shared.
+pub fn quanta_clock() -> &'static quanta::Clock {
+    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
+    CLOCK.get_or_init(quanta::Clock::new)
+}
+
+/// Everything that is compared. The first two are the bare counter, plain and ordered.
+#[must_use]
+pub fn subjects() -> Vec<Subject> {
+    vec![
+        subject!(HardwareCounter::NAME, || counter().now()),
+        subject!(HardwareCounter::ORDERED_NAME, || counter().now_ordered()),
+        subject!("tickline now_ns", tickline::now_ns),
+        subject!("tickline now_ordered_ns", tickline::now_ordered_ns),
+        subject!("tickline unix_ns", tickline::unix_ns),
+        subject!("tickline Instant::now", tickline::Instant::now),
+        subject!("tickline reading", || tickline::Clock::global().reading()),
+        subject!("tickline ticks", || tickline::Clock::global().ticks()),
+        subject!("tickline recent_ns", tickline::recent_ns),
+        subject!("libc clock_gettime MONOTONIC", monotonic_ns),
+        subject!("std Instant::now", std::time::Instant::now),
+        subject!("std SystemTime::now", std::time::SystemTime::now),
+        subject!("quanta Instant::now", quanta::Instant::now),
+        subject!("quanta Clock::now", || quanta_clock().now()),
+        subject!("minstant Instant::now", minstant::Instant::now),
+        subject!("fastant Instant::now", fastant::Instant::now),
+        subject!("coarsetime Instant::now", coarsetime::Instant::now),
+    ]
+}
