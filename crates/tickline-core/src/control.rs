@@ -182,15 +182,13 @@ impl Control {
             let interval_ns = self.interval_ns(fit.as_ref(), dropped > 0);
 
             let state = shared.cell.load_whole();
-            if state.word.is_gated() {
-                return outcome(Round::Gated, self.config.interval_ns);
-            }
             let result = match state.word.phase() {
-                // We hold the lock, so its writer is gone: it was in the process that forked us.
+                // We hold the lock, so its writer is gone: it was in the process that forked us, or is closing a gate.
                 Phase::Closing => {
-                    shared.finish_closing(state, counter);
+                    shared.finish_closing(state, counter, reference);
                     continue;
                 }
+                _ if state.word.is_gated() => return outcome(Round::Gated, self.config.interval_ns),
                 Phase::Live | Phase::LiveGuarded => {
                     self.relay(state, shared, counter, reference, fit.as_ref(), interval_ns)
                 }
@@ -369,7 +367,7 @@ impl Control {
         let closing = State { word: state.word.closing(), ..state };
         let at_ticks = counter.now_ordered();
         if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.finish_closing(closing, counter);
+            shared.finish_closing(closing, counter, reference);
             return Err(Refusal::Lost);
         }
         let steering = steer(&old, at_ticks, &target, horizon_ticks);

@@ -324,7 +324,7 @@ impl<S: StateCell> Shared<S> {
                     core::hint::spin_loop();
                 }
                 Phase::Closing => {
-                    if self.finish_closing(state, counter) {
+                    if self.finish_closing(state, counter, reference) {
                         self.count(Event::Rescue);
                     }
                 }
@@ -343,49 +343,53 @@ impl<S: StateCell> Shared<S> {
 
     /// Rules 4 and 5: makes the clock cold because `ticks`, read after `state`, is outside the hard window of its `line`.
     pub fn expire(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) {
-        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
         let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
-        let (floor_ticks, floor_ns) = if reset {
-            // Nobody knows how far the counter came. Two limits hold: the line's end, and the reference now plus the
-            // most by which this line was ahead of it.
-            let envelope = self.cell.envelope(state.word.slot());
-            let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0);
-            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns);
-            if limit_ns < line.at(end_ticks) {
-                (line.ticks_at(limit_ns), limit_ns)
-            } else {
-                (end_ticks, line.at(end_ticks))
-            }
-        } else {
-            (end_ticks, line.at(end_ticks))
-        };
+        let (floor_ticks, floor_ns) = self.floor(state, line, ticks, reference);
         if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
             self.count(if reset { Event::CounterReset } else { Event::Expiry });
         }
     }
 
-    /// Rule 5: closing -> cold, with the old line's value at a tick read after `closing` was seen: no reading of the old
-    /// line that counts was made later. Returns whether this call did it.
-    pub fn finish_closing(&self, state: State, counter: &impl Counter) -> bool {
+    /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
+    /// later. Returns whether this call did it.
+    pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
         let line = self.line(state);
-        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
         let ticks = counter.now_ordered();
-        let inside = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks();
-        let floor_ticks = if inside { ticks } else { end_ticks };
-        self.cell.retire(state, state.word.cold(floor_ticks), line.at(floor_ticks))
+        let (floor_ticks, floor_ns) = self.floor(state, &line, ticks, reference);
+        self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
+    }
+
+    /// Rule 5: the tick and the value that no reading of `line` has exceeded, if `ticks` was read after the state that
+    /// ended it, or after its window.
+    fn floor(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) -> (u64, i64) {
+        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
+        if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {
+            return (ticks, line.at(ticks));
+        }
+        if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
+            // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference
+            // now plus the most by which this line was ahead of it.
+            let envelope = self.cell.envelope(state.word.slot());
+            let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
+            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0);
+            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns);
+            if limit_ns < line.at(end_ticks) {
+                return (line.ticks_at(limit_ns), limit_ns);
+            }
+        }
+        (end_ticks, line.at(end_ticks))
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open_gate`](Self::open_gate). Returns whether the gate was open before.
-    pub fn close_gate(&self, counter: &impl Counter) -> bool {
+    pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         let mut was_open = false;
         loop {
             let state = self.cell.load_whole();
             match (state.word.phase(), state.word.is_gated()) {
                 (Phase::Cold, true) => return was_open,
                 (Phase::Closing, true) => {
-                    self.finish_closing(state, counter);
+                    self.finish_closing(state, counter, reference);
                 }
                 (_, _) => {
                     if self.cell.retire(state, state.word.gated(), state.base_ns) {
@@ -397,21 +401,23 @@ impl<S: StateCell> Shared<S> {
         }
     }
 
-    /// Opens the gate again: the clock is cold until the next line. Returns whether the gate was closed before.
-    pub fn open_gate(&self) -> bool {
+    /// Opens the gate again: the clock is cold until the next line. Returns whether the gate was closed before. Waits for
+    /// nobody: a gate that somebody is still closing is closed first.
+    pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let state = self.cell.load_whole();
-            if !state.word.is_gated() {
-                return false;
+            match (state.word.phase(), state.word.is_gated()) {
+                (_, false) => return false,
+                (Phase::Cold, true) => {
+                    if self.cell.retire(state, state.word.ungated(), state.base_ns) {
+                        self.count(Event::GateOpened);
+                        return true;
+                    }
+                }
+                (_, true) => {
+                    self.finish_closing(state, counter, reference);
+                }
             }
-            // Whoever is closing it has not finished yet; it will be cold and gated in a moment.
-            if state.word.phase() == Phase::Cold
-                && self.cell.retire(state, state.word.ungated(), state.base_ns)
-            {
-                self.count(Event::GateOpened);
-                return true;
-            }
-            core::hint::spin_loop();
         }
     }
 }

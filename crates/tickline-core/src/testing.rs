@@ -6,7 +6,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{Envelope, State, StateCell, portable::PortableCell};
+use crate::cell::{Envelope, NativeCell, State, StateCell, Support, portable::PortableCell};
 use crate::control::{Config, Control, Renewal, Round};
 use crate::counter::Counter;
 use crate::line::{Line, Slope};
@@ -206,8 +206,17 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
     (clock, control)
 }
 
+/// A clock on the cell of this processor, or `None` if that cannot be used here. Only its counter and reference can be
+/// interrupted, but its floors are those of the 128-bit state, which the portable cell does not store.
+pub(crate) fn new_native_clock() -> Option<&'static Shared<NativeCell>> {
+    let support = NativeCell::support();
+    let clock = leak(Shared::new(NativeCell::new()));
+    clock.cell.restrict(support);
+    (support != Support::Missing).then_some(clock)
+}
+
 /// Rounds, each when it is due, until the clock has been in its steady state for some intervals.
-pub(crate) fn settle(machine: &Machine, clock: &HookedClock, control: &mut Control) {
+pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control: &mut Control) {
     let mut steady = 0;
     for _ in 0..200 {
         let outcome = control.maintain(clock, machine, machine);

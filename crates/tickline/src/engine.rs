@@ -364,7 +364,7 @@ impl Engine {
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
-            self.shared.close_gate(&counter);
+            self.shared.close_gate(&counter, &OsClock);
         }
     }
 
@@ -390,8 +390,8 @@ impl Engine {
     pub(crate) fn reconsider(&self) {
         // ORDERING: SeqCst, with `judge` and `disable`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
-        if COUNTER.is_some() && facts::cell_support() != Support::Missing {
-            self.shared.open_gate();
+        if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
+            self.shared.open_gate(&counter, &OsClock);
         }
     }
 

@@ -41,6 +41,11 @@ fn publishes_and_retires(cell: &impl StateCell) {
     assert_eq!((cold.word.phase(), cold.base_ns), (Phase::Cold, line.at(end)), "cold carries the floor");
     assert!(cell.retire(cold, cold.word.gated(), cold.base_ns));
     assert_eq!(cell.load_whole().base_ns, line.at(end), "a gate keeps the floor");
+
+    // A writer whose state was cold before the gate closed comes too late (rule 8).
+    let late = Line { start_ticks: 1 << 22, ..line };
+    assert!(!cell.publish(cold, Word::live(1 << 22, 20, Slot::A, false), &late, &envelope(4)));
+    assert_eq!(cell.load_whole().word, cold.word.gated());
 }
 
 fn concurrent_readers_never_see_a_torn_state(cell: &(impl StateCell + Sync)) {
