@@ -18,13 +18,14 @@
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{JOIN_SLACK_NS, RECOVERY_RHO_PPB, join, recover, steer};
-use crate::estimate::{Fit, History, Target};
-use crate::line::{Line, Slope};
+use crate::estimate::{Fit, Target};
+use crate::line::Slope;
 use crate::primitive::Ordering;
-use crate::sample::{Quanta, Reference, Sample, burst};
+use crate::sample::{Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
-use crate::units::{NS_PER_S, fixed_from_ns, fixed_to_ns_round, ticks_between, unsigned};
+use crate::units::{FRACTION_BITS, NS_PER_S, fixed_to_ns_round, signed, ticks_between, unsigned};
 use crate::unix::UnixTrack;
+use crate::watch::{Noted, Watch};
 use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
@@ -39,26 +40,11 @@ const BRACKETS: u32 = 8;
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
 
+/// Rounds without a line before they come less often.
+const PATIENT_ROUNDS: u32 = 16;
+
 /// Rounds of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
-
-/// Feasible slopes further apart than this make no line, ppb: twice 2e-3 of bracket over baseline.
-const MAX_SPREAD_PPB: i64 = 4_000_000;
-
-/// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
-const BREAK_INTERVALS: u64 = 4;
-
-/// The assumed stability of the reference's rate, ppb: at first what a kernel's dither can do
-/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each full interval in which nothing contradicts it,
-/// down to the second figure. That is 5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns in
-/// all, most of which is the counter's step.
-const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
-
-/// A contradiction above this share of the gap is a jump of the reference or the counter, not a change of rate, ppb...
-const DISRUPTION_PPB: u128 = 1_000_000;
-
-/// ...and so is nothing below this, ns.
-const DISRUPTION_NS: u128 = 1_000;
 
 /// When the next line is published, seen from the end of a soft window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,22 +97,24 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Control {
     config: Config,
-    history: History,
+    watch: Watch,
+    unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// The bounds published last.
-    envelope: Option<Envelope>,
-    /// The tick since which the reference has been watched without a break.
-    watched_since_ticks: u64,
-    stability_ppb: u64,
-    steering_ppb: Option<i64>,
-    unix: UnixTrack,
+    /// Whether a line has been published since the last recovery: then its slope has proven itself.
+    settled: bool,
+    /// Rounds in a row without a line.
+    fruitless: u32,
 }
 
 /// Why a line could not be published.
 enum Refusal {
+    /// The samples were taken too long ago: take others.
     Stale,
+    /// The state changed.
     Lost,
+    /// The last line or floor is younger than a granule: come back later.
+    Early,
 }
 
 impl Control {
@@ -135,13 +123,11 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            history: History::new(),
-            slope: None,
-            envelope: None,
-            watched_since_ticks: 0,
-            stability_ppb: *STABILITY_PPB.end(),
-            steering_ppb: None,
+            watch: Watch::new(),
             unix: UnixTrack::new(),
+            slope: None,
+            settled: false,
+            fruitless: 0,
         }
     }
 
@@ -151,9 +137,10 @@ impl Control {
         &self.config
     }
 
-    /// Changes who publishes the next line.
-    pub fn set_renewal(&mut self, renewal: Renewal) {
+    /// Changes who publishes the next line, and how often.
+    pub fn reschedule(&mut self, renewal: Renewal, interval_ns: u64) {
         self.config.renewal = renewal;
+        self.config.interval_ns = interval_ns;
     }
 
     /// One round. Never panics, allocates or waits.
@@ -163,23 +150,32 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
-        let outcome = |round, next_in_ns| Outcome { round, next_in_ns };
+        let (round, next_in_ns) = self.round(shared, counter, reference);
+        self.fruitless =
+            if matches!(round, Round::Learning | Round::Lost) { self.fruitless.saturating_add(1) } else { 0 };
+        Outcome { round, next_in_ns }
+    }
+
+    fn round<S: StateCell>(
+        &mut self,
+        shared: &Shared<S>,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> (Round, u64) {
         for _ in 0..ATTEMPTS {
-            let quanta = self.config.quanta;
-            let Some(sample) = burst(counter, reference, quanta, BRACKETS, self.slope) else {
+            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
-            self.note_steering(reference);
-            self.note_sample(&sample, shared);
+            let slope = self.slope.unwrap_or(Slope::from_bits(1 << FRACTION_BITS));
+            let steering_ppb = reference.steering_ppb();
+            let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
+            if noted == Noted::Void {
+                self.unix.clear();
+            }
             if self.unix.update(reference) {
                 shared.count(Event::UnixStep);
             }
-            let (fit, dropped) = self.history.fit();
-            if dropped > 0 {
-                shared.count(Event::RateChange);
-            }
-            let fit = fit.filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB);
-            let interval_ns = self.interval_ns(fit.as_ref(), dropped > 0);
+            let fit = self.watch.fit(slope, shared);
 
             let state = shared.cell.load_whole();
             let result = match state.word.phase() {
@@ -188,131 +184,53 @@ impl Control {
                     shared.finish_closing(state, counter, reference);
                     continue;
                 }
-                _ if state.word.is_gated() => return outcome(Round::Gated, self.config.interval_ns),
-                Phase::Live | Phase::LiveGuarded => {
-                    self.relay(state, shared, counter, reference, fit.as_ref(), interval_ns)
+                _ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),
+                Phase::Live | Phase::LiveGuarded if noted == Noted::Void && !self.settled => {
+                    // All that is known of this line's slope is void. Its readers get the OS until there is another.
+                    if shared.cell.retire(state, state.word.closing(), state.base_ns) {
+                        let closing = State { word: state.word.closing(), ..state };
+                        shared.finish_closing(closing, counter, reference);
+                    }
+                    return (Round::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Cold => match fit {
-                    None => return outcome(Round::Learning, MIN_INTERVAL_NS),
-                    Some(fit) => self.restart(state, shared, counter, &fit, interval_ns),
+                Phase::Live | Phase::LiveGuarded => {
+                    self.relay(state, shared, counter, reference, fit.as_ref())
+                }
+                Phase::Cold => match fit.filter(|_| self.watch.is_confirmed()) {
+                    None => return (Round::Learning, self.patience_ns()),
+                    Some(fit) => self.restart(state, shared, counter, &fit),
                 },
             };
             match result {
-                Ok(Round::Recovered) => return outcome(Round::Recovered, MIN_INTERVAL_NS),
-                Ok(round) => return outcome(round, interval_ns),
+                Ok(done) => return done,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Lost) if matches!(shared.cell.word().phase(), Phase::Cold) => {}
-                Err(Refusal::Lost) => return outcome(Round::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::Lost | Refusal::Early) => return (Round::Lost, MIN_INTERVAL_NS),
             }
         }
-        outcome(Round::Lost, MIN_INTERVAL_NS)
+        (Round::Lost, self.patience_ns())
     }
 
-    /// Takes note of the kernel's steering: a change widens rho by as much.
-    fn note_steering(&mut self, reference: &impl Reference) {
-        let steering_ppb = reference.steering_ppb();
-        if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb) {
-            let change = before.abs_diff(now);
-            if change != 0 {
-                self.stability_ppb =
-                    self.stability_ppb.max(change.saturating_add(*STABILITY_PPB.end())).min(NS_PER_S);
-            }
-        }
-        self.steering_ppb = steering_ppb;
+    /// Time until the next try after rounds without a line, ns: the shortest interval at first, then longer and longer, so
+    /// that a reference of which nothing can be learnt (one that stands still, say) costs little.
+    fn patience_ns(&self) -> u64 {
+        let doublings = self.fruitless.saturating_sub(PATIENT_ROUNDS).min(20);
+        (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
     }
 
-    /// Holds a sample against the last bounds, learns how stable the reference is, and keeps the sample.
-    fn note_sample<S>(&mut self, sample: &Sample, shared: &Shared<S>) {
-        let slope = self.slope.unwrap_or(Slope::from_bits(1 << crate::units::FRACTION_BITS));
-        let since_last =
-            self.history.newest().map(|last| ticks_between(last.lower.ticks, sample.lower.ticks));
-        let break_ticks = slope.ticks_in(self.config.interval_ns.saturating_mul(BREAK_INTERVALS));
-        match since_last {
-            None => self.watched_since_ticks = sample.lower.ticks,
-            Some(gap) if gap < 0 => self.disrupt(sample, shared),
-            Some(gap) => {
-                let gap = unsigned(gap);
-                match self.contradiction(sample) {
-                    Some((excess_ns, age_ns)) => {
-                        shared.count(Event::BoundViolation);
-                        let rate_ppb = excess_ns
-                            .saturating_mul(u128::from(NS_PER_S))
-                            .checked_div(age_ns)
-                            .unwrap_or(u128::MAX);
-                        if rate_ppb > DISRUPTION_PPB && excess_ns > DISRUPTION_NS {
-                            self.disrupt(sample, shared);
-                        }
-                        let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
-                        self.stability_ppb = doubled.clamp(*STABILITY_PPB.end(), NS_PER_S >> 1);
-                    }
-                    None if gap > break_ticks => {
-                        self.watched_since_ticks = sample.lower.ticks;
-                        self.stability_ppb = self.stability_ppb.max(*STABILITY_PPB.end());
-                    }
-                    None if gap >= slope.ticks_in(self.config.interval_ns >> 1) => {
-                        self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
-                    }
-                    None => {}
-                }
-            }
-        }
-        self.history.push(*sample, slope);
-    }
-
-    /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
-    fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
-        let envelope = self.envelope?;
-        let below =
-            envelope.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
-        let above =
-            fixed_from_ns(sample.lower.ns).saturating_sub(envelope.upper.fixed_at(sample.lower.ticks));
-        let excess = below.max(above);
-        let age = envelope.lower.slope.over(ticks_between(envelope.lower.start_ticks, sample.lower.ticks));
-        let whole_ns = |fixed: i128| u128::try_from(fixed >> crate::units::FRACTION_BITS).unwrap_or(0);
-        (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
-    }
-
-    /// The reference or the counter jumped: what was learnt is void, but the slope may still help.
-    fn disrupt<S>(&mut self, sample: &Sample, shared: &Shared<S>) {
-        shared.count(Event::Disruption);
-        self.history.clear();
-        self.envelope = None;
-        self.unix.clear();
-        self.watched_since_ticks = sample.lower.ticks;
-        self.stability_ppb = *STABILITY_PPB.end();
-    }
-
-    /// The interval for which the next line is good: half as long as the reference has been watched, within limits.
-    fn interval_ns(&mut self, fit: Option<&Fit>, changed: bool) -> u64 {
-        let Some(newest) = self.history.newest() else { return MIN_INTERVAL_NS };
-        let slope = fit.map_or(Slope::default(), |fit| fit.slope_min);
-        let watched_ticks = unsigned(ticks_between(self.watched_since_ticks, newest.lower.ticks).max(0));
-        let watched_ticks =
-            if changed { self.history.baseline_ticks().min(watched_ticks) } else { watched_ticks };
-        if changed {
-            self.watched_since_ticks = newest.lower.ticks.wrapping_sub(watched_ticks);
-        }
-        let watched = slope.over(crate::units::signed(watched_ticks >> 1));
-        unsigned(fixed_to_ns_round(watched).max(0)).clamp(MIN_INTERVAL_NS, self.config.interval_ns)
-    }
-
-    /// The stated limit of the reference's rate around the target's slope, ppb: its assumed stability, and what the
-    /// samples leave open.
-    fn rho_ppb(&self, fit: Option<&Fit>) -> u32 {
-        let open = fit.map_or(*STABILITY_PPB.end(), |fit| {
-            unsigned(fit.slope_max.ppb_above(fit.slope_min).max(0)).div_ceil(2)
-        });
-        u32::try_from(self.stability_ppb.saturating_add(open)).unwrap_or(u32::MAX)
+    /// The interval for which the next line is good, ns.
+    fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
+        fit.map_or(0, |fit| self.watch.good_for_ns(fit)).clamp(MIN_INTERVAL_NS, self.config.interval_ns)
     }
 
     fn bounds(&self, slope: Slope, fit: Option<&Fit>) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let envelope = self.history.envelope(slope, self.rho_ppb(fit))?;
+        let envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        self.history.newest().is_none_or(|newest| {
+        self.watch.history.newest().is_none_or(|newest| {
             ticks_between(newest.upper.ticks, ticks).unsigned_abs() > slope.ticks_in(FRESH_NS)
         })
     }
@@ -334,14 +252,14 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
-        interval_ns: u64,
-    ) -> Result<Round, Refusal> {
+    ) -> Result<(Round, u64), Refusal> {
         let old = shared.line(state);
+        let interval_ns = self.interval_ns(fit);
         let horizon_ticks = old.slope.ticks_in(interval_ns);
         let target = match fit {
-            Some(fit) => self.history.target(fit, horizon_ticks),
-            // One sample since a disruption: it says where the reference is, and the old rate must do.
-            None => self.history.newest().map(|newest| {
+            Some(fit) => self.watch.history.target(fit, horizon_ticks),
+            // One sample since a jump or a change of rate: it says where the reference is, and the old rate must do.
+            None => self.watch.history.newest().map(|newest| {
                 let slope = self.slope.unwrap_or(old.slope);
                 let (ticks, ns) = newest.middle(slope);
                 Target { ticks, ns, slope }
@@ -359,7 +277,7 @@ impl Control {
             return Err(Refusal::Stale);
         }
         if !state.word.precedes(before, reset_slack_ticks(old.slope)) {
-            return Ok(Round::Published); // the line is younger than a granule: nothing to correct yet
+            return Err(Refusal::Early);
         }
         if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
             return Err(Refusal::Lost);
@@ -385,9 +303,10 @@ impl Control {
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
         }
-        let offset_ns = fixed_to_ns_round(steering.offset);
-        self.note_line(shared, at_ticks, &line, target.slope, envelope, fit, interval_ns, offset_ns);
-        Ok(Round::Published)
+        shared.timeline.push(at_ticks, &line);
+        self.settled = true;
+        self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
+        Ok((Round::Published, interval_ns))
     }
 
     /// Rule 7: the first line after a cold spell.
@@ -397,52 +316,56 @@ impl Control {
         shared: &Shared<S>,
         counter: &impl Counter,
         fit: &Fit,
-        interval_ns: u64,
-    ) -> Result<Round, Refusal> {
-        let target = self.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
+    ) -> Result<(Round, u64), Refusal> {
+        let interval_ns = self.interval_ns(Some(fit));
+        let target =
+            self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
         let envelope = self.bounds(target.slope, Some(fit)).ok_or(Refusal::Stale)?;
         let slope = fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB);
-        let quantum = slope.over(crate::units::signed(self.config.quanta.counter_ticks));
+        let quantum = slope.over(signed(self.config.quanta.counter_ticks));
 
         let at_ticks = counter.now_ordered();
-        if self.is_stale(at_ticks, slope) || !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
+        if self.is_stale(at_ticks, slope) {
             return Err(Refusal::Stale);
         }
+        if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
+            return Err(Refusal::Early);
+        }
         let upper_edge =
-            self.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);
-        // Soft 50 to 100 us, hard 100 to 200; two granules at least.
-        let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT);
+            self.watch.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);
+        // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
+        // come a granule later, comes in time.
+        let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));
         let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
         let line = recover(upper_edge, state.base_ns, slope, word.ticks(), at_ticks);
         if !shared.cell.publish(state, word, &line, &envelope) {
             return Err(Refusal::Lost);
         }
         shared.count(Event::Recovery);
+        shared.timeline.push(at_ticks, &line);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
-        self.note_line(shared, at_ticks, &line, target.slope, envelope, Some(fit), interval_ns, offset_ns);
-        Ok(Round::Recovered)
+        self.settled = false;
+        self.record(shared, target.slope, envelope, Some(fit), interval_ns, offset_ns);
+        Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the one place that records all of a publication")]
-    fn note_line<S>(
+    /// Remembers what was published, and shows it.
+    fn record<S>(
         &mut self,
         shared: &Shared<S>,
-        at_ticks: u64,
-        line: &Line,
         slope: Slope,
         envelope: Envelope,
         fit: Option<&Fit>,
         interval_ns: u64,
         offset_ns: i64,
     ) {
-        shared.timeline.push(at_ticks, line);
         self.slope = Some(slope);
-        self.envelope = Some(envelope);
+        self.watch.published(envelope);
         let gauges = &shared.gauges;
         // ORDERING: Relaxed for all, figures on their own for display.
         gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
         // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(self.rho_ppb(fit)), Ordering::Relaxed);
+        gauges.rho_ppb.store(u64::from(self.watch.rho_ppb(fit)), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.
@@ -461,5 +384,7 @@ fn ceil_log2(n: u64) -> u32 {
     64_u32.saturating_sub(n.saturating_sub(1).leading_zeros())
 }
 
+#[cfg(test)]
+mod following_tests;
 #[cfg(test)]
 mod tests;

@@ -59,25 +59,30 @@ pub fn steer(old: &Line, at_ticks: u64, target: &Target, horizon_ticks: u64) -> 
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 
-/// The line with the given slope that starts at `start_ticks` (at or before `at_ticks`) and is nowhere below `old` from
-/// `at_ticks` to `slack_ticks` later, nor below `step_to`.
+/// The line with the given slope that starts at `start_ticks` (at or before `at_ticks`) and is nowhere below `old` up to
+/// `slack_ticks` after `at_ticks`, nor below `step_to` there.
+///
+/// That counts from the start or from `slack_ticks` before `at_ticks`, whichever is later: a plain read of the counter may
+/// be executed before the state is loaded, and so pair the new line with a tick before `at_ticks`.
 #[must_use]
 pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, slack_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope: steering.slope };
     // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
     let needed = |ticks: u64| old.fixed_at(ticks).saturating_sub(from_start.fixed_at(ticks));
-    let mut base = needed(at_ticks).max(needed(at_ticks.wrapping_add(slack_ticks)));
+    let early = at_ticks.wrapping_sub(at_ticks.wrapping_sub(start_ticks).min(slack_ticks));
+    let mut base = needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)));
     if let Some(step_to) = steering.step_to {
         base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));
     }
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
-/// The first line after a cold spell: at `at_ticks` not below `upper_edge` and not below the floor.
+/// The first line after a cold spell: at `at_ticks` not below `upper_edge`, and nowhere below the floor (a plain read of the
+/// counter may be executed before the state is loaded, and so come before `at_ticks`).
 #[must_use]
 pub fn recover(upper_edge: FixedNs, floor_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope };
-    let base = upper_edge.max(fixed_from_ns(floor_ns)).saturating_sub(from_start.fixed_at(at_ticks));
+    let base = upper_edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(floor_ns));
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
@@ -160,6 +165,19 @@ mod tests {
         }
     }
 
+    /// A plain read that the CPU executes before it has loaded the state may pair the new line with a tick before the meeting
+    /// point; after a slew at half rate that line is much steeper.
+    #[test]
+    fn rule_2_a_raised_line_is_above_the_old_one_before_they_meet_too() {
+        let at = OLD_START + HORIZON + 1_000;
+        let old = Line { slope: Slope::from_bits(ghz().to_bits() >> 1), ..old() };
+        let steering = Steering { slope: ghz(), step_to: None, offset: 0 };
+        let new = join(&old, &steering, at & !1023, at, 5_000);
+        for ticks in at & !1023..=at {
+            assert!(new.at(ticks) >= old.at(ticks), "at {ticks} of {at}");
+        }
+    }
+
     /// Rule 2's slack: a reader of the old line may have read the counter a little after the writer did.
     #[test]
     fn rule_2_a_lowered_line_is_above_the_old_one_through_the_slack() {
@@ -178,7 +196,7 @@ mod tests {
         for (edge, floor) in [(1_000, 5), (1_000, 9_999)] {
             let line = recover(fixed_from_ns(edge) + 1, floor, ghz(), at & !1023, at);
             assert!(line.fixed_at(at) > fixed_from_ns(edge));
-            assert!(line.at(at) >= floor);
+            assert!(line.at(line.start_ticks) >= floor, "a read that the CPU executes early");
         }
     }
 }

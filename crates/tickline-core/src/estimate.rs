@@ -94,7 +94,7 @@ impl Fraction {
     }
 }
 
-/// The narrowest sample of each doubling age, oldest first.
+/// The samples, oldest first: once thinned, the narrowest of each doubling of age.
 #[derive(Debug, Clone, Copy)]
 pub struct History {
     samples: [Sample; CAPACITY],
@@ -132,32 +132,38 @@ impl History {
         self.len = 0;
     }
 
-    /// Adds `sample`, which is newer than all others, and thins the others out by age. `slope` compares widths; one near
-    /// the truth is enough.
-    pub fn push(&mut self, sample: Sample, slope: Slope) {
-        let now = sample.lower.ticks;
-        let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, now).max(0));
+    /// Adds `sample`, which is newer than all others. If there is no room left, the oldest goes; [`thin`](Self::thin) makes
+    /// room.
+    pub fn push(&mut self, sample: Sample) {
+        if self.len == CAPACITY {
+            self.drop_oldest();
+        }
+        self.append(sample);
+    }
+
+    /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To be called after
+    /// [`fit`](Self::fit) has had its look: thinning may remove the very sample that contradicts the newest. `slope`
+    /// compares widths; one near the truth is enough.
+    pub fn thin(&mut self, slope: Slope) {
+        let Some(newest) = self.newest() else { return };
+        let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, newest.lower.ticks).max(0));
         let max_age = slope.ticks_in(MAX_AGE_NS);
         let mut thinned = Self::new();
-        for &older in self.samples() {
-            if age(&older) > max_age {
+        for &sample in self.samples() {
+            if age(&sample) > max_age {
                 continue;
             }
             match thinned.newest() {
-                Some(last) if age(&last).leading_zeros() == age(&older).leading_zeros() => {
+                Some(last) if age(&last).leading_zeros() == age(&sample).leading_zeros() => {
                     // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline.
-                    if older.width(slope) < last.width(slope) {
+                    if sample.width(slope) < last.width(slope) {
                         thinned.len = thinned.len.saturating_sub(1);
-                        thinned.append(older);
+                        thinned.append(sample);
                     }
                 }
-                _ => thinned.append(older),
+                _ => thinned.append(sample),
             }
         }
-        if thinned.len == CAPACITY {
-            thinned.drop_oldest();
-        }
-        thinned.append(sample);
         *self = thinned;
     }
 

@@ -87,4 +87,5 @@ pub mod timeline;
 pub mod try_lock;
 pub mod units;
 mod unix;
+mod watch;
 pub mod word;

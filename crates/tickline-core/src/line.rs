@@ -77,12 +77,13 @@ impl Slope {
         Self(u64::try_from(bits.saturating_add(change).max(0)).unwrap_or(u64::MAX))
     }
 
-    /// How much faster this slope is than `other`, in ppb, rounded toward zero; 0 if `other` is 0.
+    /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also if `other` is 0.
     #[must_use]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
-        let ppb =
-            difference.saturating_mul(i128::from(NS_PER_S)).checked_div(i128::from(other.0)).unwrap_or(0);
+        let scaled = difference.saturating_mul(i128::from(NS_PER_S));
+        // Against 0 everything but 0 is infinitely far.
+        let ppb = scaled.checked_div(i128::from(other.0)).unwrap_or(scaled.saturating_mul(i128::MAX));
         i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
     }
 
@@ -247,6 +248,8 @@ mod tests {
             let found = slope.adjusted_ppb(ppb).ppb_above(slope);
             assert!(found.abs_diff(ppb) <= 1, "{found} instead of {ppb}"); // rounded toward zero twice
         }
+        assert_eq!(slope.ppb_above(Slope::default()), i64::MAX, "nothing is near a slope of 0");
+        assert_eq!(Slope::default().ppb_above(Slope::default()), 0);
         assert_eq!(slope.ticks_in(1_000), 1_000);
     }
 }

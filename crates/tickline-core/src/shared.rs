@@ -13,6 +13,7 @@
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
+use crate::discipline::JOIN_SLACK_NS;
 use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
@@ -236,13 +237,13 @@ impl<S: StateCell> Shared<S> {
     /// is not touched unless the word is live.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now()).map(|(_, ns)| ns)
+        self.read_with(|| counter.now())
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now_ordered()).map(|(_, ns)| ns)
+        self.read_with(|| counter.now_ordered())
     }
 
     /// As [`read`](Self::read), in Unix time.
@@ -271,15 +272,26 @@ impl<S: StateCell> Shared<S> {
         self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
     }
 
+    /// A stamp: the counter, if the inlined path may use it now.
     #[inline(always)]
-    fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<(u64, i64)> {
+    pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
+        let word = self.cell.word();
+        if !word.is_open() {
+            return None;
+        }
+        let ticks = counter.now();
+        word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)
+    }
+
+    #[inline(always)]
+    fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<i64> {
         let state = self.cell.load();
         if !state.word.is_open() {
             return None;
         }
         let line = self.line(state);
         let ticks = now_ticks();
-        self.confirms(state, ticks).then(|| (ticks, line.at(ticks)))
+        self.confirms(state, ticks).then(|| line.at(ticks))
     }
 
     /// Rule 1, and the soft window: both are one branch.
@@ -360,11 +372,13 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// Rule 5: the tick and the value that no reading of `line` has exceeded, if `ticks` was read after the state that
-    /// ended it, or after its window.
+    /// ended it, or after its window. As where lines meet, a reader may have read the counter a little after its second look.
     fn floor(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) -> (u64, i64) {
         let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
         if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {
-            return (ticks, line.at(ticks));
+            let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS).min(end_ticks.wrapping_sub(ticks));
+            let latest_ticks = ticks.wrapping_add(slack_ticks);
+            return (latest_ticks, line.at(latest_ticks));
         }
         if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
             // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference
@@ -372,7 +386,8 @@ impl<S: StateCell> Shared<S> {
             let envelope = self.cell.envelope(state.word.slot());
             let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
             let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0);
-            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns);
+            // Each of the two was rounded down.
+            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
             if limit_ns < line.at(end_ticks) {
                 return (line.ticks_at(limit_ns), limit_ns);
             }

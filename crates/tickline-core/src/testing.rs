@@ -234,3 +234,10 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     }
     panic!("the clock did not settle");
 }
+
+/// Makes the clock cold without a break in the watch: closes and opens a gate, and lets the floor's slack pass.
+pub(crate) fn make_cold<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
+    assert!(clock.close_gate(machine, machine));
+    assert!(clock.open_gate(machine, machine));
+    machine.pass(8_000);
+}

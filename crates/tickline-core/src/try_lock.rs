@@ -25,6 +25,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a TryLock<T>,
+    token: u64,
     abandoned: bool,
 }
 
@@ -35,8 +36,13 @@ impl<T> TryLock<T> {
     }
 
     /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder was left behind in another
-    /// process. `token` is the same for all threads of this process, unlike that of any ancestor, and not 0.
-    pub fn try_lock(&self, token: u64) -> Option<Guard<'_, T>> {
+    /// process. Never with a `token` of 0.
+    ///
+    /// # Safety
+    ///
+    /// `token` is the same for all threads of this process, and unlike that of any ancestor. Who calls `fork` in a handler
+    /// that has interrupted a holder of this lock does not return from that handler in the child.
+    pub unsafe fn try_lock(&self, token: u64) -> Option<Guard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
@@ -44,7 +50,7 @@ impl<T> TryLock<T> {
         }
         // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes are seen.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Guard { lock: self, abandoned: owner != 0 })
+        Some(Guard { lock: self, token, abandoned: owner != 0 })
     }
 }
 
@@ -74,8 +80,9 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`.
-        self.lock.owner.store(0, Ordering::Release);
+        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. A failure means that another process has taken
+        // the lock over, and it stays with that one.
+        self.lock.owner.compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed).ok();
     }
 }
 
@@ -93,7 +100,8 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..rounds {
                         let mut guard = loop {
-                            if let Some(guard) = lock.try_lock(7) {
+                            // SAFETY: one process, one token.
+                            if let Some(guard) = unsafe { lock.try_lock(7) } {
                                 break guard;
                             }
                             std::thread::yield_now();
@@ -104,18 +112,24 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*lock.try_lock(7).unwrap(), threads * rounds);
+        // SAFETY: one process, one token.
+        let guard = unsafe { lock.try_lock(7) };
+        assert_eq!(*guard.unwrap(), threads * rounds);
     }
 
     #[test]
     fn a_child_takes_over_what_its_parent_holds() {
         let lock = TryLock::new(5);
-        let parents = lock.try_lock(1).unwrap();
-        assert!(lock.try_lock(1).is_none());
-        let childs = lock.try_lock(2).unwrap();
+        // SAFETY: two processes are played one after the other, and the content is not touched.
+        let take = |token| unsafe { lock.try_lock(token) };
+        let parents = take(1).unwrap();
+        assert!(take(1).is_none());
+        let childs = take(2).unwrap();
         assert!(childs.was_abandoned());
-        drop(childs);
         drop(parents);
-        assert!(lock.try_lock(0).is_none(), "0 is nobody's token");
+        assert!(take(2).is_none(), "the parent's guard does not release what the child has taken over");
+        drop(childs);
+        assert!(take(0).is_none(), "0 is nobody's token");
+        assert!(!take(1).unwrap().was_abandoned());
     }
 }

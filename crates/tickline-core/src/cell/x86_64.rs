@@ -81,7 +81,7 @@ impl NativeCell {
     /// Tells the cell what [`support`](Self::support) found, before the first line is published.
     pub fn restrict(&self, support: Support) {
         // ORDERING: Release, pairs with the Acquire load in `load_whole`; called before anything is published.
-        self.guarded.store(u64::from(support != Support::Full), Ordering::Release);
+        self.guarded.store(u64::from(support == Support::Guarded), Ordering::Release);
     }
 
     /// Swaps `from` for `to` if the state is `from`; returns the state that was found.

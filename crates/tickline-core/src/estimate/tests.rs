@@ -17,6 +17,14 @@ fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
         .unwrap()
 }
 
+/// As the control loop does it: the new sample is held against all others before these are thinned out.
+fn add(history: &mut History, sample: Sample) -> usize {
+    history.push(sample);
+    let (_, dropped) = history.fit();
+    history.thin(ghz());
+    dropped
+}
+
 #[test]
 fn the_true_line_is_feasible_and_its_middle_is_close() {
     let mut history = History::new();
@@ -25,7 +33,7 @@ fn the_true_line_is_feasible_and_its_middle_is_close() {
     for second in 1..100_u64 {
         let ticks = second * 1_000_000_000;
         let delay = if second % 3 == 0 { 5_000 } else { 0 };
-        history.push(sample(ticks, truth(ticks), 15 + delay, 15), ghz());
+        add(&mut history, sample(ticks, truth(ticks), 15 + delay, 15));
     }
     let (fit, dropped) = history.fit();
     let fit = fit.unwrap();
@@ -46,7 +54,7 @@ fn extremes_match_brute_force() {
     // Slopes on a fine grid: every one inside [slope_min, slope_max] must be feasible, every one outside must not.
     let mut history = History::new();
     for (ticks, ns) in [(10_000, 10_003), (20_000, 19_998), (30_000, 30_010), (50_000, 50_001)] {
-        history.push(sample(ticks, ns, 12, 9), ghz());
+        add(&mut history, sample(ticks, ns, 12, 9));
     }
     let (fit, _) = history.fit();
     let fit = fit.unwrap();
@@ -67,11 +75,10 @@ fn a_rate_change_drops_the_old_samples() {
     for step in 1..=40_u64 {
         ns += if step <= 20 { 1e9 } else { 1e9 + 5_000.0 }; // 5 ppm faster from the 21st second on
         #[expect(clippy::cast_possible_truncation, reason = "a test value of 40 s")]
-        history.push(sample(step * 1_000_000_000, ns as i64, 15, 15), ghz());
-        let (fit, gone) = history.fit();
+        let gone = add(&mut history, sample(step * 1_000_000_000, ns as i64, 15, 15));
         dropped += gone;
         if step == 40 {
-            let fit = fit.unwrap();
+            let fit = history.fit().0.unwrap();
             let new_slope = ghz().adjusted_ppb(5_000);
             assert!(fit.slope_min <= new_slope && new_slope <= fit.slope_max, "{fit:?}");
         }
@@ -86,8 +93,7 @@ fn dither_is_not_a_rate_change() {
     for step in 1..=200_u64 {
         let ticks = step * 100_000_000;
         let ns = i64::try_from(ticks).unwrap() + if step % 2 == 0 { 20 } else { 0 };
-        history.push(sample(ticks, ns, 5, 5), ghz());
-        let (_, dropped) = history.fit();
+        let dropped = add(&mut history, sample(ticks, ns, 5, 5));
         assert_eq!(dropped, 0, "at step {step}");
     }
 }
@@ -97,7 +103,7 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
     let mut history = History::new();
     for second in 1..=10_u64 {
         let ticks = second * 1_000_000_000;
-        history.push(sample(ticks, i64::try_from(ticks).unwrap(), 15, 15), ghz());
+        add(&mut history, sample(ticks, i64::try_from(ticks).unwrap(), 15, 15));
     }
     let envelope = history.envelope(ghz(), 1_000).unwrap();
     let at = 11_000_000_000;
@@ -115,14 +121,13 @@ fn the_envelope_survives_a_bend_that_the_polygon_misses() {
     let mut history = History::new();
     for second in 1..=60_u64 {
         let ticks = second * 1_000_000_000;
-        history.push(sample(ticks, i64::try_from(ticks).unwrap(), 15, 15), ghz());
+        add(&mut history, sample(ticks, i64::try_from(ticks).unwrap(), 15, 15));
     }
     // 20 ppb faster for the last second and the coming one.
     let last = 61_000_000_000_u64;
-    history.push(sample(last, i64::try_from(last).unwrap() + 12, 15, 15), ghz());
-    let (fit, dropped) = history.fit();
-    let fit = fit.unwrap();
+    let dropped = add(&mut history, sample(last, i64::try_from(last).unwrap() + 12, 15, 15));
     assert_eq!(dropped, 0, "the set stays feasible");
+    let fit = history.fit().0.unwrap();
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_edge(at, fit.slope_max).unwrap();
@@ -135,7 +140,7 @@ fn the_envelope_survives_a_bend_that_the_polygon_misses() {
 fn one_sample_gives_no_slope() {
     let mut history = History::new();
     assert_eq!(history.fit(), (None, 0));
-    history.push(sample(1_000_000, 1_000, 5, 5), ghz());
+    add(&mut history, sample(1_000_000, 1_000, 5, 5));
     assert_eq!(history.fit(), (None, 0));
     assert_eq!(history.baseline_ticks(), 0);
 }
@@ -146,7 +151,7 @@ fn a_full_history_keeps_working() {
     let mut history = History::new();
     let end = 1_u64 << 40;
     for age in (0..=38).rev().map(|doubling| 1_u64 << doubling) {
-        history.push(sample(end - age, i64::try_from(end - age).unwrap(), 5, 5), ghz());
+        add(&mut history, sample(end - age, i64::try_from(end - age).unwrap(), 5, 5));
     }
     assert_eq!(history.samples().len(), CAPACITY);
     let (fit, dropped) = history.fit();
@@ -158,8 +163,8 @@ fn a_full_history_keeps_working() {
 fn old_samples_are_forgotten() {
     let mut history = History::new();
     let old = 1_000_000_000;
-    history.push(sample(old, 5, 5, 5), ghz());
+    add(&mut history, sample(old, 5, 5, 5));
     let now = old + MAX_AGE_NS + 1_000;
-    history.push(sample(now, 6, 5, 5), ghz());
+    add(&mut history, sample(now, 6, 5, 5));
     assert_eq!(history.samples().len(), 1);
 }

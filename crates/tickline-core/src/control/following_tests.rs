@@ -1,0 +1,317 @@
+//! How well the control loop follows its reference: at start-up, in the steady state, through changes of rate, jumps and
+//! suspends.
+
+use super::*;
+use crate::testing::{INTERVAL_NS, Machine, new_clock, settle};
+use core::cell::Cell;
+
+/// In the steady state the error is below the bracket, the bound holds and is narrow.
+#[test]
+fn a_steady_reference_is_followed_within_the_bracket() {
+    let machine = Machine::new();
+    machine.set_rate_ppb(37_000);
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    for _ in 0..40 {
+        for _ in 0..5 {
+            let reading = clock.read_bounds(machine).expect("live");
+            let truth = machine.truth_ns();
+            let (earliest, latest) = reading.bounds_ns();
+            assert!(reading.ns.abs_diff(truth) <= 10, "{} ns off", reading.ns - truth);
+            assert!(earliest <= truth && truth <= latest, "{earliest} {truth} {latest}");
+            assert!(latest - earliest < 60, "{} ns wide", latest - earliest);
+            machine.pass(INTERVAL_NS / 5);
+        }
+        control.maintain(clock, machine, machine);
+    }
+    assert_eq!(clock.events(Event::BoundViolation), 0);
+    assert_eq!(clock.events(Event::Disruption), 0);
+}
+
+/// From nothing to the first line in two rounds, and to the full interval in some thirty; good at every moment.
+#[test]
+fn start_up_is_short_and_never_far_off() {
+    let machine = Machine::new();
+    machine.set_rate_ppb(-20_000);
+    let (clock, mut control) = new_clock(machine);
+    let start = machine.truth_ns();
+    let mut rounds = 0;
+    loop {
+        let outcome = control.maintain(clock, machine, machine);
+        rounds += 1;
+        if clock.read(machine).is_some() {
+            let age = machine.truth_ns() - start;
+            assert!(rounds > 2 || age < 200_000, "the first line took {age} ns");
+            machine.pass(outcome.next_in_ns - 1_000);
+            let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
+            assert!(error.abs() <= 150, "{error} ns off after {age} ns");
+        } else {
+            machine.pass(outcome.next_in_ns);
+        }
+        if outcome.next_in_ns == INTERVAL_NS {
+            break;
+        }
+        assert!(rounds < 40, "still at an interval of {} ns", outcome.next_in_ns);
+    }
+}
+
+/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its interval.
+#[test]
+fn a_violent_slew_is_followed() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    machine.set_rate_ppb(83_000_000);
+    let mut last = 0;
+    let outcome = control.maintain(clock, machine, machine);
+    machine.pass(outcome.next_in_ns);
+    for _ in 0..60 {
+        let outcome = control.maintain(clock, machine, machine);
+        let ns = clock.read_slow(machine, machine).ns;
+        assert!(ns >= last);
+        last = ns;
+        machine.pass(outcome.next_in_ns);
+    }
+    assert!(clock.events(Event::BoundViolation) > 0, "the old bound cannot have held");
+    let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
+    assert!(error.abs() < 100, "{error} ns");
+}
+
+/// A change of rate by 1 ppm is found within two intervals, and never costs more than a microsecond.
+#[test]
+fn a_small_rate_change_is_found_within_two_intervals() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    machine.set_rate_ppb(1_000);
+    for round in 0..12 {
+        let outcome = control.maintain(clock, machine, machine);
+        let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
+        assert!(error.abs() <= 1_000, "{error} ns");
+        machine.pass(outcome.next_in_ns.min(INTERVAL_NS) - 1_000);
+        let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
+        assert!(error.abs() <= if round < 2 { 1_000 } else { 150 }, "{error} ns in round {round}");
+    }
+}
+
+/// Lines remembered convert old ticks to what was read then.
+#[test]
+fn old_ticks_convert_to_what_was_read_then() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    let mut seen = Vec::new();
+    for round in 0..20 {
+        machine.set_rate_ppb(if round % 2 == 0 { 30_000 } else { -30_000 });
+        let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
+        machine.pass(due_in_ns - 1_000);
+        let reading = clock.read_bounds(machine).expect("live");
+        seen.push((reading.ticks, reading.ns));
+    }
+    for (ticks, ns) in seen {
+        assert_eq!(clock.timeline.convert(ticks), Some(ns));
+    }
+}
+
+/// A change of the kernel's steering widens rho by as much, at once.
+#[test]
+fn a_change_of_steering_widens_rho() {
+    struct Steered(&'static Machine, Cell<i64>);
+    impl Reference for Steered {
+        fn monotonic_ns(&self) -> i64 {
+            self.0.monotonic_ns()
+        }
+        fn realtime_ns(&self) -> i64 {
+            self.0.realtime_ns()
+        }
+        fn steering_ppb(&self) -> Option<i64> {
+            Some(self.1.get())
+        }
+    }
+    let machine = Machine::new();
+    let reference = Steered(machine, Cell::new(5_000));
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    control.maintain(clock, machine, &reference);
+    assert!(clock.gauges.rho_ppb() < 1_000, "{} ppb", clock.gauges.rho_ppb());
+    for steering_ppb in [-83_000_000, 5_000] {
+        reference.1.set(steering_ppb);
+        machine.pass(MIN_INTERVAL_NS);
+        control.maintain(clock, machine, &reference);
+        assert!(clock.gauges.rho_ppb() >= 83_000_000, "{} ppb", clock.gauges.rho_ppb());
+    }
+}
+
+/// What the samples leave open belongs to rho: during start-up, when slopes are vague, the truth stays inside the bounds.
+#[test]
+fn the_bounds_hold_while_the_slope_is_vague() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    let mut checked = 0;
+    for round in 0..24_u64 {
+        // The reference tells the time at the start of a look, then at its end: the middles are as wrong as they can be.
+        machine.look_ticks.set(if round % 2 == 0 { (0, 90) } else { (90, 0) });
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns - 1_000);
+        if let Some(reading) = clock.read_bounds(machine) {
+            let (earliest, latest) = reading.bounds_ns();
+            let truth = machine.truth_ns();
+            assert!(earliest <= truth && truth <= latest, "round {round}: {earliest} {truth} {latest}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "{checked} readings");
+    assert_eq!(clock.events(Event::BoundViolation), 0);
+}
+
+/// A suspend between the first samples, with the counter running on, would make a slope that is far too small, and so a
+/// window of hours. A third sample contradicts it.
+#[test]
+fn a_suspend_while_learning_makes_no_line() {
+    for asleep_ns in [300_000_000, 1_900_000_000, 10_000_000_000, 8 * 3_600_000_000_000] {
+        for before in 1..4 {
+            let machine = Machine::new();
+            let (clock, mut control) = new_clock(machine);
+            for round in 0..80 {
+                if round == before {
+                    machine.suspend(asleep_ns);
+                }
+                let outcome = control.maintain(clock, machine, machine);
+                machine.pass(outcome.next_in_ns - 1_000);
+                if let Some(ns) = clock.read(machine) {
+                    let error = ns - machine.truth_ns();
+                    assert!(
+                        error.abs() < 1_000,
+                        "{error} ns off in round {round}, {asleep_ns} before {before}"
+                    );
+                    assert!(clock.cell.word().hard_ticks() < 4_000_000_000);
+                }
+            }
+            assert!(clock.read_slow(machine, machine).ns - machine.truth_ns() < 1_000);
+            assert!(clock.events(Event::Publication) > 0, "no line after {asleep_ns} before {before}");
+        }
+    }
+}
+
+/// A reference that stands still (a simulator's) makes no line, and the rounds become rare.
+#[test]
+fn a_frozen_reference_makes_no_line() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    machine.set_rate_ppb(-1_000_000_000);
+    let mut last = 0;
+    for _ in 0..60 {
+        let outcome = control.maintain(clock, machine, machine);
+        assert!(matches!(outcome.round, Round::Learning | Round::Lost), "{outcome:?}");
+        last = outcome.next_in_ns;
+        machine.pass(last);
+    }
+    assert_eq!(last, INTERVAL_NS);
+    machine.set_rate_ppb(0);
+    settle(machine, clock, &mut control);
+    assert!((clock.read(machine).unwrap() - machine.truth_ns()).abs() < 100);
+}
+
+/// The kernel says that it steers differently: rho contains the new rate at once, whatever the change and whenever it came.
+#[test]
+fn a_change_of_steering_widens_the_bounds_in_time() {
+    struct Steered(&'static Machine, Cell<i64>);
+    impl Reference for Steered {
+        fn monotonic_ns(&self) -> i64 {
+            self.0.monotonic_ns()
+        }
+        fn realtime_ns(&self) -> i64 {
+            self.0.realtime_ns()
+        }
+        fn steering_ppb(&self) -> Option<i64> {
+            Some(self.1.get())
+        }
+    }
+    for change_ppb in [1_000, -100_000, 83_000_000] {
+        let machine = Machine::new();
+        let reference = Steered(machine, Cell::new(0));
+        let (clock, mut control) = new_clock(machine);
+        control.maintain(clock, machine, &reference);
+        settle(machine, clock, &mut control);
+        for _ in 0..2 {
+            control.maintain(clock, machine, &reference);
+            machine.pass(INTERVAL_NS - 1_000);
+        }
+        // A microsecond before the round, so that its sample cannot tell.
+        machine.set_rate_ppb(change_ppb);
+        reference.1.set(change_ppb);
+        machine.pass(1_000);
+        let outcome = control.maintain(clock, machine, &reference);
+        assert!(outcome.next_in_ns <= INTERVAL_NS / 16, "{outcome:?}");
+        machine.pass(outcome.next_in_ns - 1_000);
+        let (earliest, latest) = clock.read_bounds(machine).expect("live").bounds_ns();
+        let truth = machine.truth_ns();
+        assert!(earliest <= truth && truth <= latest, "{change_ppb} ppb: {earliest} {truth} {latest}");
+    }
+}
+
+/// With a counter of 24 MHz a granule is 43 us: the round that settles a recovery comes later, and in time.
+#[test]
+fn a_slow_counter_recovers_in_a_few_rounds() {
+    struct Slow(Cell<u64>);
+    impl Counter for Slow {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 30);
+            self.0.get() * 24 / 1_000
+        }
+        fn now_ordered(&self) -> u64 {
+            self.now()
+        }
+        fn barrier(&self) {}
+    }
+    impl Reference for Slow {
+        fn monotonic_ns(&self) -> i64 {
+            self.0.set(self.0.get() + 40);
+            i64::try_from(self.0.get()).unwrap()
+        }
+        fn realtime_ns(&self) -> i64 {
+            self.monotonic_ns()
+        }
+    }
+    let machine = Slow(Cell::new(1 << 40));
+    let pass = |ns| machine.0.set(machine.0.get() + ns);
+    for phase in 0..60 {
+        let clock = Shared::new(crate::cell::portable::PortableCell::new());
+        let mut control = Control::new(Config {
+            interval_ns: INTERVAL_NS,
+            quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+            guarded: false,
+            renewal: Renewal::Ahead,
+        });
+        pass(phase * 701);
+        let (mut rounds, mut steady) = (0, 0);
+        while steady < 3 {
+            let mut outcome = control.maintain(&clock, &machine, &machine);
+            if outcome.round == Round::Recovered {
+                outcome = control.maintain(&clock, &machine, &machine);
+            }
+            steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
+            pass(outcome.next_in_ns + 60_000); // what a sleeping thread comes late
+            rounds += 1;
+            assert!(rounds < 60, "no steady state");
+        }
+        assert!(clock.events(Event::Expiry) <= 1, "{} lines died", clock.events(Event::Expiry));
+        assert!(clock.events(Event::Recovery) <= 2, "{} recoveries", clock.events(Event::Recovery));
+    }
+}
+
+/// After a jump the bounds are those of a new clock, not of one that has seen the rate double.
+#[test]
+fn a_jump_does_not_spoil_the_bounds_for_long() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    machine.jump_reference(200_000_000);
+    for _ in 0..40 {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+    assert_eq!(clock.events(Event::Disruption), 1);
+    control.maintain(clock, machine, machine);
+    assert!(clock.gauges.rho_ppb() < 1_000, "rho {} ppb", clock.gauges.rho_ppb());
+}

@@ -1,0 +1,217 @@
+//! The watch over the reference: what the samples say, how long it has been watched without a break, and how stable its rate
+//! may be assumed to be.
+//!
+//! Each new sample is held against the bounds that were published before it:
+//!
+//! | the sample | means | consequence |
+//! |---|---|---|
+//! | is inside | nothing | the assumed stability halves with each full interval |
+//! | is outside by little | the rate changed by more than rho | counted; rho doubles beyond what would have held |
+//! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
+//! | comes after a long break | the rate may have changed unseen | everything learnt is void |
+
+use crate::cell::Envelope;
+use crate::estimate::{Fit, History};
+use crate::line::Slope;
+use crate::sample::Sample;
+use crate::shared::{Event, Shared};
+use crate::units::{
+    FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
+};
+
+/// Consistent samples before their slope is used for a first line. Two always agree: a suspend or a frozen reference between
+/// them would make any slope; a third one contradicts it.
+const CONFIRMATIONS: u32 = 3;
+
+/// Feasible slopes further apart than this make no line, ppb: twice 2e-3 of bracket over baseline.
+const MAX_SPREAD_PPB: i64 = 4_000_000;
+
+/// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
+const BREAK_INTERVALS: u64 = 4;
+
+/// The assumed stability of the reference's rate, ppb: at first what a kernel's dither can do
+/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each full interval in which nothing contradicts it,
+/// down to the first figure. That is 5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns in
+/// all, most of which is the counter's step.
+const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
+
+/// The largest stability that is ever assumed, ppb: kernels allow 10 % (`adjtimex` tick).
+const MAX_STABILITY_PPB: u64 = 200_000_000;
+
+/// A contradiction above this share of the gap is a jump of the reference or the counter, not a change of rate, ppb...
+const DISRUPTION_PPB: u128 = 1_000_000;
+
+/// ...and so is nothing below this, ns.
+const DISRUPTION_NS: u128 = 1_000;
+
+/// What a sample meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// Consistent with what was known, or new.
+    Consistent,
+    /// What was known is void.
+    Void,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) history: History,
+    /// The bounds published last.
+    envelope: Option<Envelope>,
+    /// The tick since which the reference has been watched without a break.
+    since_ticks: u64,
+    /// Samples in a row that were consistent with each other.
+    confirmations: u32,
+    stability_ppb: u64,
+    steering_ppb: Option<i64>,
+}
+
+impl Watch {
+    pub(crate) const fn new() -> Self {
+        Self {
+            history: History::new(),
+            envelope: None,
+            since_ticks: 0,
+            confirmations: 0,
+            stability_ppb: *STABILITY_PPB.end(),
+            steering_ppb: None,
+        }
+    }
+
+    /// Remembers the bounds that were published.
+    pub(crate) fn published(&mut self, envelope: Envelope) {
+        self.envelope = Some(envelope);
+    }
+
+    /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best known one.
+    pub(crate) fn note<S>(
+        &mut self,
+        sample: &Sample,
+        steering_ppb: Option<i64>,
+        slope: Slope,
+        interval_ns: u64,
+        shared: &Shared<S>,
+    ) -> Noted {
+        let noted = self.note_sample(sample, slope, interval_ns, shared);
+        self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
+        self.history.push(*sample);
+        self.confirmations = self.confirmations.saturating_add(1);
+        noted
+    }
+
+    fn note_sample<S>(
+        &mut self,
+        sample: &Sample,
+        slope: Slope,
+        interval_ns: u64,
+        shared: &Shared<S>,
+    ) -> Noted {
+        let Some(last) = self.history.newest() else {
+            self.since_ticks = sample.lower.ticks;
+            return Noted::Consistent;
+        };
+        let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
+        if gap_ticks < 0 {
+            return self.disrupted(sample, shared);
+        }
+        if let Some((excess_ns, age_ns)) = self.contradiction(sample) {
+            shared.count(Event::BoundViolation);
+            let rate_ppb =
+                excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
+            if rate_ppb > DISRUPTION_PPB && excess_ns > DISRUPTION_NS {
+                return self.disrupted(sample, shared);
+            }
+            let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
+            self.stability_ppb =
+                self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
+        } else if unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS)) {
+            self.forget(sample.lower.ticks);
+            return Noted::Void;
+        } else if unsigned(gap_ticks) >= slope.ticks_in(interval_ns >> 1) {
+            self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
+        }
+        Noted::Consistent
+    }
+
+    /// A change of the kernel's steering widens rho by as much, and shortens the next interval to a sixteenth.
+    fn note_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
+        if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb) {
+            let change = before.abs_diff(now);
+            if change != 0 {
+                let widened = change.saturating_add(*STABILITY_PPB.end());
+                self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
+                let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
+                if unsigned(ticks_between(self.since_ticks, now_ticks).max(0)) > short {
+                    self.since_ticks = now_ticks.wrapping_sub(short);
+                }
+            }
+        }
+        self.steering_ppb = steering_ppb;
+    }
+
+    /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
+    fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
+        let envelope = self.envelope?;
+        let below =
+            envelope.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
+        let above =
+            fixed_from_ns(sample.lower.ns).saturating_sub(envelope.upper.fixed_at(sample.lower.ticks));
+        let excess = below.max(above);
+        let age = envelope.lower.slope.over(ticks_between(envelope.lower.start_ticks, sample.lower.ticks));
+        let whole_ns = |fixed: i128| u128::try_from(fixed >> FRACTION_BITS).unwrap_or(0);
+        (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
+    }
+
+    fn disrupted<S>(&mut self, sample: &Sample, shared: &Shared<S>) -> Noted {
+        shared.count(Event::Disruption);
+        self.forget(sample.lower.ticks);
+        Noted::Void
+    }
+
+    fn forget(&mut self, now_ticks: u64) {
+        self.history.clear();
+        self.envelope = None;
+        self.since_ticks = now_ticks;
+        self.confirmations = 0;
+        self.stability_ppb = *STABILITY_PPB.end();
+    }
+
+    /// The feasible slopes, if they say enough to be used. Old samples that contradict the newest are dropped, and the rest
+    /// are thinned; `slope` is the best known one.
+    pub(crate) fn fit<S>(&mut self, slope: Slope, shared: &Shared<S>) -> Option<Fit> {
+        let (fit, dropped) = self.history.fit();
+        self.history.thin(slope);
+        if dropped > 0 {
+            shared.count(Event::RateChange);
+            self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
+            if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
+                let known = ticks_between(oldest.lower.ticks, newest.lower.ticks);
+                let watched = ticks_between(self.since_ticks, newest.lower.ticks);
+                self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
+            }
+        }
+        fit.filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)
+    }
+
+    /// Whether enough samples agree for a line after a cold spell.
+    pub(crate) const fn is_confirmed(&self) -> bool {
+        self.confirmations >= CONFIRMATIONS
+    }
+
+    /// The time over which the next line is good, ns: half as long as the reference has been watched.
+    pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
+        let Some(newest) = self.history.newest() else { return 0 };
+        let watched_ticks = unsigned(ticks_between(self.since_ticks, newest.lower.ticks).max(0));
+        unsigned(fixed_to_ns_round(fit.slope_min.over(signed(watched_ticks >> 1))).max(0))
+    }
+
+    /// The stated limit of the reference's rate around the target's slope, ppb: its assumed stability, and what the
+    /// samples leave open; without a fit that is everything, or the next sample would be taken for a jump.
+    pub(crate) fn rho_ppb(&self, fit: Option<&Fit>) -> u32 {
+        let open = fit.map_or(MAX_STABILITY_PPB, |fit| {
+            unsigned(fit.slope_max.ppb_above(fit.slope_min).max(0)).div_ceil(2)
+        });
+        u32::try_from(self.stability_ppb.saturating_add(open)).unwrap_or(u32::MAX)
+    }
+}
