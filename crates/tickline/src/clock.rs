@@ -4,19 +4,22 @@ use core::fmt;
 use core::mem;
 use core::ptr::NonNull;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::thread;
 
 use tickline_core::control::Renewal;
+use tickline_core::sample::Reference;
+use tickline_core::try_lock::{self, TryLock};
 
 use crate::builder::Builder;
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
 use crate::facts::COUNTER;
+use crate::process;
 use crate::reading::Reading;
 use crate::recalibrator::{Priority, Recalibrator, Schedule};
 use crate::reference::OsClock;
 use crate::status::{Driver, State, Status};
-use tickline_core::sample::Reference;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
@@ -237,10 +240,13 @@ impl Drop for Clock {
 }
 
 /// Keeps the global clock's thread running. Made by [`start`](crate::start); the thread stops when the last one is
-/// dropped, and readers drive the clock again.
+/// dropped, and readers drive the clock again. One that a forked child has inherited does nothing there.
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
-pub struct Guard(());
+pub struct Guard {
+    /// The process that made it.
+    token: u64,
+}
 
 #[derive(Debug)]
 struct GlobalThread {
@@ -251,16 +257,29 @@ struct GlobalThread {
     _thread: Recalibrator<&'static Engine>,
 }
 
-static GLOBAL_THREAD: Mutex<Option<GlobalThread>> = Mutex::new(None);
+/// Not a mutex: a child that was forked while another thread held that would wait for ever.
+static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
+
+/// The global clock's thread, if it is in this process, under its lock. What a `fork` has left behind is forgotten.
+fn global_thread() -> try_lock::Guard<'static, Option<GlobalThread>> {
+    loop {
+        // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
+        // dropping are not for signal handlers.
+        if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(process::token()) } {
+            if slot.was_abandoned() || GLOBAL.driver() != Driver::Thread {
+                mem::forget(slot.take());
+            }
+            return slot;
+        }
+        thread::yield_now();
+    }
+}
 
 impl Guard {
     pub(crate) fn start_default() -> Result<Self, Error> {
-        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        match running(&mut slot) {
-            Some(running) => {
-                running.guards = running.guards.saturating_add(1);
-                Ok(Self(()))
-            }
+        let mut slot = global_thread();
+        match slot.as_mut() {
+            Some(running) => Ok(Self::share(running)),
             None => {
                 let schedule = Schedule { recent_every: None, priority: Priority::Normal };
                 Self::launch(&mut slot, DEFAULT_INTERVAL_NS, schedule)
@@ -269,43 +288,42 @@ impl Guard {
     }
 
     pub(crate) fn start(interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
-        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        match running(&mut slot) {
+        let mut slot = global_thread();
+        match slot.as_mut() {
             Some(running) if (running.interval_ns, running.schedule) == (interval_ns, schedule) => {
-                running.guards = running.guards.saturating_add(1);
-                Ok(Self(()))
+                Ok(Self::share(running))
             }
             Some(_) => Err(Error::running()),
             None => Self::launch(&mut slot, interval_ns, schedule),
         }
     }
 
-    fn launch(slot: &mut Option<GlobalThread>, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
-        let thread = Recalibrator::start(&GLOBAL, schedule)?;
-        GLOBAL.set_interval_ns(interval_ns);
-        *slot = Some(GlobalThread { guards: 1, interval_ns, schedule, _thread: thread });
-        Ok(Self(()))
+    fn share(running: &mut GlobalThread) -> Self {
+        running.guards = running.guards.saturating_add(1);
+        Self { token: process::token() }
     }
-}
 
-/// The global clock's thread, if it is in this process. One that a `fork` left behind is forgotten.
-fn running(slot: &mut Option<GlobalThread>) -> Option<&mut GlobalThread> {
-    if GLOBAL.driver() != Driver::Thread {
-        mem::forget(slot.take());
+    fn launch(slot: &mut Option<GlobalThread>, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+        GLOBAL.set_interval_ns(interval_ns);
+        let thread = Recalibrator::start(&GLOBAL, schedule)
+            .inspect_err(|_| GLOBAL.set_interval_ns(DEFAULT_INTERVAL_NS))?;
+        *slot = Some(GlobalThread { guards: 1, interval_ns, schedule, _thread: thread });
+        Ok(Self { token: process::token() })
     }
-    slot.as_mut()
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let mut slot = GLOBAL_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.token != process::token() {
+            return;
+        }
+        let mut slot = global_thread();
         let Some(running) = slot.as_mut() else { return };
         running.guards = running.guards.saturating_sub(1);
         if running.guards == 0 {
             let last = slot.take();
             GLOBAL.set_interval_ns(DEFAULT_INTERVAL_NS);
-            drop(slot);
-            drop(last);
+            drop(last); // under the lock, so that who starts next finds the thread gone
         }
     }
 }

@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
-use tickline_core::counter::Counter;
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
 use tickline_core::sample::{Quanta, Reference};
 use tickline_core::shared::{LineReading, Shared, Source};
@@ -113,15 +112,10 @@ impl Engine {
     /// A stamp: the counter while the line is in use, else the OS clock with [`OS_STAMP`] set.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
-        if let Some(counter) = COUNTER {
-            if self.shared.cell.word().is_open() {
-                let ticks = counter.now();
-                if ticks & OS_STAMP == 0 {
-                    return ticks;
-                }
-            }
+        match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
+            Some(ticks) if ticks & OS_STAMP == 0 => ticks,
+            _ => self.now_slow() | OS_STAMP,
         }
-        self.now_slow() | OS_STAMP
     }
 
     /// A stamp in monotonic ns.
@@ -155,6 +149,7 @@ impl Engine {
         let Some(counter) = COUNTER else {
             return to_unsigned(OsClock.monotonic_ns());
         };
+        let _errno = process::PreserveErrno::new();
         let mut reading = self.shared.read_slow(&counter, &OsClock);
         if self.serve_as_reader(reading.source) {
             reading = self.shared.read_slow(&counter, &OsClock);
@@ -166,6 +161,7 @@ impl Engine {
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
         if let Some(counter) = COUNTER {
+            let _errno = process::PreserveErrno::new();
             let reading = self.shared.read_slow(&counter, &OsClock);
             if self.serve_as_reader(reading.source) {
                 if let Some(ns) = self.shared.read_unix(&counter) {
@@ -179,9 +175,11 @@ impl Engine {
     /// The coarse time that the thread last stored; without a thread in this process, the present time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
+        if !self.thread_is_here() {
+            return self.now_ns();
+        }
         // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing for each reader.
-        let recent_ns = self.recent_ns.load(Ordering::Relaxed);
-        if recent_ns > 0 && self.thread_is_here() { to_unsigned(recent_ns) } else { self.now_ns() }
+        to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn store_recent(&self, ns: u64) {
@@ -193,17 +191,22 @@ impl Engine {
 
     /// Whether this clock's thread lives in this process: a forked child has none.
     fn thread_is_here(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `set_thread`.
+        // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == process::token()
     }
 
-    pub(crate) fn set_thread(&self, here: bool) {
+    /// The thread is about to run: from now on it stores the coarse time, and this is the first one.
+    pub(crate) fn attach_thread(&self) {
+        self.store_recent(self.now_ordered_ns());
+        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: who sees the token sees the time above.
+        self.thread_token.store(process::token(), Ordering::Release);
+    }
+
+    /// The thread will not run any more.
+    pub(crate) fn detach_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `thread_is_here`.
-        self.thread_token.store(if here { process::token() } else { 0 }, Ordering::Release);
-        if !here {
-            self.store_recent(0);
-        }
+        self.thread_token.store(0, Ordering::Release);
     }
 
     /// Who drives this clock in this process.
@@ -244,7 +247,7 @@ impl Engine {
     fn cold_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
         // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
         if self.stage.load(Ordering::Relaxed) == STAGE_CLOSED {
-            return false;
+            return self.may_reconsider(now_ns);
         }
         // ORDERING: as above.
         let gap_ns = now_ns.wrapping_sub(self.last_cold_ns.swap(now_ns, Ordering::Relaxed));
@@ -264,15 +267,20 @@ impl Engine {
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let counter = COUNTER?;
+        let _errno = process::PreserveErrno::new();
         let mut control = self.lock()?;
-        // ORDERING: Acquire, pairs with the Release stores of `stage`.
+        // ORDERING: Acquire, pairs with the stores of `stage`.
+        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED && self.may_reconsider(OsClock.monotonic_ns()) {
+            self.reconsider();
+        }
+        // ORDERING: Acquire, as above.
         match self.stage.load(Ordering::Acquire) {
             STAGE_CLOSED => return None,
             STAGE_OPEN if control.is_some() => {}
             _ => *control = self.judge(renewal),
         }
         let control = control.as_mut()?;
-        control.set_renewal(renewal);
+        control.reschedule(renewal, self.interval_ns());
         let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &OsClock);
@@ -285,7 +293,9 @@ impl Engine {
 
     /// The lock, its content reset if it was left half changed by another process.
     fn lock(&self) -> Option<Guard<'_, Option<Control>>> {
-        let mut guard = self.control.try_lock(process::token())?;
+        // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor. A program that
+        // forks in a signal handler and returns from it in the child breaks what POSIX says of such children anyway.
+        let mut guard = unsafe { self.control.try_lock(process::token()) }?;
         if guard.was_abandoned() {
             *guard = None;
         }
@@ -304,11 +314,17 @@ impl Engine {
         for verdict in verdicts {
             self.record(verdict);
         }
-        if first_closed(&verdicts).is_some() {
+        if let Some(reason) = first_closed(&verdicts) {
+            let again_ns = OsClock.monotonic_ns().saturating_add(signed(self.interval_ns()));
+            // ORDERING: Relaxed, a hint.
+            self.due_ns.store(again_ns, Ordering::Relaxed);
             self.close(support);
+            if reason == Reason::Disabled {
+                self.apply_switch(); // in case it was enabled meanwhile
+            }
             return None;
         }
-        // ORDERING: SeqCst, with `disable`: either this sees its flag below, or it closes the stage after this.
+        // ORDERING: SeqCst, with `apply_switch`: either this sees the flag below, or that closes the stage after this.
         self.stage.store(STAGE_OPEN, Ordering::SeqCst);
         if self.is_disabled() {
             self.close(support);
@@ -360,7 +376,7 @@ impl Engine {
     }
 
     fn close(&self, support: Support) {
-        // ORDERING: SeqCst, with `judge` and `disable`, see there.
+        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
@@ -369,30 +385,54 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
-        // ORDERING: SeqCst, with `judge`: a judgement that has not seen this flag opens the stage before the store in
-        // `close`.
+        // ORDERING: SeqCst, with `apply_switch`.
         self.disabled.store(1, Ordering::SeqCst);
-        self.close(facts::cell_support());
+        self.apply_switch();
     }
 
     pub(crate) fn enable(&self) {
-        // ORDERING: SeqCst, as in `disable`.
+        // ORDERING: SeqCst, with `apply_switch`.
         self.disabled.store(0, Ordering::SeqCst);
-        self.reconsider();
+        self.apply_switch();
+    }
+
+    /// Brings stage and gate in line with the switch, and looks again: whoever was the last to turn it, or to look, leaves
+    /// them as it is.
+    fn apply_switch(&self) {
+        let support = facts::cell_support();
+        loop {
+            let disabled = self.is_disabled();
+            if disabled {
+                self.close(support);
+            } else {
+                self.reconsider();
+            }
+            if self.is_disabled() == disabled {
+                return;
+            }
+        }
     }
 
     fn is_disabled(&self) -> bool {
-        // ORDERING: SeqCst, as in `disable`.
+        // ORDERING: SeqCst, with the stores in `disable` and `enable`, and those of `stage`.
         self.disabled.load(Ordering::SeqCst) != 0
     }
 
     /// Lets the gates be judged again before the next line.
-    pub(crate) fn reconsider(&self) {
-        // ORDERING: SeqCst, with `judge` and `disable`, see there.
+    fn reconsider(&self) {
+        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
         if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
             self.shared.open_gate(&counter, &OsClock);
         }
+    }
+
+    /// Whether the gates are closed for a reason that passes by itself, and it is time to look again: the kernel makes up its
+    /// mind about the counter some seconds after boot.
+    fn may_reconsider(&self, now_ns: i64) -> bool {
+        // ORDERING: Relaxed, a hint.
+        first_closed(&self.verdicts()) == Some(Reason::KernelUndecided)
+            && now_ns >= self.due_ns.load(Ordering::Relaxed)
     }
 
     /// What a reading would be served by now.

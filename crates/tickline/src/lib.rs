@@ -21,7 +21,7 @@
 //! | [`Instant::now`], [`now_ns`] | never steps back | the CPU may read the counter before older loads that still wait: may seem to step back by nanoseconds, rarely microseconds |
 //! | [`Instant::now_ordered`], [`now_ordered_ns`] | never steps back | never steps back, on machines with synchronised counters |
 //! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, steps when that is set | as `now` |
-//! | [`recent_ns`] | never steps back | never steps back |
+//! | [`recent_ns`] | never steps back while the thread runs; may, by the time that takes, when it is started | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants saturate at zero.
 //!

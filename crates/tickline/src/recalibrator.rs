@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
-use tickline_core::gate::Reason;
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -46,27 +45,28 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
         let notice = Arc::new(Notice::new());
+        engine.attach_thread();
         let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
         let blocked = SignalsBlocked::new();
         let thread = thread::Builder::new()
             .name("tickline".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || run(&engine_inside, &notice_inside, schedule))
-            .map_err(Error::thread)?;
+            .map_err(Error::thread)
+            .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        engine.set_thread(true);
         Ok(Self { engine, notice, thread: Some(thread), token: process::token() })
     }
 }
 
 impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
     fn drop(&mut self) {
-        self.engine.set_thread(false);
         // In a forked child there is no thread to wake or to join; waiting for it would never end.
         if self.token != process::token() {
             core::mem::forget(self.thread.take());
             return;
         }
+        self.engine.detach_thread();
         self.notice.stop();
         if let Some(thread) = self.thread.take() {
             // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
@@ -83,11 +83,6 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
         let wait_ns = match engine.serve(Renewal::Ahead) {
             Some(outcome) => outcome.next_in_ns,
             None => match engine.state() {
-                // The kernel makes up its mind within a second of boot.
-                State::Fallback(Reason::KernelUndecided) => {
-                    engine.reconsider();
-                    engine.interval_ns()
-                }
                 State::Fallback(_) => engine.interval_ns(),
                 // A reader is doing a round of its own.
                 State::Calibrating | State::Fast => MIN_INTERVAL_NS,

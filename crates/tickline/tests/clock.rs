@@ -235,3 +235,65 @@ fn unix_time_is_a_number_in_json() {
     assert_eq!(serde_json::from_str::<UnixTime>(&text).unwrap(), time);
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
 }
+
+/// A program that takes stamps only keeps its clock alive by that.
+#[test]
+fn stamps_keep_the_line_alive() {
+    let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let before = clock.status().events.get(Event::Publication);
+    let end = StdInstant::now() + Duration::from_millis(200);
+    while StdInstant::now() < end {
+        for _ in 0..100 {
+            std::hint::black_box(clock.ticks());
+        }
+    }
+    assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
+}
+
+/// Whoever turns the switch last wins, whatever two threads do at once: the clock ends as enabled or as disabled, never in
+/// between.
+#[test]
+fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    for _ in 0..500 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| clock.disable());
+            scope.spawn(|| {
+                clock.enable();
+                clock.maintain();
+            });
+        });
+        if clock.status().state == State::Fallback(Reason::Disabled) {
+            continue;
+        }
+        let start = StdInstant::now();
+        while clock.status().state == State::Calibrating {
+            clock.maintain();
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        }
+    }
+}
+
+/// The settings of `start_global` reach a control loop that readers had made before.
+#[test]
+fn the_global_interval_is_what_was_asked_for() {
+    in_child("the_global_interval_is_what_was_asked_for", &[], || {
+        let clock = Clock::global();
+        if until_fast(clock).is_none() {
+            return;
+        }
+        let _guard = Clock::builder().interval(Duration::from_millis(5)).start_global().unwrap();
+        let start = StdInstant::now();
+        while clock.status().interval_ns != 5_000_000 {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        }
+        let before = clock.status().events.get(Event::Publication);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(clock.status().events.get(Event::Publication) > before + 10);
+        assert_eq!(clock.status().interval_ns, 5_000_000);
+    });
+}

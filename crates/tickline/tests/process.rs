@@ -206,6 +206,52 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
     });
 }
 
+/// A guard that was inherited does not stop the thread that the child has started for itself.
+#[test]
+fn an_inherited_guard_does_nothing_in_the_child() {
+    in_child("an_inherited_guard_does_nothing_in_the_child", &[], || {
+        let guard = tickline::start().unwrap();
+        // SAFETY: as above.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let own = tickline::start();
+            await_tickline_threads(1);
+            drop(guard);
+            let code = i32::from(own.is_err() || tickline_threads() != 1);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = 0;
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        drop(guard);
+    });
+}
+
+/// Reading the time leaves errno alone, though the first round opens a file, and here that fails.
+#[test]
+fn errno_survives_a_reading() {
+    in_child("errno_survives_a_reading", &[], || {
+        let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: lowers this process's own limit; the struct is valid.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+        // SAFETY: takes nothing.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: this thread's own errno.
+        unsafe { *errno = 77 };
+        for _ in 0..1_000 {
+            std::hint::black_box((clock.now_ns(), clock.unix_ns(), clock.ticks()));
+        }
+        // SAFETY: this thread's own errno.
+        assert_eq!(unsafe { *errno }, 77);
+        let reason = clock.status().reason();
+        assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
+    });
+}
+
 #[test]
 fn no_descriptor_is_left_behind() {
     in_child("no_descriptor_is_left_behind", &[], || {

@@ -7,8 +7,12 @@ use tickline_core::sample::Reference;
 
 use crate::reference::OsClock;
 
-/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14).
+/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). Null before it
+/// was asked for; [`UNAVAILABLE`] where it cannot be had, so that the answer stays the same for the whole process.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// Stands for the page that could not be had; holds nothing.
+static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
 const PAGE_BYTES: usize = 4096;
 
@@ -40,12 +44,21 @@ fn process_id() -> u64 {
 }
 
 fn page() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange below.
-    let known = PAGE.load(Ordering::Acquire);
-    // SAFETY: a pointer other than null is to a page that is never unmapped; zeros are a valid AtomicU64.
-    if let Some(page) = unsafe { known.as_ref() } {
-        return Some(page);
+    // ORDERING: Acquire, pairs with the Release exchange in `make_page`.
+    let mut known = PAGE.load(Ordering::Acquire);
+    if known.is_null() {
+        known = make_page();
     }
+    if ptr::eq(known, &raw const UNAVAILABLE) {
+        return None;
+    }
+    // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid AtomicU64.
+    unsafe { known.as_ref() }
+}
+
+/// Makes the page, unless another thread was faster. Returns what is installed now.
+#[cold]
+fn make_page() -> *mut AtomicU64 {
     // SAFETY: a new private mapping; no existing memory is touched.
     let fresh = unsafe {
         libc::mmap(
@@ -57,21 +70,40 @@ fn page() -> Option<&'static AtomicU64> {
             0,
         )
     };
-    if fresh == libc::MAP_FAILED {
-        return None;
-    }
+    let mapped = fresh != libc::MAP_FAILED;
     // SAFETY: the mapping was just made, and is this function's own.
-    let wiped = unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
-    // ORDERING: Release, pairs with the Acquire load above; Acquire on failure for the same reason.
-    let installed = wiped
-        && PAGE.compare_exchange(ptr::null_mut(), fresh.cast(), Ordering::Release, Ordering::Acquire).is_ok();
-    if !installed {
+    let wiped = mapped && unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    let wanted = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
+    // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same reason.
+    let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    if mapped && !(wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own and nobody has seen it.
         unsafe { libc::munmap(fresh, PAGE_BYTES) };
     }
-    // ORDERING: Acquire, as above.
-    // SAFETY: as above.
-    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+    installed.map_or_else(|theirs| theirs, |_| wanted)
+}
+
+/// Puts `errno` back when it is dropped: a reading may make system calls that fail, perhaps in a signal handler, and must
+/// not change what the program is about to look at.
+#[derive(Debug)]
+pub(crate) struct PreserveErrno(libc::c_int);
+
+impl PreserveErrno {
+    pub(crate) fn new() -> Self {
+        // SAFETY: takes nothing.
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: the address of this thread's errno is valid as long as the thread runs.
+        Self(unsafe { *place })
+    }
+}
+
+impl Drop for PreserveErrno {
+    fn drop(&mut self) {
+        // SAFETY: takes nothing.
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        unsafe { *place = self.0 };
+    }
 }
 
 /// Blocks all signals of the calling thread until it is dropped; a thread that is made meanwhile inherits that, so it

@@ -9,8 +9,8 @@ mod notice;
 mod other;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SignalsBlocked, prefer_realtime, token};
+pub(crate) use linux::{PreserveErrno, SignalsBlocked, prefer_realtime, token};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Notice, SignalsBlocked, Woken, prefer_realtime, token};
+pub(crate) use other::{Notice, PreserveErrno, SignalsBlocked, Woken, prefer_realtime, token};

@@ -59,3 +59,13 @@ impl SignalsBlocked {
 
 /// Not available.
 pub(crate) fn prefer_realtime() {}
+
+/// Nothing here changes what a program sees of an earlier call.
+#[derive(Debug)]
+pub(crate) struct PreserveErrno;
+
+impl PreserveErrno {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
