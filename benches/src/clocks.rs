@@ -71,6 +71,18 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     }
 }
 
+/// What minstant needs to tell ns: its instants hold ticks.
+fn minstant_anchor() -> &'static minstant::Anchor {
+    static ANCHOR: OnceLock<minstant::Anchor> = OnceLock::new();
+    ANCHOR.get_or_init(minstant::Anchor::new)
+}
+
+/// What fastant needs to tell ns: its instants hold ticks.
+fn fastant_anchor() -> &'static fastant::Anchor {
+    static ANCHOR: OnceLock<fastant::Anchor> = OnceLock::new();
+    ANCHOR.get_or_init(fastant::Anchor::new)
+}
+
 /// A clock that the peers, too, make once: quanta's, shared.
 pub fn quanta_clock() -> &'static quanta::Clock {
     static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
@@ -88,15 +100,18 @@ pub fn subjects() -> Vec<Subject> {
         subject!("tickline unix_ns", tickline::unix_ns),
         subject!("tickline Instant::now", tickline::Instant::now),
         subject!("tickline reading", || tickline::Clock::global().reading()),
-        subject!("tickline ticks", || tickline::Clock::global().ticks()),
+        subject!("tickline ticks only", || tickline::Clock::global().ticks()),
         subject!("tickline recent_ns", tickline::recent_ns),
         subject!("libc clock_gettime MONOTONIC", monotonic_ns),
         subject!("std Instant::now", std::time::Instant::now),
         subject!("std SystemTime::now", std::time::SystemTime::now),
         subject!("quanta Instant::now", quanta::Instant::now),
         subject!("quanta Clock::now", || quanta_clock().now()),
-        subject!("minstant Instant::now", minstant::Instant::now),
-        subject!("fastant Instant::now", fastant::Instant::now),
+        subject!("minstant now, in ns", || minstant::Instant::now().as_unix_nanos(minstant_anchor())),
+        subject!("fastant now, in ns", || fastant::Instant::now().as_unix_nanos(fastant_anchor())),
+        subject!("quanta raw ticks", || quanta_clock().raw()),
+        subject!("minstant now, ticks only", minstant::Instant::now),
+        subject!("fastant now, ticks only", fastant::Instant::now),
         subject!("coarsetime Instant::now", coarsetime::Instant::now),
     ]
 }

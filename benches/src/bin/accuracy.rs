@@ -1,7 +1,8 @@
 //! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of a core.
 //!
 //! Each look brackets an ordered reading with two calls of clock_gettime. A reading outside its bracket is wrong whatever
-//! the bracket's width. Offsets are taken from brackets of at most 64 ns, since the middle of a wide one says little.
+//! the bracket's width. Offsets are taken from brackets that are at most one counter step (12 ns) wider than the narrowest
+//! one seen while the clock settles: the middle of a wider one says less.
 //!
 //! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -12,11 +13,14 @@ use tickline::{Clock, Driver, Event};
 use tickline_benches::args;
 use tickline_benches::clocks::monotonic_ns;
 
-/// Brackets up to this width tell an offset, ns.
-const NARROW_NS: u64 = 64;
+/// Brackets wider than the narrowest by more than this tell no offset, ns: a step of the counter on Zen 5, and the rounding.
+const SPARE_NS: u64 = 12;
 
 #[derive(Debug, Default)]
 struct Tally {
+    /// Brackets up to this width tell an offset, ns.
+    narrow_ns: u64,
+    narrowest_ns: u64,
     looks: u64,
     narrow: u64,
     outside: u64,
@@ -38,15 +42,16 @@ fn main() {
         Some(other) => panic!("--driver {other} is neither thread nor reader"),
     };
     let clock = Clock::builder().driver(driver).start().expect("a clock");
-    look(&clock, Duration::from_secs(settle));
+    let settling = look(&clock, Duration::from_secs(settle), u64::MAX);
+    let narrow_ns = settling.narrowest_ns + SPARE_NS;
     let (before, cpu_before) = (clock.status(), thread_cpu_s());
     let start = Instant::now();
-    let tally = look(&clock, Duration::from_secs(seconds));
+    let tally = look(&clock, Duration::from_secs(seconds), narrow_ns);
     let wall_s = start.elapsed().as_secs_f64();
     let (after, cpu_after) = (clock.status(), thread_cpu_s());
 
     println!("driver {driver:?}, {seconds} s after {settle} s: {}", after.state);
-    println!("readings {}, in brackets of at most {NARROW_NS} ns {}", tally.looks, tally.narrow);
+    println!("readings {}, in brackets of at most {narrow_ns} ns {}", tally.looks, tally.narrow);
     println!(
         "outside their bracket {}, bound violated {}, not by the line {}",
         tally.outside, tally.violated, tally.slow
@@ -78,9 +83,14 @@ fn to_f64(value: u64) -> f64 {
 }
 
 /// Looks at `clock` for `time`.
-fn look(clock: &Clock, time: Duration) -> Tally {
-    let mut tally =
-        Tally { least_offset_ns: f64::INFINITY, most_offset_ns: f64::NEG_INFINITY, ..Tally::default() };
+fn look(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
+    let mut tally = Tally {
+        narrow_ns,
+        narrowest_ns: u64::MAX,
+        least_offset_ns: f64::INFINITY,
+        most_offset_ns: f64::NEG_INFINITY,
+        ..Tally::default()
+    };
     let start = Instant::now();
     while start.elapsed() < time {
         for _ in 0..1_000 {
@@ -97,7 +107,8 @@ fn one(clock: &Clock, tally: &mut Tally) {
     tally.looks += 1;
     tally.outside += u64::from(!(before..=after).contains(&now));
     let width = after - before;
-    if width <= NARROW_NS {
+    tally.narrowest_ns = tally.narrowest_ns.min(width);
+    if width <= tally.narrow_ns {
         let offset_ns = to_f64(now.wrapping_sub(before)) - to_f64(width) / 2.0;
         tally.narrow += 1;
         tally.sum_ns += offset_ns;

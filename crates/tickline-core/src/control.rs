@@ -23,7 +23,9 @@ use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::sample::{Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
-use crate::units::{FRACTION_BITS, NS_PER_S, fixed_to_ns_round, signed, ticks_between, unsigned};
+use crate::units::{
+    FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
+};
 use crate::unix::UnixTrack;
 use crate::watch::{Noted, Watch};
 use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
@@ -39,6 +41,9 @@ const BRACKETS: u32 = 8;
 
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
+
+/// A floor that is ahead of the reference by less than this is waited for, ns: its slack, and what a rounded tick adds.
+const WAIT_FOR_FLOOR_NS: i64 = 10_000;
 
 /// Rounds without a line before they come less often.
 const PATIENT_ROUNDS: u32 = 16;
@@ -279,6 +284,17 @@ impl Control {
         if !state.word.precedes(before, reset_slack_ticks(old.slope)) {
             return Err(Refusal::Early);
         }
+        let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
+        let next = |at_ticks| {
+            let steering = steer(&old, at_ticks, &target, horizon_ticks);
+            let exponent = self.exponent(horizon_ticks);
+            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+            (steering, word, join(&old, &steering, word.ticks(), at_ticks, slack_ticks))
+        };
+        // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
+        // microseconds (one closing in 25 was rescued by a reader without this).
+        core::hint::black_box(next(before));
+
         if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
             return Err(Refusal::Lost);
         }
@@ -333,6 +349,11 @@ impl Control {
         }
         let upper_edge =
             self.watch.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);
+        let floor_lead = fixed_from_ns(state.base_ns).saturating_sub(upper_edge);
+        if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {
+            // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
+            return Err(Refusal::Early);
+        }
         // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
         // come a granule later, comes in time.
         let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));

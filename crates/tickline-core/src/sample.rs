@@ -31,9 +31,10 @@ pub trait Reference {
 /// The largest steps of counter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quanta {
-    /// Largest step of the counter, ticks.
+    /// Largest step of the counter, ticks; 0 where the reference is a function of the same counter's readings: its own
+    /// reading then lies between the two of a bracket, as read.
     pub counter_ticks: u64,
-    /// Largest step of the reference, ns.
+    /// Largest step of the reference as a function of time, or of the counter's readings, ns.
     pub reference_ns: i64,
 }
 

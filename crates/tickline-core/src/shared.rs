@@ -5,7 +5,7 @@
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
 //! - whoever finds a line's hard window passed, or the counter before it, makes the clock cold before anything else
 //!   (rule 4), leaving a floor that no earlier reading can have exceeded (rule 5);
-//! - whoever finds `closing` for longer than about a microsecond makes the clock cold too: nobody waits for a preempted
+//! - whoever finds `closing` for longer than two microseconds makes the clock cold too: nobody waits for a preempted
 //!   writer (rule 3);
 //! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
@@ -20,9 +20,9 @@ use crate::sample::Reference;
 use crate::timeline::Timeline;
 use crate::word::Phase;
 
-/// How often a reader looks again at a closing word before it stops waiting: a spin hint takes 10 to 50 ns, so this is
-/// about a microsecond, many times what a writer needs that is not preempted.
-const CLOSING_SPINS: u32 = 40;
+/// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
+/// is not preempted (some 60 ns).
+const CLOSING_NS: u64 = 2_000;
 
 /// Something that happened to a clock, counted since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,10 +311,11 @@ impl<S: StateCell> Shared<S> {
         }
     }
 
-    /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than about a
-    /// microsecond; lock-free: it repeats only when another thread has changed the state meanwhile.
+    /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than two
+    /// microseconds; lock-free: it repeats only when another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
-        let mut spins: u32 = 0;
+        // The closing word that was seen, and when.
+        let mut closing: Option<(State, u64)> = None;
         loop {
             let state = self.cell.load_whole();
             match state.word.phase() {
@@ -331,15 +332,18 @@ impl<S: StateCell> Shared<S> {
                         return SlowReading { ns, source: Source::Line { overdue_ns } };
                     }
                 }
-                Phase::Closing if spins < CLOSING_SPINS => {
-                    spins = spins.saturating_add(1);
-                    core::hint::spin_loop();
-                }
-                Phase::Closing => {
-                    if self.finish_closing(state, counter, reference) {
-                        self.count(Event::Rescue);
+                Phase::Closing => match closing {
+                    Some((seen, since_ticks)) if seen == state => {
+                        let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
+                        if counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks {
+                            core::hint::spin_loop();
+                        } else if self.finish_closing(state, counter, reference) {
+                            self.count(Event::Rescue);
+                        }
                     }
-                }
+                    // A closing word follows a live one, so the counter may be read.
+                    _ => closing = Some((state, counter.now_ordered())),
+                },
                 Phase::Cold => {
                     let reference_ns = reference.monotonic_ns();
                     counter.barrier();

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
-use tickline_core::sample::{Quanta, Reference};
+use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
@@ -332,10 +332,7 @@ impl Engine {
         }
         Some(Control::new(Config {
             interval_ns: self.interval_ns(),
-            quanta: Quanta {
-                counter_ticks: facts.quantum_ticks.unwrap_or(0),
-                reference_ns: reference::QUANTUM_NS,
-            },
+            quanta: reference::QUANTA,
             guarded: support == Support::Guarded,
             renewal,
         }))

@@ -315,3 +315,21 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     control.maintain(clock, machine, machine);
     assert!(clock.gauges.rho_ppb() < 1_000, "rho {} ppb", clock.gauges.rho_ppb());
 }
+
+/// A line that was closed early leaves a floor some microseconds ahead, and a recovery at once would start there. It waits.
+#[test]
+fn a_recovery_does_not_start_ahead_by_the_slack_of_a_floor() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    assert!(clock.close_gate(machine, machine) && clock.open_gate(machine, machine));
+    for _ in 0..20 {
+        let outcome = control.maintain(clock, machine, machine);
+        if outcome.round == Round::Recovered {
+            break;
+        }
+        machine.pass(1_000);
+    }
+    let lead = clock.read(machine).expect("live") - machine.truth_ns();
+    assert!((0..100).contains(&lead), "{lead} ns ahead");
+}
