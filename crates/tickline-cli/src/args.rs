@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) json: Option<JsonTarget>,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
-    #[arg(long = "secs", value_name = "N", default_value = "5", value_parser = seconds)]
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
     pub(crate) time: Duration,
 }
 

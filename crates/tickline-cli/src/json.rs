@@ -1,9 +1,11 @@
 //! The findings as JSON. Keys carry their units; a figure that is not to be had is null.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::findings::Findings;
 
@@ -88,26 +90,49 @@ pub(crate) fn write(findings: &Findings, out: &mut impl Write) -> io::Result<()>
     out.flush()
 }
 
-/// Writes the findings to a new file beside `path`, and puts it in its place when it is complete.
-pub(crate) fn save(findings: &Findings, path: &Path) -> io::Result<()> {
-    let context = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".tickline-").tempfile_in(folder).map_err(context)?;
-    write(findings, &mut file).map_err(context)?;
-    #[cfg(unix)]
-    {
-        // A temporary file is private; a report is as readable as any other file would be.
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs_mode(path);
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).map_err(context)?;
+/// A file that is not yet in its place: nothing is measured for a place that cannot be written to, and no half file is
+/// ever left there.
+#[derive(Debug)]
+pub(crate) struct PendingFile {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl PendingFile {
+    /// A new file in the folder of `path`.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = tempfile::Builder::new()
+            .prefix(".tickline-")
+            .tempfile_in(folder)
+            .map_err(|error| naming(path, &error))?;
+        Ok(Self { path: path.to_owned(), file })
     }
-    file.persist(path).map_err(|error| context(error.error))?;
-    Ok(())
+
+    /// Writes the findings and puts the file in its place.
+    pub(crate) fn save(mut self, findings: &Findings) -> io::Result<()> {
+        let path = &self.path;
+        write(findings, &mut self.file).map_err(|error| naming(path, &error))?;
+        #[cfg(unix)]
+        {
+            // A temporary file is private; a report is as readable as any other file would be.
+            use std::os::unix::fs::PermissionsExt;
+            let permissions = fs::Permissions::from_mode(mode_at(path));
+            self.file.as_file().set_permissions(permissions).map_err(|error| naming(path, &error))?;
+        }
+        self.file.persist(path).map_err(|error| naming(path, &error.error))?;
+        Ok(())
+    }
+}
+
+/// The error with the path it is about.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The mode of the file that is replaced; for a new one, readable by everybody.
 #[cfg(unix)]
-fn fs_mode(path: &Path) -> u32 {
+fn mode_at(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777)
+    fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777)
 }

@@ -22,6 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Args, JsonTarget};
 use crate::findings::Findings;
+use crate::json::PendingFile;
 
 /// Fast and trusted.
 const EXIT_FAST: u8 = 0;
@@ -43,18 +44,22 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> io::Result<u8> {
+    let pending = match &args.json {
+        Some(JsonTarget::File(path)) => Some(PendingFile::create(path)?),
+        _ => None,
+    };
     let progress = progress_bar();
     let findings = measure(args.time, &progress)?;
     progress.finish_and_clear();
 
-    match &args.json {
-        Some(JsonTarget::Stdout) => ignore_broken_pipe(json::write(&findings, &mut io::stdout().lock()))?,
-        Some(JsonTarget::File(path)) => {
-            json::save(&findings, path)?;
-            ignore_broken_pipe(text::write(&findings, &mut io::stdout().lock()))?;
-        }
-        None => ignore_broken_pipe(text::write(&findings, &mut io::stdout().lock()))?,
+    if let Some(pending) = pending {
+        pending.save(&findings)?;
     }
+    let mut out = io::stdout().lock();
+    ignore_broken_pipe(match &args.json {
+        Some(JsonTarget::Stdout) => json::write(&findings, &mut out),
+        _ => text::write(&findings, &mut out),
+    })?;
     Ok(if findings.is_fast() { EXIT_FAST } else { EXIT_CLOSED })
 }
 

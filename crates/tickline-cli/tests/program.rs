@@ -1,0 +1,147 @@
+//! The program as users run it.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn tickline() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    command.args(["--secs", "1"]).env_remove("TICKLINE");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// 0 where the counter is used, 1 where a gate is closed; anything else is a failure here.
+fn code(output: &Output) -> i32 {
+    let code = output.status.code().unwrap_or(-1);
+    assert!(code == 0 || code == 1, "exit code {code}: {}", text(&output.stderr));
+    code
+}
+
+#[test]
+fn without_arguments_it_prints_everything_and_nothing_on_stderr() {
+    let output = tickline().output().unwrap();
+    code(&output);
+    let out = text(&output.stdout);
+    for part in [
+        "tickline ",
+        "Machine",
+        "Gates",
+        "Costs",
+        "clock_gettime MONOTONIC",
+        "std::time::Instant",
+        "Offset from",
+    ] {
+        assert!(out.contains(part), "no {part} in:\n{out}");
+    }
+    assert_eq!(text(&output.stderr), "", "no progress bar where stderr is no terminal");
+}
+
+#[test]
+fn json_goes_to_standard_output_with_units_in_its_keys() {
+    let output = tickline().args(["--json", "-"]).output().unwrap();
+    let code = code(&output);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["schema"], "tickline-measurement/1");
+    assert_eq!(value["fast"], code == 0);
+    assert_eq!(value["gates"].as_array().unwrap().len(), 6);
+    let costs = value["costs"].as_array().unwrap();
+    assert!(costs.len() >= 12);
+    let os = costs.iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC").unwrap();
+    assert!(os["cost_ns"].as_f64().unwrap() > 0.0);
+    let points = value["track"]["points"].as_array().unwrap();
+    assert!(!points.is_empty());
+    assert!(points.iter().all(|point| point["offset_ns"].is_number() && point["bound_after_ns"].is_u64()));
+}
+
+#[test]
+fn json_goes_to_a_file_and_the_text_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("measurement.json");
+    std::fs::write(&path, "what was there before").unwrap();
+    let output = tickline().arg("--json").arg(&path).output().unwrap();
+    code(&output);
+    assert!(text(&output.stdout).contains("Costs"));
+    let value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(value["verdict"].as_str().unwrap().contains("tickline"));
+    assert_eq!(entries(folder.path()), ["measurement.json"], "no temporary file is left");
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the test's folder");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_failed_write_is_an_error_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no/such/folder/measurement.json");
+    let start = std::time::Instant::now();
+    let output = tickline().args(["--secs", "3600", "--json"]).arg(&missing).output().unwrap();
+    assert!(start.elapsed().as_secs() < 60, "it measured for an hour before it looked at the place");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no/such/folder/measurement.json"), "{}", text(&output.stderr));
+    assert!(entries(folder.path()).is_empty());
+
+    // The place is taken by a folder: the complete file cannot be put there.
+    let taken = folder.path().join("taken");
+    std::fs::create_dir(&taken).unwrap();
+    let output = tickline().arg("--json").arg(&taken).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(entries(folder.path()), ["taken"], "a half file was left");
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = tickline().args(["--json", "-"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).starts_with("tickline: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for arguments in [&[][..], &["--json", "-"]] {
+        let mut child =
+            tickline().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Nobody reads: every write fails, as it does behind `head -1` once that has seen its line.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        code(&output);
+        assert_eq!(text(&output.stderr), "");
+    }
+}
+
+#[test]
+fn bad_arguments_are_named() {
+    for (arguments, expected) in [(["--secs", "0"], "1 to 3600"), (["--secs", "x"], "1 to 3600")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).arg("--nonsense").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_closed_gate_is_exit_code_1_with_its_reason() {
+    let output = tickline().args(["--json", "-"]).env("TICKLINE", "off").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["fast"], &value["reason"]), (&Value::Bool(false), &Value::from("switched_off")));
+    assert!(value["verdict"].as_str().unwrap().contains("the environment variable TICKLINE is off"));
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).arg("--help").output().unwrap();
+    let help = text(&output.stdout);
+    assert!(help.contains("Exit codes:") && help.contains("Examples:") && help.contains("--json"), "{help}");
+}
