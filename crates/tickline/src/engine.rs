@@ -59,10 +59,11 @@ pub(crate) struct Engine {
     interval_ns: AtomicU64,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// The reader driver's memory: the last cold reading, ns, how many came in a row, and when a round is due, ns.
+    /// When the next round is due, or with a gate closed the next judgement, ns.
+    due_ns: AtomicI64,
+    /// The reader driver's memory: the last cold reading, ns, and how many came in a row.
     last_cold_ns: AtomicI64,
     streak: AtomicU32,
-    due_ns: AtomicI64,
 }
 
 impl Engine {
@@ -149,7 +150,6 @@ impl Engine {
         let Some(counter) = COUNTER else {
             return to_unsigned(OsClock.monotonic_ns());
         };
-        let _errno = process::PreserveErrno::new();
         let mut reading = self.shared.read_slow(&counter, &OsClock);
         if self.serve_as_reader(reading.source) {
             reading = self.shared.read_slow(&counter, &OsClock);
@@ -160,8 +160,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        if let Some(counter) = COUNTER {
-            let _errno = process::PreserveErrno::new();
+        // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
+        if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
             let reading = self.shared.read_slow(&counter, &OsClock);
             if self.serve_as_reader(reading.source) {
                 if let Some(ns) = self.shared.read_unix(&counter) {
@@ -238,24 +238,32 @@ impl Engine {
         let wanted = match source {
             // Late by more than callers take who call often: the next call would be too late as well.
             Source::Line { overdue_ns } => overdue_ns > 0 && overdue_ns <= frequent_ns,
-            Source::Reference { reference_ns } => self.cold_calls_are_frequent(reference_ns, frequent_ns),
+            Source::Reference { reference_ns } => {
+                self.is_due(reference_ns) && self.cold_calls_are_frequent(reference_ns, frequent_ns)
+            }
         };
-        wanted && self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some()
+        let _errno = if wanted { process::PreserveErrno::new() } else { return false };
+        self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some()
     }
 
-    /// Counts a cold reading; says whether enough came in a row and a round is due.
+    /// Whether it is time for another round, or, with a gate closed, for another judgement.
+    fn is_due(&self, now_ns: i64) -> bool {
+        // ORDERING: Relaxed, a hint.
+        now_ns >= self.due_ns.load(Ordering::Relaxed)
+    }
+
+    fn set_due(&self, due_ns: i64) {
+        // ORDERING: Relaxed, as in `is_due`.
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+    }
+
+    /// Counts a cold reading; says whether enough came in a row.
     fn cold_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
         // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
-        if self.stage.load(Ordering::Relaxed) == STAGE_CLOSED {
-            return self.may_reconsider(now_ns);
-        }
-        // ORDERING: as above.
         let gap_ns = now_ns.wrapping_sub(self.last_cold_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
             // ORDERING: as above.
-            let streak = self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            // ORDERING: as above.
-            streak >= STREAK && now_ns >= self.due_ns.load(Ordering::Relaxed)
+            self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
         } else {
             // ORDERING: as above.
             self.streak.store(0, Ordering::Relaxed);
@@ -270,14 +278,16 @@ impl Engine {
         let _errno = process::PreserveErrno::new();
         let mut control = self.lock()?;
         // ORDERING: Acquire, pairs with the stores of `stage`.
-        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED && self.may_reconsider(OsClock.monotonic_ns()) {
+        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
+            // Only a reason that passes by itself is ever due again.
+            if self.is_disabled() || !self.is_due(OsClock.monotonic_ns()) {
+                return None;
+            }
             self.reconsider();
         }
         // ORDERING: Acquire, as above.
-        match self.stage.load(Ordering::Acquire) {
-            STAGE_CLOSED => return None,
-            STAGE_OPEN if control.is_some() => {}
-            _ => *control = self.judge(renewal),
+        if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
+            *control = self.judge(renewal);
         }
         let control = control.as_mut()?;
         control.reschedule(renewal, self.interval_ns());
@@ -285,9 +295,7 @@ impl Engine {
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &OsClock);
         }
-        let due_ns = OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns));
-        // ORDERING: Relaxed, a hint.
-        self.due_ns.store(due_ns, Ordering::Relaxed);
+        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
@@ -315,9 +323,11 @@ impl Engine {
             self.record(verdict);
         }
         if let Some(reason) = first_closed(&verdicts) {
-            let again_ns = OsClock.monotonic_ns().saturating_add(signed(self.interval_ns()));
-            // ORDERING: Relaxed, a hint.
-            self.due_ns.store(again_ns, Ordering::Relaxed);
+            // The kernel makes up its mind about the counter within seconds of boot; nothing else passes by itself.
+            self.set_due(match reason {
+                Reason::KernelUndecided => OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())),
+                _ => i64::MAX,
+            });
             self.close(support);
             if reason == Reason::Disabled {
                 self.apply_switch(); // in case it was enabled meanwhile
@@ -327,7 +337,7 @@ impl Engine {
         // ORDERING: SeqCst, with `apply_switch`: either this sees the flag below, or that closes the stage after this.
         self.stage.store(STAGE_OPEN, Ordering::SeqCst);
         if self.is_disabled() {
-            self.close(support);
+            self.apply_switch();
             return None;
         }
         Some(Control::new(Config {
@@ -400,6 +410,7 @@ impl Engine {
         loop {
             let disabled = self.is_disabled();
             if disabled {
+                self.set_due(i64::MAX);
                 self.close(support);
             } else {
                 self.reconsider();
@@ -417,19 +428,12 @@ impl Engine {
 
     /// Lets the gates be judged again before the next line.
     fn reconsider(&self) {
+        self.set_due(i64::MIN);
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
         if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
             self.shared.open_gate(&counter, &OsClock);
         }
-    }
-
-    /// Whether the gates are closed for a reason that passes by itself, and it is time to look again: the kernel makes up its
-    /// mind about the counter some seconds after boot.
-    fn may_reconsider(&self, now_ns: i64) -> bool {
-        // ORDERING: Relaxed, a hint.
-        first_closed(&self.verdicts()) == Some(Reason::KernelUndecided)
-            && now_ns >= self.due_ns.load(Ordering::Relaxed)
     }
 
     /// What a reading would be served by now.
