@@ -11,3 +11,8 @@
 
 pub mod args;
 pub mod clocks;
+
+/// The README's code blocks, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -25,7 +25,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, as in the README", "cargo test --workspace"),
         Step::new("tests, all features", "cargo test -p tickline --all-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
-        Step::new("benches run", "cargo bench -p tickline-benches --bench readings -- --test"),
+        Step::new("benches run", "cargo bench -- --test"),
         Step::new(
             "order between threads, 5 s",
             "cargo run --release -q -p tickline-benches --bin order -- --secs 5",
