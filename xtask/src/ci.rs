@@ -10,6 +10,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 const AARCH64: &[(&str, &str)] = &[
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc"),
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
+    ("TICKLINE_TEST_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
 ];
 
 /// Every check, cheap ones first.

@@ -195,6 +195,8 @@ pub struct Facts {
     pub invariant: Option<bool>,
     /// What the kernel keeps time with.
     pub clocksource: Clocksource,
+    /// What a kernel would keep time with that uses this target's counter.
+    pub counters_clocksource: Clocksource,
     /// What readings cost; `None` if the counter may not be read, or not yet measured.
     pub cost: Option<Cost>,
     /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
@@ -230,11 +232,12 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
             Some(false) => Some(Reason::NotInvariant),
             Some(true) | None => None,
         },
-        Gate::Kernel => match facts.clocksource {
-            Clocksource::Tsc | Clocksource::ArchSysCounter => None,
-            Clocksource::TscEarly => Some(Reason::KernelUndecided),
-            Clocksource::Other => Some(Reason::KernelUsesOther),
-            Clocksource::Unknown => Some(Reason::KernelUnknown),
+        Gate::Kernel => match (facts.clocksource, facts.counters_clocksource) {
+            (Clocksource::Tsc, Clocksource::Tsc) => None,
+            (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter) => None,
+            (Clocksource::TscEarly, Clocksource::Tsc) => Some(Reason::KernelUndecided),
+            (Clocksource::Unknown, _) => Some(Reason::KernelUnknown),
+            _ => Some(Reason::KernelUsesOther),
         },
         Gate::Cost => match (facts.quantum_ticks, facts.cost) {
             (Some(0), _) => Some(Reason::Stuck),
@@ -269,6 +272,7 @@ mod tests {
             readable: true,
             invariant: Some(true),
             clocksource: Clocksource::Tsc,
+            counters_clocksource: Clocksource::Tsc,
             cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000 }),
             quantum_ticks: Some(26),
         }
@@ -285,7 +289,13 @@ mod tests {
         assert_eq!(reason(|_| {}), None);
         assert_eq!(reason(|facts| facts.cell = Support::Guarded), None);
         assert_eq!(reason(|facts| facts.invariant = None), None);
-        assert_eq!(reason(|facts| facts.clocksource = Clocksource::ArchSysCounter), None);
+        let arm = |clocksource| {
+            reason(|facts| {
+                (facts.clocksource, facts.counters_clocksource) = (clocksource, Clocksource::ArchSysCounter);
+            })
+        };
+        assert_eq!(arm(Clocksource::ArchSysCounter), None);
+        assert_eq!(arm(Clocksource::Tsc), Some(Reason::KernelUsesOther), "an emulator on an x86 host");
     }
 
     #[test]

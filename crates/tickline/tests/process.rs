@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-use common::{await_tickline_threads, in_child, tickline_threads, until_fast};
+use common::{await_tickline_threads, in_child, skipped_in_an_emulator, tickline_threads, until_fast};
 use tickline::{Clock, Driver, State};
 
 /// Counts this thread's allocations.
@@ -83,6 +83,9 @@ fn there_is_a_thread_only_between_start_and_drop() {
 
 #[test]
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
+    if skipped_in_an_emulator() {
+        return;
+    }
     in_child("the_thread_blocks_all_signals_and_leaves_the_callers_alone", &[], || {
         let blocked = |task: &std::path::Path| {
             let status = std::fs::read_to_string(task.join("status")).unwrap();
@@ -161,6 +164,9 @@ fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
 
 #[test]
 fn a_forked_child_goes_on_without_its_parents_thread() {
+    if skipped_in_an_emulator() {
+        return;
+    }
     in_child("a_forked_child_goes_on_without_its_parents_thread", &[], || {
         let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
         until_fast(&clock);
@@ -184,6 +190,9 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
 
 #[test]
 fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
+    if skipped_in_an_emulator() {
+        return;
+    }
     in_child("a_forked_child_may_drop_what_it_inherited_and_start_anew", &[], || {
         let guard = tickline::start().unwrap();
         let clock = Clock::builder().start().unwrap();
@@ -209,6 +218,9 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
 /// A guard that was inherited does not stop the thread that the child has started for itself.
 #[test]
 fn an_inherited_guard_does_nothing_in_the_child() {
+    if skipped_in_an_emulator() {
+        return;
+    }
     in_child("an_inherited_guard_does_nothing_in_the_child", &[], || {
         let guard = tickline::start().unwrap();
         // SAFETY: as above.

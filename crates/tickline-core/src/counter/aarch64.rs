@@ -7,6 +7,7 @@
 use core::arch::asm;
 
 use super::Counter;
+use crate::gate::Clocksource;
 
 /// The generic timer's virtual counter. Making one reads nothing.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,9 @@ pub struct HardwareCounter(());
 impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "cntvct_el0";
+
+    /// What a kernel keeps time with that uses this counter.
+    pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;
 
     /// What an ordered read is called.
     pub const ORDERED_NAME: &'static str = "isb; cntvct_el0";

@@ -1,6 +1,7 @@
 //! Targets without a counter that this crate can read.
 
 use super::Counter;
+use crate::gate::Clocksource;
 
 /// No counter: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
@@ -9,6 +10,9 @@ pub enum HardwareCounter {}
 impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "counter";
+
+    /// What a kernel keeps time with that uses this counter.
+    pub const CLOCKSOURCE: Clocksource = Clocksource::Other;
 
     /// What an ordered read is called.
     pub const ORDERED_NAME: &'static str = "counter, ordered";

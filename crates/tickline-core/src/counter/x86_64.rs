@@ -7,6 +7,7 @@
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
 use super::Counter;
+use crate::gate::Clocksource;
 
 /// The time-stamp counter. Making one reads nothing; reading may fault where the process has been denied it.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,9 @@ pub struct HardwareCounter(());
 impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "rdtsc";
+
+    /// What a kernel keeps time with that uses this counter.
+    pub const CLOCKSOURCE: Clocksource = Clocksource::Tsc;
 
     /// What an ordered read is called.
     pub const ORDERED_NAME: &'static str = "lfence; rdtsc";

@@ -53,6 +53,7 @@ pub(crate) fn collect(disabled: bool, cell: &Cell) -> Facts {
         readable,
         invariant: cpu::invariant(),
         clocksource: clocksource(),
+        counters_clocksource: HardwareCounter::CLOCKSOURCE,
         cost: measured.map(|(cost, _)| cost),
         quantum_ticks: measured.map(|(_, quantum)| quantum),
     }

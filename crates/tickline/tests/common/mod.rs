@@ -5,12 +5,26 @@
     reason = "each test binary uses some of them; a skip is said aloud"
 )]
 
+use std::ffi::OsStr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, State};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
+
+/// The program, with its arguments, that runs programs of this target, where that is an emulator.
+const RUNNER: &str = "TICKLINE_TEST_RUNNER";
+
+/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without doing it, and keeps some signals
+/// for itself, so tests of those say that they were skipped.
+pub(crate) fn skipped_in_an_emulator() -> bool {
+    let emulated = std::env::var_os(RUNNER).is_some();
+    if emulated {
+        eprintln!("SKIPPED: a user-mode emulator does not do what a kernel does here");
+    }
+    emulated
+}
 
 /// Runs `body` in a process of its own: the test named `name` of this binary, started again with `environment`. What the
 /// child prints is shown if it fails.
@@ -19,7 +33,11 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
         body();
         return;
     }
-    let output = Command::new(std::env::current_exe().expect("this test's path"))
+    let own = std::env::current_exe().expect("this test's path");
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace().map(OsStr::new).chain([own.as_os_str()]);
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
         .envs(environment.iter().copied())
