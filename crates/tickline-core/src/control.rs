@@ -39,6 +39,10 @@ pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * N
 /// Brackets in a burst. The narrowest of 8 is within a counter step of the narrowest of 1,000 on an idle machine.
 const BRACKETS: u32 = 8;
 
+/// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
+/// ticks than it has.
+const UNKNOWN_SLOPE: Slope = Slope::from_bits(1 << (FRACTION_BITS - 4));
+
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
 
@@ -106,7 +110,7 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// Whether a line has been published since the last recovery: then its slope has proven itself.
+    /// Whether the present line's slope has proven itself: it came from samples, and not straight after a recovery.
     settled: bool,
     /// Rounds in a row without a line.
     fruitless: u32,
@@ -171,7 +175,7 @@ impl Control {
             let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
-            let slope = self.slope.unwrap_or(Slope::from_bits(1 << FRACTION_BITS));
+            let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
             let steering_ppb = reference.steering_ppb();
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
             if noted == Noted::Void {
@@ -236,7 +240,9 @@ impl Control {
 
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
         self.watch.history.newest().is_none_or(|newest| {
-            ticks_between(newest.upper.ticks, ticks).unsigned_abs() > slope.ticks_in(FRESH_NS)
+            [newest.upper, newest.lower]
+                .iter()
+                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > slope.ticks_in(FRESH_NS))
         })
     }
 
@@ -320,7 +326,7 @@ impl Control {
             shared.count(Event::StepForward);
         }
         shared.timeline.push(at_ticks, &line);
-        self.settled = true;
+        self.settled = fit.is_some();
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
     }

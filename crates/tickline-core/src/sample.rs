@@ -139,7 +139,7 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
         return if ticks(&sample) < ticks(&best) { sample } else { best };
     };
     let at = sample.lower.ticks;
-    Sample {
+    let folded = Sample {
         upper: if sample.upper.carried(at, slope) < best.upper.carried(at, slope) {
             sample.upper
         } else {
@@ -150,7 +150,9 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
         } else {
             best.lower
         },
-    }
+    };
+    // Crossed: the reference or the counter jumped between two brackets, and only the last one is of the present.
+    if folded.width(slope) < 0 { sample } else { folded }
 }
 
 #[cfg(test)]

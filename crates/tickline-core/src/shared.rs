@@ -13,7 +13,7 @@
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::JOIN_SLACK_NS;
+use crate::discipline::{JOIN_SLACK_NS, RECOVERY_RHO_PPB};
 use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
@@ -389,7 +389,11 @@ impl<S: StateCell> Shared<S> {
             // now plus the most by which this line was ahead of it.
             let envelope = self.cell.envelope(state.word.slot());
             let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0);
+            // The reference may have been slewed down since it was sampled, unnoticed, as in rule 7.
+            let window_ns = line.at(end_ticks).saturating_sub(line.base_ns);
+            let slewed_ns =
+                window_ns.saturating_mul(RECOVERY_RHO_PPB).checked_div(1_000_000_000).unwrap_or(0);
+            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
             // Each of the two was rounded down.
             let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
             if limit_ns < line.at(end_ticks) {

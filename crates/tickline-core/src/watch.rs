@@ -115,7 +115,9 @@ impl Watch {
         if gap_ticks < 0 {
             return self.disrupted(sample, shared);
         }
-        if let Some((excess_ns, age_ns)) = self.contradiction(sample) {
+        let broken = unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
+        let contradiction = self.contradiction(sample);
+        if let Some((excess_ns, age_ns)) = contradiction {
             shared.count(Event::BoundViolation);
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
@@ -125,10 +127,13 @@ impl Watch {
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
             self.stability_ppb =
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
-        } else if unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS)) {
+        }
+        if broken {
+            // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
             return Noted::Void;
-        } else if unsigned(gap_ticks) >= slope.ticks_in(interval_ns >> 1) {
+        }
+        if contradiction.is_none() && unsigned(gap_ticks) >= slope.ticks_in(interval_ns >> 1) {
             self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
         }
         Noted::Consistent

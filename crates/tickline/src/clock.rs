@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::mem;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -266,7 +266,11 @@ fn global_thread() -> try_lock::Guard<'static, Option<GlobalThread>> {
         // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
         // dropping are not for signal handlers.
         if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(process::token()) } {
-            if slot.was_abandoned() || GLOBAL.driver() != Driver::Thread {
+            if slot.was_abandoned() {
+                // SAFETY: valid for a write. What another process left there may be half written, so it is not looked at,
+                // not even to drop it.
+                unsafe { ptr::write(&raw mut *slot, None) };
+            } else if GLOBAL.driver() != Driver::Thread {
                 mem::forget(slot.take());
             }
             return slot;

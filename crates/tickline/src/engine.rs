@@ -274,7 +274,6 @@ impl Engine {
     /// A round of the control loop, with the gates judged before the first one, and a second round after a recovery.
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
-        let counter = COUNTER?;
         let _errno = process::PreserveErrno::new();
         let mut control = self.lock()?;
         // ORDERING: Acquire, pairs with the stores of `stage`.
@@ -289,7 +288,7 @@ impl Engine {
         if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
             *control = self.judge(renewal);
         }
-        let control = control.as_mut()?;
+        let (counter, control) = (COUNTER?, control.as_mut()?);
         control.reschedule(renewal, self.interval_ns());
         let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
         if outcome.round == Round::Recovered {
