@@ -13,6 +13,9 @@ const AARCH64: &[(&str, &str)] = &[
     ("TICKLINE_TEST_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
 ];
 
+/// A target without a counter that tickline reads, whose programs run on x86_64 as they are.
+const I686: &[(&str, &str)] = &[("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")];
+
 /// Every check, cheap ones first.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -40,6 +43,12 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"]),
+        Step::new(
+            "core and tickline without a counter (i686, 32 bits, musl)",
+            "cargo test -p tickline-core -p tickline --target i686-unknown-linux-musl",
+        )
+        .with(I686)
+        .needs(&["rustup target add i686-unknown-linux-musl"]),
         Step::new(
             "core and tickline on aarch64, emulated",
             "cargo test -p tickline-core -p tickline --target aarch64-unknown-linux-gnu",

@@ -41,7 +41,7 @@ impl Notice {
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         let notice = Self { timer: AtomicI32::new(timer), stopped: AtomicBool::new(false) };
         if timer >= 0 {
-            arm(timer, FAR).ok();
+            arm(timer, FAR_S).ok();
         }
         notice
     }
@@ -78,7 +78,7 @@ impl Notice {
         // Something woke us: arm the timer again, which reports whether the clock was set (Linux fs/timerfd.c,
         // `timerfd_setup`: the timer is armed even where it answers ECANCELED).
         let set =
-            poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR) == Err(libc::ECANCELED));
+            poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED));
         // ORDERING: Acquire, as above.
         if self.stopped.load(Ordering::Acquire) {
             Woken::Stopped
@@ -109,12 +109,14 @@ impl Drop for Notice {
 }
 
 /// Far enough in the future to never come, s since 1970: the year 2262, the end of 64-bit nanoseconds.
-const FAR: libc::time_t = 9_223_372_036;
+const FAR_S: u64 = 9_223_372_036;
 
 /// Arms `timer` for `expiry_s` seconds after 1970 (a time in the past: at once).
-fn arm(timer: libc::c_int, expiry_s: libc::time_t) -> Result<(), i32> {
-    let value =
-        libc::itimerspec { it_interval: MARK, it_value: libc::timespec { tv_sec: expiry_s, tv_nsec: 0 } };
+fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
+    let value = libc::itimerspec {
+        it_interval: MARK,
+        it_value: libc::timespec { tv_sec: narrowed(expiry_s), tv_nsec: 0 },
+    };
     let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
     // SAFETY: the value is valid, the old one is not asked for.
     let result = unsafe { libc::timerfd_settime(timer, flags, &raw const value, ptr::null_mut()) };
@@ -122,10 +124,12 @@ fn arm(timer: libc::c_int, expiry_s: libc::time_t) -> Result<(), i32> {
 }
 
 fn timespec(time: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(i32::try_from(time.subsec_nanos()).unwrap_or(0)),
-    }
+    libc::timespec { tv_sec: narrowed(time.as_secs()), tv_nsec: narrowed(u64::from(time.subsec_nanos())) }
+}
+
+/// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.
+fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
+    T::try_from(number).unwrap_or_else(|_| i32::MAX.into())
 }
 
 #[cfg(test)]
