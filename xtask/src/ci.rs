@@ -34,6 +34,11 @@ pub(crate) fn steps() -> Vec<Step> {
             "order between threads, 5 s",
             "cargo run --release -q -p tickline-benches --bin order -- --secs 5",
         ),
+        Step::new(
+            "oldest supported compiler",
+            "cargo +1.86 check -p tickline -p tickline-cli --all-features",
+        )
+        .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")
             .needs(&["rustup target add x86_64-unknown-none"]),
         Step::new("core for bare aarch64", "cargo build -p tickline-core --target aarch64-unknown-none")

@@ -310,14 +310,7 @@ impl Control {
             shared.finish_closing(closing, counter, reference);
             return Err(Refusal::Lost);
         }
-        let steering = steer(&old, at_ticks, &target, horizon_ticks);
-        let word = Word::live(
-            at_ticks,
-            self.exponent(horizon_ticks),
-            state.word.slot().other(),
-            self.config.guarded,
-        );
-        let line = join(&old, &steering, word.ticks(), at_ticks, old.slope.ticks_in(JOIN_SLACK_NS));
+        let (steering, word, line) = next(at_ticks);
         if !shared.cell.publish(closing, word, &line, &envelope) {
             return Err(Refusal::Lost);
         }
