@@ -241,3 +241,29 @@ pub(crate) fn make_cold<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.open_gate(machine, machine));
     machine.pass(8_000);
 }
+
+/// A machine whose clock is in its steady state.
+pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Control) {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    (machine, clock, control)
+}
+
+/// The machine's reference, with a steering that the kernel admits to.
+pub(crate) struct Steered {
+    pub(crate) machine: &'static Machine,
+    pub(crate) ppb: Cell<i64>,
+}
+
+impl Reference for Steered {
+    fn monotonic_ns(&self) -> i64 {
+        self.machine.monotonic_ns()
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.machine.realtime_ns()
+    }
+    fn steering_ppb(&self) -> Option<i64> {
+        Some(self.ppb.get())
+    }
+}

@@ -131,6 +131,23 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
     });
 }
 
+/// Runs `body` in a forked child, which ends with the code that it returns, and waits for that. `body` calls nothing that
+/// a lock of another thread could hold up: it reads clocks and files.
+fn in_fork(body: impl FnOnce() -> i32) {
+    // SAFETY: see above.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let code = body();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is valid for a write.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
+}
+
 /// What the child of a fork sees. Returns its exit code: the number of the first thing that was wrong.
 fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
     if clock.now_ordered_ns() < parents_last {
@@ -172,18 +189,7 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
         until_fast(&clock);
         for _ in 0..5 {
             let last = clock.now_ordered_ns();
-            // SAFETY: the child calls nothing that a lock of another thread could hold up: it reads clocks and files.
-            let child = unsafe { libc::fork() };
-            assert!(child >= 0);
-            if child == 0 {
-                let code = check_forked_child(&clock, last);
-                // SAFETY: ends the child at once.
-                unsafe { libc::_exit(code) };
-            }
-            let mut status = 0;
-            // SAFETY: waits for the child made above; `status` is valid for a write.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
+            in_fork(|| check_forked_child(&clock, last));
         }
     });
 }
@@ -196,21 +202,13 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
     in_child("a_forked_child_may_drop_what_it_inherited_and_start_anew", &[], || {
         let guard = tickline::start().unwrap();
         let clock = Clock::builder().start().unwrap();
-        // SAFETY: as above.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0);
-        if child == 0 {
-            drop(clock);
+        let clock = std::cell::RefCell::new(Some(clock));
+        in_fork(|| {
+            drop(clock.take());
             let own = tickline::start();
             await_tickline_threads(1);
-            let code = i32::from(own.is_err() || Clock::global().status().driver != Driver::Thread);
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(code) };
-        }
-        let mut status = 0;
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0);
+            i32::from(own.is_err() || Clock::global().status().driver != Driver::Thread)
+        });
         drop(guard);
     });
 }
@@ -223,22 +221,13 @@ fn an_inherited_guard_does_nothing_in_the_child() {
     }
     in_child("an_inherited_guard_does_nothing_in_the_child", &[], || {
         let guard = tickline::start().unwrap();
-        // SAFETY: as above.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0);
-        if child == 0 {
+        let guard = std::cell::RefCell::new(Some(guard));
+        in_fork(|| {
             let own = tickline::start();
             await_tickline_threads(1);
-            drop(guard);
-            let code = i32::from(own.is_err() || tickline_threads() != 1);
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(code) };
-        }
-        let mut status = 0;
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0);
-        drop(guard);
+            drop(guard.take());
+            i32::from(own.is_err() || tickline_threads() != 1)
+        });
     });
 }
 

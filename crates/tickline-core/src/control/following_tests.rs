@@ -2,7 +2,7 @@
 //! suspends.
 
 use super::*;
-use crate::testing::{INTERVAL_NS, Machine, make_cold, new_clock, settle};
+use crate::testing::{INTERVAL_NS, Machine, Steered, make_cold, new_clock, settle, settled_clock};
 use core::cell::Cell;
 
 /// In the steady state the error is below the bracket, the bound holds and is narrow.
@@ -58,9 +58,7 @@ fn start_up_is_short_and_never_far_off() {
 /// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its interval.
 #[test]
 fn a_violent_slew_is_followed() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(83_000_000);
     let mut last = 0;
     let outcome = control.maintain(clock, machine, machine);
@@ -80,9 +78,7 @@ fn a_violent_slew_is_followed() {
 /// A change of rate by 1 ppm is found within two intervals, and never costs more than a microsecond.
 #[test]
 fn a_small_rate_change_is_found_within_two_intervals() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(1_000);
     for round in 0..12 {
         let outcome = control.maintain(clock, machine, machine);
@@ -97,9 +93,7 @@ fn a_small_rate_change_is_found_within_two_intervals() {
 /// Lines remembered convert old ticks to what was read then.
 #[test]
 fn old_ticks_convert_to_what_was_read_then() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    let (machine, clock, mut control) = settled_clock();
     let mut seen = Vec::new();
     for round in 0..20 {
         machine.set_rate_ppb(if round % 2 == 0 { 30_000 } else { -30_000 });
@@ -116,26 +110,14 @@ fn old_ticks_convert_to_what_was_read_then() {
 /// A change of the kernel's steering widens rho by as much, at once.
 #[test]
 fn a_change_of_steering_widens_rho() {
-    struct Steered(&'static Machine, Cell<i64>);
-    impl Reference for Steered {
-        fn monotonic_ns(&self) -> i64 {
-            self.0.monotonic_ns()
-        }
-        fn realtime_ns(&self) -> i64 {
-            self.0.realtime_ns()
-        }
-        fn steering_ppb(&self) -> Option<i64> {
-            Some(self.1.get())
-        }
-    }
     let machine = Machine::new();
-    let reference = Steered(machine, Cell::new(5_000));
+    let reference = Steered { machine, ppb: Cell::new(5_000) };
     let (clock, mut control) = new_clock(machine);
     settle(machine, clock, &mut control);
     control.maintain(clock, machine, &reference);
     assert!(clock.gauges.rho_ppb() < 1_000, "{} ppb", clock.gauges.rho_ppb());
     for steering_ppb in [-83_000_000, 5_000] {
-        reference.1.set(steering_ppb);
+        reference.ppb.set(steering_ppb);
         machine.pass(MIN_INTERVAL_NS);
         control.maintain(clock, machine, &reference);
         assert!(clock.gauges.rho_ppb() >= 83_000_000, "{} ppb", clock.gauges.rho_ppb());
@@ -215,21 +197,9 @@ fn a_frozen_reference_makes_no_line() {
 /// The kernel says that it steers differently: rho contains the new rate at once, whatever the change and whenever it came.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
-    struct Steered(&'static Machine, Cell<i64>);
-    impl Reference for Steered {
-        fn monotonic_ns(&self) -> i64 {
-            self.0.monotonic_ns()
-        }
-        fn realtime_ns(&self) -> i64 {
-            self.0.realtime_ns()
-        }
-        fn steering_ppb(&self) -> Option<i64> {
-            Some(self.1.get())
-        }
-    }
     for change_ppb in [1_000, -100_000, 83_000_000] {
         let machine = Machine::new();
-        let reference = Steered(machine, Cell::new(0));
+        let reference = Steered { machine, ppb: Cell::new(0) };
         let (clock, mut control) = new_clock(machine);
         control.maintain(clock, machine, &reference);
         settle(machine, clock, &mut control);
@@ -239,7 +209,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         }
         // A microsecond before the round, so that its sample cannot tell.
         machine.set_rate_ppb(change_ppb);
-        reference.1.set(change_ppb);
+        reference.ppb.set(change_ppb);
         machine.pass(1_000);
         let outcome = control.maintain(clock, machine, &reference);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 16, "{outcome:?}");
@@ -303,9 +273,7 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
 /// After a jump the bounds are those of a new clock, not of one that has seen the rate double.
 #[test]
 fn a_jump_does_not_spoil_the_bounds_for_long() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    let (machine, clock, mut control) = settled_clock();
     machine.jump_reference(200_000_000);
     for _ in 0..40 {
         let outcome = control.maintain(clock, machine, machine);
@@ -321,9 +289,7 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
 #[test]
 fn a_break_in_the_watch_voids_what_was_known() {
     for change_ppb in [0, 100_000] {
-        let machine = Machine::new();
-        let (clock, mut control) = new_clock(machine);
-        settle(machine, clock, &mut control);
+        let (machine, clock, mut control) = settled_clock();
         machine.pass(18 * INTERVAL_NS);
         machine.set_rate_ppb(change_ppb);
         machine.pass(2 * INTERVAL_NS);
@@ -381,9 +347,7 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
 #[test]
 fn a_recovery_waits_for_a_near_floor_only() {
     for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
-        let machine = Machine::new();
-        let (clock, mut control) = new_clock(machine);
-        settle(machine, clock, &mut control);
+        let (machine, clock, mut control) = settled_clock();
         machine.suspend(1_000_000);
         let mut due_ns = 0;
         while clock.read(machine).expect("live") - machine.truth_ns() > ahead_ns {
@@ -407,9 +371,7 @@ fn a_recovery_waits_for_a_near_floor_only() {
 /// A reference that stops while the clock is live ends the line: rounds become rare, and the clock stops with it.
 #[test]
 fn a_reference_that_stops_while_live_costs_little() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(-1_000_000_000);
     let mut last = 0;
     for _ in 0..80 {
