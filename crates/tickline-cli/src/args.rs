@@ -18,7 +18,7 @@ Exit codes:
   2  an error: bad arguments, or output that could not be written
 
 Environment:
-  TICKLINE=off  do not use the counter
+  TICKLINE=off  do not use the counter (on: do, the default; anything else is ignored, and said)
 
 Examples:
   tickline
@@ -41,9 +41,12 @@ pub(crate) enum JsonTarget {
     File(PathBuf),
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the form that clap asks for")]
 fn json_target(value: &str) -> Result<JsonTarget, String> {
-    Ok(if value == "-" { JsonTarget::Stdout } else { JsonTarget::File(PathBuf::from(value)) })
+    match value {
+        "" => Err("an empty name is neither a file nor -".to_owned()),
+        "-" => Ok(JsonTarget::Stdout),
+        name => Ok(JsonTarget::File(PathBuf::from(name))),
+    }
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {
@@ -70,6 +73,12 @@ mod tests {
                 Args::try_parse_from(["tickline", &format!("--secs={value}")]).unwrap_err().to_string();
             assert!(error.contains("1 to 3600") && error.contains(value), "{error}");
         }
+    }
+
+    #[test]
+    fn an_empty_file_name_is_refused() {
+        let error = Args::try_parse_from(["tickline", "--json="]).unwrap_err().to_string();
+        assert!(error.contains("neither a file nor -"), "{error}");
     }
 
     #[test]

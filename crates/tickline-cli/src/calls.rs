@@ -61,15 +61,15 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
             time.tv_usec
         }),
-        call("clock_gettime REALTIME", || clock_gettime(libc::CLOCK_REALTIME)),
-        call("clock_gettime MONOTONIC", || clock_gettime(libc::CLOCK_MONOTONIC)),
+        call("clock_gettime REALTIME", || clock_ns(libc::CLOCK_REALTIME)),
+        call("clock_gettime MONOTONIC", || clock_ns(libc::CLOCK_MONOTONIC)),
     ]);
     #[cfg(target_os = "linux")]
     calls.extend([
-        call("clock_gettime MONOTONIC_RAW", || clock_gettime(libc::CLOCK_MONOTONIC_RAW)),
-        call("clock_gettime BOOTTIME", || clock_gettime(libc::CLOCK_BOOTTIME)),
-        call("clock_gettime REALTIME_COARSE", || clock_gettime(libc::CLOCK_REALTIME_COARSE)),
-        call("clock_gettime MONOTONIC_COARSE", || clock_gettime(libc::CLOCK_MONOTONIC_COARSE)),
+        call("clock_gettime MONOTONIC_RAW", || clock_ns(libc::CLOCK_MONOTONIC_RAW)),
+        call("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
+        call("clock_gettime REALTIME_COARSE", || clock_ns(libc::CLOCK_REALTIME_COARSE)),
+        call("clock_gettime MONOTONIC_COARSE", || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
         call("system call clock_gettime", || {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: the system call writes a timespec to a valid address.
@@ -80,15 +80,16 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     calls
 }
 
-fn clock_gettime(clock: libc::clockid_t) -> libc::timespec {
+/// A clock as programs use it: in nanoseconds.
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time
+    let part = |value| u64::try_from(value).unwrap_or(0);
+    part(time.tv_sec).wrapping_mul(1_000_000_000).wrapping_add(part(time.tv_nsec))
 }
 
 /// CLOCK_MONOTONIC, ns, the clock that tickline follows.
 pub(crate) fn monotonic_ns() -> u64 {
-    let time = clock_gettime(libc::CLOCK_MONOTONIC);
-    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).unwrap_or(0)
+    clock_ns(libc::CLOCK_MONOTONIC)
 }

@@ -72,9 +72,10 @@ impl Findings {
         match (self.status.state, now, os) {
             (State::Fast, Some(now), Some(os)) => format!(
                 "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as \
-                 fast, and at most {:.0} ns from CLOCK_MONOTONIC.",
+                 fast; it was seen at most {:.0} ns from CLOCK_MONOTONIC (its own bound: {} ns).",
                 os / now,
-                self.track.largest_offset_ns()
+                self.track.largest_offset_ns(),
+                self.track.largest_bound_ns()
             ),
             (State::Fallback(reason), _, _) => {
                 let detail = match (reason, &self.machine.clocksource) {

@@ -1,6 +1,6 @@
 //! The findings as JSON. Keys carry their units; a figure that is not to be had is null.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -90,44 +90,73 @@ pub(crate) fn write(findings: &Findings, out: &mut impl Write) -> io::Result<()>
     out.flush()
 }
 
-/// A file that is not yet in its place: nothing is measured for a place that cannot be written to, and no half file is
-/// ever left there.
+/// Where the JSON will go. Nothing is measured for a place that cannot be written to, and a file that is there stays whole
+/// until the new one is complete.
 #[derive(Debug)]
-pub(crate) struct PendingFile {
-    path: PathBuf,
-    file: NamedTempFile,
+pub(crate) enum Destination {
+    /// A new file beside the place, to be put there when it is complete.
+    Replace { place: PathBuf, file: NamedTempFile },
+    /// Something that is no regular file (a device, a pipe): it is written to as it is.
+    Direct { place: PathBuf, file: File },
 }
 
-impl PendingFile {
-    /// A new file in the folder of `path`.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new()
-            .prefix(".tickline-")
-            .tempfile_in(folder)
-            .map_err(|error| naming(path, &error))?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    /// Writes the findings and puts the file in its place.
-    pub(crate) fn save(mut self, findings: &Findings) -> io::Result<()> {
-        let path = &self.path;
-        write(findings, &mut self.file).map_err(|error| naming(path, &error))?;
-        #[cfg(unix)]
-        {
-            // A temporary file is private; a report is as readable as any other file would be.
-            use std::os::unix::fs::PermissionsExt;
-            let permissions = fs::Permissions::from_mode(mode_at(path));
-            self.file.as_file().set_permissions(permissions).map_err(|error| naming(path, &error))?;
+impl Destination {
+    /// Looks at the place. Symbolic links are followed, so that a link stays one.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let fail = |error: io::Error| naming(path, &error);
+        let place = followed(path);
+        match fs::metadata(&place) {
+            Ok(found) if found.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
+            Ok(found) if !found.is_file() => {
+                let file = File::options().write(true).open(&place).map_err(fail)?;
+                Ok(Self::Direct { place, file })
+            }
+            _ => {
+                let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let file = tempfile::Builder::new()
+                    .prefix(".tickline-")
+                    .tempfile_in(folder.unwrap_or(Path::new(".")))
+                    .map_err(fail)?;
+                Ok(Self::Replace { place, file })
+            }
         }
-        self.file.persist(path).map_err(|error| naming(path, &error.error))?;
-        Ok(())
+    }
+
+    /// Writes the findings there.
+    pub(crate) fn save(self, findings: &Findings) -> io::Result<()> {
+        match self {
+            Self::Direct { place, mut file } => {
+                write(findings, &mut file).map_err(|error| naming(&place, &error))
+            }
+            Self::Replace { place, mut file } => {
+                let fail = |error: io::Error| naming(&place, &error);
+                write(findings, &mut file).map_err(fail)?;
+                #[cfg(unix)]
+                {
+                    // A temporary file is private; a report is as readable as any other file would be.
+                    use std::os::unix::fs::PermissionsExt;
+                    let permissions = fs::Permissions::from_mode(mode_at(&place));
+                    file.as_file().set_permissions(permissions).map_err(fail)?;
+                }
+                file.persist(&place).map_err(|error| fail(error.error))?;
+                Ok(())
+            }
+        }
     }
 }
 
-/// The error with the path it is about.
+/// The file that `path` leads to, also if it does not exist yet.
+fn followed(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| match (fs::read_link(path), path.parent()) {
+        (Ok(target), Some(folder)) => folder.join(target),
+        _ => path.to_owned(),
+    })
+}
+
+/// The error with the path it is about, in the system's words alone: those of `tempfile` name the temporary file.
 fn naming(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+    io::Error::new(error.kind(), format!("{}: {plain}", path.display()))
 }
 
 /// The mode of the file that is replaced; for a new one, readable by everybody.

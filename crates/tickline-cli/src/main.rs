@@ -22,7 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Args, JsonTarget};
 use crate::findings::Findings;
-use crate::json::PendingFile;
+use crate::json::Destination;
 
 /// Fast and trusted.
 const EXIT_FAST: u8 = 0;
@@ -44,16 +44,16 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> io::Result<u8> {
-    let pending = match &args.json {
-        Some(JsonTarget::File(path)) => Some(PendingFile::create(path)?),
+    let destination = match &args.json {
+        Some(JsonTarget::File(path)) => Some(Destination::open(path)?),
         _ => None,
     };
     let progress = progress_bar();
     let findings = measure(args.time, &progress)?;
     progress.finish_and_clear();
 
-    if let Some(pending) = pending {
-        pending.save(&findings)?;
+    if let Some(destination) = destination {
+        destination.save(&findings)?;
     }
     let mut out = io::stdout().lock();
     ignore_broken_pipe(match &args.json {

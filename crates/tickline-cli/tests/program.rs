@@ -87,12 +87,48 @@ fn a_failed_write_is_an_error_and_leaves_nothing() {
     assert!(text(&output.stderr).contains("no/such/folder/measurement.json"), "{}", text(&output.stderr));
     assert!(entries(folder.path()).is_empty());
 
-    // The place is taken by a folder: the complete file cannot be put there.
+    // The place is taken by a folder.
     let taken = folder.path().join("taken");
     std::fs::create_dir(&taken).unwrap();
-    let output = tickline().arg("--json").arg(&taken).output().unwrap();
+    let output = tickline().args(["--secs", "3600", "--json"]).arg(&taken).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(entries(folder.path()), ["taken"], "a half file was left");
+    assert!(text(&output.stderr).contains("taken: is a directory"), "{}", text(&output.stderr));
+
+    // The place is taken by a folder while it measures: the complete file cannot be put there.
+    let late = folder.path().join("late");
+    let child =
+        tickline().arg("--json").arg(&late).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    while entries(folder.path()).len() < 2 {
+        std::thread::yield_now();
+    }
+    std::fs::create_dir(&late).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2));
+    let mut left = entries(folder.path());
+    left.sort();
+    assert_eq!(left, ["late", "taken"], "a half file was left");
+}
+
+/// A device or a pipe is written to, not replaced by a file; a link stays a link.
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_left_in_its_place() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link.json"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap())
+    };
+    code(&tickline().arg("--json").arg(&pipe).output().unwrap());
+    serde_json::from_str::<Value>(&reader.join().unwrap()).unwrap();
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+
+    std::os::unix::fs::symlink("target.json", &link).unwrap();
+    code(&tickline().arg("--json").arg(&link).output().unwrap());
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    let target = std::fs::read(folder.path().join("target.json")).unwrap();
+    serde_json::from_slice::<Value>(&target).unwrap();
 }
 
 #[test]

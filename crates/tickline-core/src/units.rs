@@ -11,7 +11,7 @@ pub type FixedNs = i128;
 /// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
 ///
 /// 48 is one constant for every clock: it lets a counter be as slow as 15.3 kHz (a slope is below 2^64), and
-/// at 5 GHz still quantises the rate to 1.8e-14, which is 0.0001 ns over the longest window of this crate.
+/// at 5 GHz still quantises the rate to 1.8e-14, which is 0.001 ns over a minute.
 pub const FRACTION_BITS: u32 = 48;
 
 /// Nanoseconds in a second.

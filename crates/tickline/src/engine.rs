@@ -30,7 +30,7 @@ const CALLS_PER_INTERVAL: u64 = 256;
 const STREAK: u32 = 8;
 
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
-/// thread takes some 35 us of CPU, most of it for waking up: 0.007 % of a core.
+/// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// Whether the gates have been judged.

@@ -1,5 +1,8 @@
 //! A clock for tests, moved by hand. Needs the feature `mock`.
 //!
+//! What is replaced, on the thread that activates it: `Instant`, `UnixTime` and the free functions of this crate. Other threads,
+//! and clocks as values (`Clock::global()` too), go on with the real time.
+//!
 //! ```
 //! use std::time::Duration;
 //! use tickline::{Instant, mock::MockClock};

@@ -118,7 +118,8 @@ pub struct Status {
     /// The bound: half of the width of the interval that must contain `CLOCK_MONOTONIC` now, ns; `None` without a line.
     pub bound_ns: Option<u64>,
     /// The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of the measured
-    /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`.
+    /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
+    /// where the rate has been seen to be steady for long.
     pub rho_ppb: u64,
     /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
     /// and positive, the clock is being slewed down.

@@ -1,6 +1,7 @@
 //! A point in Unix time.
 
 use core::fmt;
+use core::ops::{Add, Sub};
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -84,6 +85,31 @@ impl UnixTime {
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let ns = u64::try_from(duration.as_nanos()).ok()?;
         Some(Self { ns: self.ns.checked_sub(ns)? })
+    }
+}
+
+impl Add<Duration> for UnixTime {
+    type Output = Self;
+
+    /// # Panics
+    ///
+    /// If the sum is beyond 2^64 ns, as `SystemTime` does beyond its own limit; use
+    /// [`checked_add`](UnixTime::checked_add) otherwise.
+    #[inline]
+    fn add(self, duration: Duration) -> Self {
+        self.checked_add(duration).expect("overflow when adding a duration to a Unix time")
+    }
+}
+
+impl Sub<Duration> for UnixTime {
+    type Output = Self;
+
+    /// # Panics
+    ///
+    /// If the difference is before 1970; use [`checked_sub`](UnixTime::checked_sub) otherwise.
+    #[inline]
+    fn sub(self, duration: Duration) -> Self {
+        self.checked_sub(duration).expect("overflow when subtracting a duration from a Unix time")
     }
 }
 

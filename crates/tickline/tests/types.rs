@@ -49,6 +49,7 @@ fn unix_time_converts_to_system_time_and_back() {
     assert_eq!(system, UNIX_EPOCH + Duration::new(1_767_225_600, 123_456_789));
     assert_eq!(UnixTime::try_from(system), Ok(time));
     assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
+    assert_eq!((time + SECOND) - SECOND, time);
     assert_eq!(time.checked_add(SECOND).unwrap().checked_duration_since(time), Some(SECOND));
     assert_eq!(time.checked_duration_since(time.checked_add(SECOND).unwrap()), None);
     assert_eq!(UnixTime::EPOCH.checked_sub(SECOND), None);
