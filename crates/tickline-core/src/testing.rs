@@ -267,3 +267,9 @@ impl Reference for Steered {
         Some(self.ppb.get())
     }
 }
+
+/// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
+pub(crate) fn skip(why: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
+}

@@ -4,6 +4,8 @@
 //! twice by 16-byte loads, no lock prefix, no call.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod common;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -56,7 +58,7 @@ fn straight_way(listing: &str, function: &str) -> Vec<String> {
 #[test]
 fn the_hot_paths_are_what_they_should_be() {
     if Command::new("objdump").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: objdump is not installed, the machine code of the hot path was NOT checked");
+        common::skip("objdump is not installed, the machine code of the hot path was NOT checked");
         return;
     }
     let path = example();

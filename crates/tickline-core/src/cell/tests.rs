@@ -120,7 +120,7 @@ fn readers_of_the_portable_cell_never_see_a_torn_state() {
 #[test]
 fn readers_of_the_native_cell_never_see_a_torn_state() {
     if NativeCell::support() != super::Support::Full {
-        eprintln!("SKIPPED: this processor has no atomic 16-byte loads, or does not say so");
+        crate::testing::skip("this processor has no atomic 16-byte loads, or does not say so");
         return;
     }
     concurrent_readers_never_see_a_torn_state(&NativeCell::new());

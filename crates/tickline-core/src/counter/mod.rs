@@ -95,7 +95,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
     fn the_cpu_id_is_the_same_by_both_instructions() {
         let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), Rdpid::detect()) else {
-            eprintln!("SKIPPED: this processor has no rdtscp, or no rdpid");
+            crate::testing::skip("this processor has no rdtscp, or no rdpid");
             return;
         };
         // A migration in between makes them differ, but not a thousand times.
@@ -107,7 +107,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no counter; the instruction is tested natively")]
     fn the_hardware_counter_goes_on() {
         let Some(counter) = HardwareCounter::if_present() else {
-            eprintln!("SKIPPED: no counter on this target");
+            crate::testing::skip("no counter on this target");
             return;
         };
         let (plain, ordered) = (counter.now(), counter.now_ordered());
