@@ -10,7 +10,7 @@ use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{LineReading, Shared, Source};
+use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
@@ -26,7 +26,8 @@ pub(crate) type Cell = NativeCell;
 /// 256 calls some 10 ns each.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// Cold readings in a row, none further apart than that, before readers start the clock.
+/// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
+/// nobody has asked for a while.
 const STREAK: u32 = 8;
 
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
@@ -61,8 +62,8 @@ pub(crate) struct Engine {
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// When the next round is due, or with a gate closed the next judgement, ns.
     due_ns: AtomicI64,
-    /// The reader driver's memory: the last cold reading, ns, and how many came in a row.
-    last_cold_ns: AtomicI64,
+    /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
+    last_slow_ns: AtomicI64,
     streak: AtomicU32,
 }
 
@@ -78,7 +79,7 @@ impl Engine {
             disabled: AtomicU8::new(0),
             interval_ns: AtomicU64::new(interval_ns),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            last_cold_ns: AtomicI64::new(i64::MIN),
+            last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU32::new(0),
             due_ns: AtomicI64::new(i64::MIN),
         }
@@ -155,7 +156,7 @@ impl Engine {
             return to_unsigned(OsClock.monotonic_ns());
         };
         let mut reading = self.shared.read_slow(&counter, &OsClock);
-        if self.serve_as_reader(reading.source) {
+        if self.serve_as_reader(&reading) {
             reading = self.shared.read_slow(&counter, &OsClock);
         }
         to_unsigned(reading.ns)
@@ -167,7 +168,7 @@ impl Engine {
         // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
         if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
             let reading = self.shared.read_slow(&counter, &OsClock);
-            if self.serve_as_reader(reading.source) {
+            if self.serve_as_reader(&reading) {
                 if let Some(ns) = self.shared.read_unix(&counter) {
                     return to_unsigned(ns);
                 }
@@ -237,13 +238,16 @@ impl Engine {
     }
 
     /// Does a round if a reader should, now. Returns whether it did.
-    fn serve_as_reader(&self, source: Source) -> bool {
+    fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
-        let wanted = match source {
-            // Late by more than callers take who call often: the next call would be too late as well.
-            Source::Line { overdue_ns } => overdue_ns > 0 && overdue_ns <= frequent_ns,
+        let wanted = match reading.source {
+            // A caller that comes straight after the end of the window calls often; another must prove it.
+            Source::Line { overdue_ns } => {
+                overdue_ns > 0
+                    && (overdue_ns <= frequent_ns || self.slow_calls_are_frequent(reading.ns, frequent_ns))
+            }
             Source::Reference { reference_ns } => {
-                self.is_due(reference_ns) && self.cold_calls_are_frequent(reference_ns, frequent_ns)
+                self.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
@@ -261,10 +265,10 @@ impl Engine {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// Counts a cold reading; says whether enough came in a row.
-    fn cold_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
+    /// Counts a reading by the slow path; says whether enough came in a row.
+    fn slow_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
         // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
-        let gap_ns = now_ns.wrapping_sub(self.last_cold_ns.swap(now_ns, Ordering::Relaxed));
+        let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
             // ORDERING: as above.
             self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK

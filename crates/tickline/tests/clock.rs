@@ -253,6 +253,29 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
+/// Calls that pause and go on find the clock fast again soon, wherever in the window they come back: once the benches of this
+/// project went through the slow path for half a second after each pause.
+#[test]
+fn a_pause_does_not_leave_readers_in_the_slow_path() {
+    let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    while clock.status().interval_ns < 200_000_000 {
+        std::hint::black_box(clock.now_ns());
+    }
+    for pause_ms in [230, 330, 430, 530] {
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        let start = StdInstant::now();
+        while clock.ticks() >> 63 != 0 {
+            assert!(
+                start.elapsed() < Duration::from_millis(100),
+                "still slow after a pause of {pause_ms} ms"
+            );
+        }
+    }
+}
+
 /// Whoever turns the switch last wins, whatever two threads do at once: the clock ends as enabled or as disabled, never in
 /// between.
 #[test]
