@@ -405,7 +405,8 @@ fn ceil_log2(n: u64) -> u32 {
     64_u32.saturating_sub(n.saturating_sub(1).leading_zeros())
 }
 
-#[cfg(test)]
+// Long, single-threaded and without any unsafe code that `tests` does not reach: Miri would take minutes and find nothing.
+#[cfg(all(test, not(miri)))]
 mod following_tests;
 #[cfg(test)]
 mod tests;
