@@ -4,7 +4,7 @@
 //! the bracket's width. Offsets are taken from brackets that are at most one counter step (12 ns) wider than the narrowest
 //! one seen while the clock settles: the middle of a wider one says less.
 //!
-//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10]`
+//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10 --interval-ms 500]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::time::{Duration, Instant};
@@ -41,7 +41,8 @@ fn main() {
         Some("reader") => Driver::Reader,
         Some(other) => panic!("--driver {other} is neither thread nor reader"),
     };
-    let clock = Clock::builder().driver(driver).start().expect("a clock");
+    let interval = Duration::from_millis(args::number("interval-ms", 500));
+    let clock = Clock::builder().driver(driver).interval(interval).start().expect("a clock");
     let settling = look(&clock, Duration::from_secs(settle), u64::MAX);
     let narrow_ns = settling.narrowest_ns + SPARE_NS;
     let (before, cpu_before) = (clock.status(), thread_cpu_s());
