@@ -14,7 +14,6 @@ use tickline_core::try_lock::{self, TryLock};
 use crate::builder::Builder;
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
-use crate::facts::COUNTER;
 use crate::process;
 use crate::reading::Reading;
 use crate::recalibrator::{Priority, Recalibrator, Schedule};
@@ -221,12 +220,6 @@ impl Clock {
     /// clock, in order.
     pub fn disable(&self) {
         self.engine().disable();
-    }
-
-    /// Whether this target has a counter at all.
-    #[must_use]
-    pub const fn has_counter() -> bool {
-        COUNTER.is_some()
     }
 }
 

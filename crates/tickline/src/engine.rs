@@ -324,7 +324,7 @@ impl Engine {
         let disabled = self.is_disabled();
         let support = facts::cell_support();
         self.shared.cell.restrict(support);
-        let facts = facts::collect(disabled, &self.shared.cell);
+        let facts = facts::collect(disabled, support, &self.shared.cell);
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);

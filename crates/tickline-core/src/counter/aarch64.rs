@@ -28,15 +28,6 @@ impl HardwareCounter {
     pub const fn if_present() -> Option<Self> {
         Some(Self(()))
     }
-
-    /// `CNTFRQ_EL0`: the counter's frequency as the firmware claims it, Hz.
-    #[must_use]
-    pub fn claimed_hz(self) -> u64 {
-        let hz: u64;
-        // SAFETY: reads one register that user space may read wherever CNTVCT_EL0 may be.
-        unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) }
-        hz
-    }
 }
 
 impl Counter for HardwareCounter {

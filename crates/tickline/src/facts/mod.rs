@@ -16,7 +16,7 @@ pub(crate) use linux::{clocksource, counter_readable, environment};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{clocksource, counter_readable, environment};
 
-use tickline_core::cell::StateCell;
+use tickline_core::cell::{StateCell, Support};
 use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
 use tickline_core::gate::{Cost, Facts, Switch};
 use tickline_core::sample::Reference;
@@ -29,16 +29,16 @@ use crate::status::Environment;
 pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 
 /// What the processor offers for the cell.
-pub(crate) fn cell_support() -> tickline_core::cell::Support {
+pub(crate) fn cell_support() -> Support {
     cpu::cell_support()
 }
 
-/// Everything that the gates judge. Takes some 50 us, more where the OS clock is slow. `disabled` says that the
-/// program has switched the counter off.
-pub(crate) fn collect(disabled: bool, cell: &Cell) -> Facts {
+/// Everything that the gates judge, for a `cell` with this `support` (asked once: CPUID is a trap under a hypervisor).
+/// `disabled` says that the program has switched the counter off.
+pub(crate) fn collect(disabled: bool, support: Support, cell: &Cell) -> Facts {
     let readable = counter_readable();
     let measured = if readable {
-        COUNTER.map(|counter| (measure_cost(&counter, cell), quantum_ticks(&counter)))
+        COUNTER.map(|counter| (measure_cost(&counter, support, cell), quantum_ticks(&counter)))
     } else {
         None
     };
@@ -49,7 +49,7 @@ pub(crate) fn collect(disabled: bool, cell: &Cell) -> Facts {
             (false, _) => Switch::On,
         },
         counter_present: COUNTER.is_some(),
-        cell: cell_support(),
+        cell: support,
         readable,
         invariant: cpu::invariant(),
         clocksource: clocksource(),
@@ -64,8 +64,8 @@ pub(crate) fn collect(disabled: bool, cell: &Cell) -> Facts {
 const CALLS: u32 = 16;
 const ROUNDS: u32 = 5;
 
-fn measure_cost(counter: &HardwareCounter, cell: &Cell) -> Cost {
-    let guarded = cell_support() != tickline_core::cell::Support::Full;
+fn measure_cost(counter: &HardwareCounter, support: Support, cell: &Cell) -> Cost {
+    let guarded = support == Support::Guarded;
     let counter_ps = fastest_ps(|| {
         let ticks = counter.now();
         if guarded {
