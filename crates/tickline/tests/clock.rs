@@ -70,21 +70,37 @@ fn ordered_readings_never_decrease_between_threads() {
     assert!(handovers > 1_000);
 }
 
+/// Nanoseconds of an OS clock.
+#[cfg(target_os = "linux")]
+fn os_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let part = |value| u64::try_from(value).expect("these clocks are not negative");
+    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
+}
+
+/// The limits of a reading, and the OS clock before and after it, must have a moment in common: for both timescales, by the
+/// counter and by the OS.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_reading_contains_the_os_clock() {
     let clock = Clock::builder().interval(Duration::from_millis(10)).start().unwrap();
-    let end = StdInstant::now() + Duration::from_millis(300);
-    let mut compared = 0;
+    let end = StdInstant::now() + Duration::from_millis(500);
+    let (mut looks, mut apart) = (0_u32, 0_u32);
     while StdInstant::now() < end {
-        let before = Clock::global().status().bound_ns; // any work at all
-        std::hint::black_box(before);
-        let reading = clock.reading();
-        assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
-        let unix = clock.unix_reading();
-        assert!(unix.earliest_ns <= unix.ns && unix.ns <= unix.latest_ns, "{unix:?}");
-        compared += 1;
+        for unix in [false, true] {
+            let id = if unix { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+            let before = os_ns(id);
+            let reading = if unix { clock.unix_reading() } else { clock.reading() };
+            let after = os_ns(id);
+            assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
+            looks += 1;
+            apart += u32::from(reading.earliest_ns > after || reading.latest_ns < before);
+        }
     }
-    assert!(compared > 10);
+    // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
+    assert!(apart <= looks / 100, "{apart} of {looks} readings exclude the OS clock");
 }
 
 #[test]
