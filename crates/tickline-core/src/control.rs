@@ -13,7 +13,8 @@
 //!
 //! Start-up and rate changes are the same thing: the interval is half of the time over which the reference has been
 //! watched without a break, between 50 us and the configured interval, so it grows by half from round to round. A line
-//! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end.
+//! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end. It is down to a
+//! sixteenth of the configured interval while the bound would otherwise grow wide, or the line is off its target.
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
@@ -24,7 +25,8 @@ use crate::primitive::Ordering;
 use crate::sample::{Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
 use crate::units::{
-    FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
+    ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
 use crate::watch::{Noted, Watch};
@@ -36,9 +38,9 @@ pub const MIN_INTERVAL_NS: u64 = 50_000;
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst, some 0.8 us. A thread that has just woken takes the first ones with cold caches: with 8, bounds were
-/// 23 to 27 ns to each side, with 16 they are 17 or 18 (`accuracy --secs 12`, Zen 5 under KVM).
-const BRACKETS: u32 = 16;
+/// Brackets in a burst, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
+/// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`).
+const BRACKETS: u32 = 32;
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
 /// ticks than it has.
@@ -49,6 +51,9 @@ const FRESH_NS: u64 = 100_000;
 
 /// A floor that is ahead of the reference by less than this is waited for, ns: its slack, and what a rounded tick adds.
 const WAIT_FOR_FLOOR_NS: i64 = 10_000;
+
+/// An offset below this, and twice the newest sample's width, is nothing to hurry for, ns.
+const USUAL_OFFSET_NS: i64 = 50;
 
 /// Rounds without a line before they come less often.
 const PATIENT_ROUNDS: u32 = 16;
@@ -153,6 +158,15 @@ impl Control {
         self.config.interval_ns = interval_ns;
     }
 
+    /// The tick of the oldest sample that the next bounds would rest on, and that of the newest, from which they would count.
+    #[must_use]
+    pub fn evidence_ticks(&self) -> Option<(u64, u64)> {
+        let newest = self.watch.history.newest()?.lower.ticks;
+        let points = self.watch.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
+        let oldest = points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))?;
+        Some((oldest, newest))
+    }
+
     /// One round. Never panics, allocates or waits.
     pub fn maintain<S: StateCell>(
         &mut self,
@@ -230,12 +244,38 @@ impl Control {
 
     /// The interval for which the next line is good, ns.
     fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
-        fit.map_or(0, |fit| self.watch.good_for_ns(fit)).clamp(MIN_INTERVAL_NS, self.config.interval_ns)
+        let good_ns = fit.map_or(0, |fit| match self.config.renewal {
+            // Whoever comes by itself can come more often to keep the bound narrow.
+            Renewal::Ahead => {
+                let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
+                self.watch.good_for_ns(fit).min(narrow_ns.max(self.short_interval_ns()))
+            }
+            Renewal::AtExpiry => self.watch.good_for_ns(fit),
+        });
+        good_ns.clamp(MIN_INTERVAL_NS, self.config.interval_ns)
+    }
+
+    /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
+    fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
+        let width = self.watch.history.newest().map_or(0, |newest| newest.width(slope));
+        let usual = fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2));
+        if offset.saturating_abs() <= usual {
+            return interval_ns;
+        }
+        interval_ns.min(self.short_interval_ns())
+    }
+
+    /// The interval when there is reason to hurry, ns: a sixteenth. A thread that sleeps for much less comes too late.
+    fn short_interval_ns(&self) -> u64 {
+        (self.config.interval_ns >> 4).max(MIN_INTERVAL_NS)
     }
 
     fn bounds(&self, slope: Slope, fit: Option<&Fit>) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
+        let mut envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
+        // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
+        let unseen = envelope.upper.slope.over(signed(self.config.quanta.counter_ticks));
+        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
@@ -267,9 +307,8 @@ impl Control {
     ) -> Result<(Round, u64), Refusal> {
         let old = shared.line(state);
         let interval_ns = self.interval_ns(fit);
-        let horizon_ticks = old.slope.ticks_in(interval_ns);
         let target = match fit {
-            Some(fit) => self.watch.history.target(fit, horizon_ticks),
+            Some(fit) => self.watch.history.target(fit, old.slope.ticks_in(interval_ns)),
             // One sample since a jump or a change of rate: it says where the reference is, and the old rate must do.
             None => self.watch.history.newest().map(|newest| {
                 let slope = self.slope.unwrap_or(old.slope);
@@ -291,11 +330,16 @@ impl Control {
         if !state.word.precedes(before, reset_slack_ticks(old.slope)) {
             return Err(Refusal::Early);
         }
+        let offset = old.fixed_at(before).saturating_sub(target.at(before));
+        let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);
+        let interval_ticks = old.slope.ticks_in(interval_ns);
         let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
         let next = |at_ticks| {
-            let steering = steer(&old, at_ticks, &target, horizon_ticks);
-            let exponent = self.exponent(horizon_ticks);
+            let exponent = self.exponent(interval_ticks);
             let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+            // An offset is gone at the end of the soft window, not before: the line may be in use to the end of the hard one,
+            // and a bend that removed the offset within the interval would by then have made several times as much.
+            let steering = steer(&old, at_ticks, &target, word.soft_ticks());
             (steering, word, join(&old, &steering, word.ticks(), at_ticks, slack_ticks))
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for

@@ -5,7 +5,7 @@
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
-//! | is inside | nothing | the assumed stability halves with each full interval |
+//! | is inside | nothing | the assumed stability halves with each interval's time |
 //! | is outside by little | the rate changed by more than rho | counted; rho doubles beyond what would have held |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a long break | the rate may have changed unseen | everything learnt is void |
@@ -30,7 +30,7 @@ const MAX_SPREAD_PPB: i64 = 4_000_000;
 const BREAK_INTERVALS: u64 = 4;
 
 /// The assumed stability of the reference's rate, ppb: at first what a kernel's dither can do
-/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each full interval in which nothing contradicts it,
+/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each interval's time in which nothing contradicts it,
 /// down to the first figure. That is 5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns in
 /// all, most of which is the counter's step.
 const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
@@ -43,6 +43,9 @@ const DISRUPTION_PPB: u128 = 1_000_000;
 
 /// ...and so is nothing below this, ns.
 const DISRUPTION_NS: u128 = 1_000;
+
+/// What an open slope may always grow to within an interval, ns: a folded sample's width may be next to nothing.
+const LEAST_GROWTH_NS: u64 = 20;
 
 /// What a sample meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub(crate) struct Watch {
     /// Samples in a row that were consistent with each other.
     confirmations: u32,
     stability_ppb: u64,
+    /// The tick since which nothing has contradicted `stability_ppb`.
+    stable_since_ticks: u64,
     steering_ppb: Option<i64>,
 }
 
@@ -75,6 +80,7 @@ impl Watch {
             since_ticks: 0,
             confirmations: 0,
             stability_ppb: *STABILITY_PPB.end(),
+            stable_since_ticks: 0,
             steering_ppb: None,
         }
     }
@@ -109,6 +115,7 @@ impl Watch {
     ) -> Noted {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
+            self.stable_since_ticks = sample.lower.ticks;
             return Noted::Consistent;
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
@@ -127,14 +134,17 @@ impl Watch {
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
             self.stability_ppb =
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
+            self.stable_since_ticks = sample.lower.ticks;
         }
         if broken {
             // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
             return Noted::Void;
         }
-        if contradiction.is_none() && unsigned(gap_ticks) >= slope.ticks_in(interval_ns >> 1) {
+        let stable_ticks = unsigned(ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0));
+        if stable_ticks >= slope.ticks_in(interval_ns) {
             self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
+            self.stable_since_ticks = sample.lower.ticks;
         }
         Noted::Consistent
     }
@@ -146,6 +156,7 @@ impl Watch {
             if change != 0 {
                 let widened = change.saturating_add(*STABILITY_PPB.end());
                 self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
+                self.stable_since_ticks = now_ticks;
                 let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
                 if unsigned(ticks_between(self.since_ticks, now_ticks).max(0)) > short {
                     self.since_ticks = now_ticks.wrapping_sub(short);
@@ -178,6 +189,7 @@ impl Watch {
         self.history.clear();
         self.envelope = None;
         self.since_ticks = now_ticks;
+        self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
         self.stability_ppb = *STABILITY_PPB.end();
     }
@@ -204,11 +216,28 @@ impl Watch {
         self.confirmations >= CONFIRMATIONS
     }
 
-    /// The time over which the next line is good, ns: half as long as the reference has been watched.
+    /// The time over which the next line is good, ns: half as long as the reference has been watched, and not longer than what
+    /// the slopes leave open may grow to twice the newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let watched_ticks = unsigned(ticks_between(self.since_ticks, newest.lower.ticks).max(0));
-        unsigned(fixed_to_ns_round(fit.slope_min.over(signed(watched_ticks >> 1))).max(0))
+        let watched_ns = unsigned(fixed_to_ns_round(fit.slope_min.over(signed(watched_ticks >> 1))).max(0));
+        let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
+        let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
+        let half_open_ppb = unsigned(fit.slope_max.ppb_above(fit.slope_min).max(0)).div_ceil(2);
+        let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(half_open_ppb).unwrap_or(u64::MAX);
+        watched_ns.min(steady_ns)
+    }
+
+    /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the newest sample's width, or by
+    /// what the least stability allows over `interval_ns`.
+    pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
+        let Some(newest) = self.history.newest() else { return 0 };
+        let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
+        // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
+        let least = interval_ns.saturating_mul(*STABILITY_PPB.start());
+        let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
+        growth.checked_div(u64::from(self.rho_ppb(Some(fit)))).unwrap_or(u64::MAX)
     }
 
     /// The stated limit of the reference's rate around the target's slope, ppb: its assumed stability, and what the
