@@ -6,6 +6,7 @@
 
 mod ci;
 mod prove;
+mod sim;
 mod step;
 
 use std::process::ExitCode;
@@ -14,12 +15,15 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   ci      format, clippy, docs, tests, bare-metal builds, Miri, other targets; what CI runs
+  sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
+          replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
   prove   the measurements behind the documentation's figures, some five minutes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => step::run_all(&ci::steps()),
+        ["sim", ..] => sim::run(&arguments[1..]),
         ["prove"] => step::run_all(&prove::steps()),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

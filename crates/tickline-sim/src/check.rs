@@ -1,0 +1,349 @@
+//! The invariants, checked at the end of every reading and every round. A violation panics; the scheduler reports it.
+//!
+//! | invariant | where |
+//! |---|---|
+//! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
+//! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
+//! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
+//! | no reading that began behind a closed gate used the counter | [`Check::end`] |
+//! | offsets stay within the limit of the scenario | [`Check::offset`] |
+//! | the bound holds whenever its assumption does | [`Check::bounds`] |
+//! | after a fault the clock is fast again in time, or gated | [`Check::after_round`] |
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use serde::Serialize;
+use tickline_core::shared::LineReading;
+use tickline_core::word::Word;
+
+use crate::limits::Limits;
+use crate::machine::{Clocks, PS};
+use crate::world::{MAX_ACTORS, World};
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
+        /// What a run has seen.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            /// Takes in what another run has seen.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name = u64::$together(self.$name, other.$name);)*
+            }
+
+            /// Every figure with its name.
+            #[must_use]
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($text, self.$name)),*]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Steps of all actors.
+    steps: "steps", saturating_add;
+    /// Simulated time, ns.
+    simulated_ns: "simulated, ns", saturating_add;
+    /// Faults that took place.
+    faults: "faults", saturating_add;
+    /// Readings from a line.
+    fast: "readings from a line", saturating_add;
+    /// Readings from the reference.
+    slow: "readings from the OS", saturating_add;
+    /// Readings that began after another thread's was complete, which the thread had not seen yet.
+    handovers: "handovers", saturating_add;
+    /// Rounds of the control loop.
+    rounds: "rounds", saturating_add;
+    /// Published lines, first lines included.
+    publications: "publications", saturating_add;
+    /// Times that somebody else finished a preempted writer's closing.
+    rescues: "rescues", saturating_add;
+    /// Windows that passed.
+    expiries: "expiries", saturating_add;
+    /// Bounds whose assumption held, and that held.
+    bounds_checked: "bounds checked", saturating_add;
+    /// Bounds whose assumption did not hold, and that held.
+    bounds_void: "bounds void, right", saturating_add;
+    /// Bounds whose assumption did not hold, and that did not hold either.
+    bounds_void_outside: "bounds void, wrong", saturating_add;
+    /// The largest offset while nothing had happened for a while, ns.
+    calm_offset_ns: "calm: offset, ns", max;
+    /// The largest half-width of a bound in such a time, ns.
+    calm_bound_ns: "calm: bound, ns", max;
+    /// The largest offset of all, ns.
+    offset_ns: "largest offset, ns", max;
+    /// The longest time from a fault's end to a line, ns.
+    recovery_ns: "longest recovery, ns", max;
+}
+
+/// A reading from a line or from the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    Inlined,
+    SlowPath,
+    Reference,
+}
+
+/// What was known when a reading began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begin {
+    floor_ns: i64,
+    completed: u64,
+    gate_turns: u64,
+}
+
+/// Bounds whose evidence is not known yet.
+struct Pending {
+    from_ps: u64,
+    reading: LineReading,
+    truth_ns: i64,
+}
+
+pub(crate) struct Check {
+    world: Rc<World>,
+    limits: Limits,
+    pub(crate) counts: RefCell<Counts>,
+    /// The largest ordered reading that is complete, ns.
+    largest_ns: Cell<i64>,
+    /// Readings that are complete, of all actors and of each.
+    completed: Cell<u64>,
+    own_completed: [Cell<u64>; MAX_ACTORS],
+    own_last_ns: [Cell<i64>; MAX_ACTORS],
+    /// Odd while a gate is closed and nobody has begun to open it.
+    gate_turns: Cell<u64>,
+    /// When the last fault was over, ps.
+    pub(crate) disturbed_ps: Cell<u64>,
+    /// Whether the clock has been fast since then.
+    recovered: Cell<bool>,
+    /// When the last step of Unix time was, ps.
+    pub(crate) unix_step_ps: Cell<u64>,
+    pending: RefCell<Vec<Pending>>,
+    /// Where the offsets of a plot go.
+    pub(crate) track: RefCell<Vec<Mark>>,
+}
+
+/// One point of a plot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// Simulated time, ns.
+    pub at_ns: u64,
+    /// Reading minus reference, ns.
+    pub offset_ns: i64,
+    /// The bound's lower edge minus the reference, ns; at most 0 if it holds.
+    pub earliest_ns: i64,
+    /// The bound's upper edge minus the reference, ns; at least 0 if it holds.
+    pub latest_ns: i64,
+    /// Unix time by the line minus Unix time, ns.
+    pub unix_offset_ns: i64,
+    /// Whether the reading came from a line.
+    pub fast: bool,
+}
+
+impl Check {
+    pub(crate) fn new(world: Rc<World>) -> Self {
+        let limits = Limits::of(&world.scenario);
+        Self {
+            world,
+            limits,
+            counts: RefCell::default(),
+            largest_ns: Cell::new(i64::MIN),
+            completed: Cell::new(0),
+            own_completed: Default::default(),
+            own_last_ns: core::array::from_fn(|_| Cell::new(i64::MIN)),
+            gate_turns: Cell::new(0),
+            disturbed_ps: Cell::new(0),
+            recovered: Cell::new(false),
+            unix_step_ps: Cell::new(0),
+            pending: RefCell::default(),
+            track: RefCell::default(),
+        }
+    }
+
+    /// A reading begins.
+    pub(crate) fn begin(&self) -> Begin {
+        Begin {
+            floor_ns: self.largest_ns.get(),
+            completed: self.completed.get(),
+            gate_turns: self.gate_turns.get(),
+        }
+    }
+
+    /// A reading of `ns` is complete.
+    pub(crate) fn end(&self, begin: Begin, ns: i64, from: From, ordered: bool) {
+        let world = &self.world;
+        let (me, look) = (world.running.get(), world.me().look.get());
+        let step_back_ns = self.limits.step_back_ns;
+        assert!(
+            !ordered || ns >= begin.floor_ns.saturating_sub(step_back_ns),
+            "order: {ns} ns, though {} ns had been returned before it began: {} ns back",
+            begin.floor_ns,
+            begin.floor_ns - ns
+        );
+        let last_ns = self.own_last_ns[me].replace(ns);
+        assert!(
+            ns >= last_ns.saturating_sub(step_back_ns),
+            "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
+            last_ns - ns
+        );
+        if from != From::Reference {
+            let word = world.me().loaded.get();
+            assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
+            let window = if from == From::Inlined { word.soft_ticks() } else { word.hard_ticks() };
+            let delta = look.ticks.wrapping_sub(word.ticks());
+            assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
+            let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
+            assert!(!stayed_closed, "the counter was used behind a closed gate");
+        }
+        let mut counts = self.counts.borrow_mut();
+        match from {
+            From::Reference => counts.slow += 1,
+            From::Inlined | From::SlowPath => counts.fast += 1,
+        }
+        if begin.completed > self.own_completed[me].get() {
+            counts.handovers += 1;
+        }
+        self.completed.set(self.completed.get() + 1);
+        self.own_completed[me].set(self.completed.get());
+        if ordered {
+            self.largest_ns.set(self.largest_ns.get().max(ns));
+        }
+        drop(counts);
+        self.offset(ns - look.told_ns);
+    }
+
+    /// Whether nothing has happened for long enough that everything is known well again.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.world.now_ps.get().saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+    }
+
+    /// Holds an offset against the limits.
+    fn offset(&self, offset_ns: i64) {
+        let mut counts = self.counts.borrow_mut();
+        counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
+        let limit_ns = self.limits.offset_ns;
+        assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
+        if self.is_calm() && self.limits.step_back_ns == 0 {
+            counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
+            let limit_ns = self.limits.calm_offset_ns;
+            assert!(
+                offset_ns.unsigned_abs() <= limit_ns,
+                "offset {offset_ns} ns long after the last fault, limit {limit_ns}"
+            );
+        }
+    }
+
+    /// A reading with bounds is complete.
+    pub(crate) fn bounds(&self, reading: &LineReading) {
+        let truth_ns = self.world.me().look.get().true_ns;
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
+        if self.is_calm() && self.limits.step_back_ns == 0 {
+            let mut counts = self.counts.borrow_mut();
+            counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
+        }
+        self.pending.borrow_mut().push(Pending {
+            from_ps: self.world.now_ps.get(),
+            reading: *reading,
+            truth_ns,
+        });
+        self.judge_bounds();
+    }
+
+    /// Judges the bounds whose evidence is known by now. Those of a round that never ended stay open.
+    fn judge_bounds(&self) {
+        let evidence = self.world.evidence.borrow();
+        self.pending.borrow_mut().retain(|pending| {
+            let Some(since_ps) = evidence.get(&pending.reading.envelope.lower.start_ticks) else {
+                return self.world.now_ps.get() - pending.from_ps < 100 * crate::machine::PS_PER_S;
+            };
+            self.judge(pending, *since_ps);
+            false
+        });
+    }
+
+    fn judge(&self, pending: &Pending, since_ps: u64) {
+        let Pending { reading, truth_ns, .. } = pending;
+        let mut counts = self.counts.borrow_mut();
+        let envelope = &reading.envelope;
+        let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
+        let holds = self.world.clocks.borrow().rate_was_within(since_ps, slowest, fastest);
+        let slack_ns = Clocks::dither_ns(&self.world.scenario.machine) + self.limits.step_back_ns;
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
+        match (holds, inside) {
+            (true, _) => counts.bounds_checked += 1,
+            (false, true) => counts.bounds_void += 1,
+            (false, false) => counts.bounds_void_outside += 1,
+        }
+        assert!(
+            inside || !holds,
+            "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
+             and its rate had kept its limits since {since_ps} ps",
+            (earliest_ns - truth_ns).max(truth_ns - latest_ns)
+        );
+    }
+
+    /// A reading in Unix time is complete.
+    pub(crate) fn unix(&self, ns: i64) {
+        let look = self.world.me().look.get();
+        if look.born_ps <= self.unix_step_ps.get() {
+            return; // the line is older than the step
+        }
+        let truth_ns = look.told_ns + self.world.clocks.borrow().unix_offset_ns();
+        let limit_ns = self.limits.offset_ns + self.limits.unix_ns;
+        assert!(
+            ns.abs_diff(truth_ns) <= limit_ns,
+            "Unix time is off by {} ns, limit {limit_ns}",
+            ns - truth_ns
+        );
+    }
+
+    /// A stamp is complete and converted.
+    pub(crate) fn stamp(&self, ns: i64) {
+        let look = self.world.me().look.get();
+        // After a reset the same tick comes again, and nothing tells a stamp from before it.
+        if look.at_ps > self.world.clocks.borrow().jumped_ps {
+            self.offset(ns - look.told_ns);
+        }
+    }
+
+    /// A gate has been closed, or is about to be opened.
+    pub(crate) fn gate(&self, closed: bool) {
+        if (self.gate_turns.get() % 2 == 1) != closed {
+            self.gate_turns.set(self.gate_turns.get() + 1);
+        }
+    }
+
+    /// Something happened to the machine, and is over at `until_ps`.
+    pub(crate) fn disturbed(&self, until_ps: u64) {
+        if until_ps > self.disturbed_ps.get() {
+            self.disturbed_ps.set(until_ps);
+            self.recovered.set(false);
+        }
+    }
+
+    /// The driver has done a round.
+    pub(crate) fn after_round(&self, word: Word) {
+        self.judge_bounds();
+        let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
+        let mut counts = self.counts.borrow_mut();
+        if word.is_live() {
+            if !self.recovered.replace(true) {
+                counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
+            }
+            return;
+        }
+        let limit_ns = self.limits.recovery_ns;
+        assert!(
+            since_ps <= limit_ns * PS || word.is_gated(),
+            "{:?} for {} ns after the last fault, limit {limit_ns}",
+            word.phase(),
+            since_ps / PS
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! The limits that a scenario states: how far off, how long.
+
+use tickline_core::discipline::JOIN_SLACK_NS;
+use tickline_core::word::GRANULE_TICKS;
+
+use crate::machine::Clocks;
+use crate::scenario::{Cell, Driver, Scenario, Sleep, What};
+
+/// What a run may not exceed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How far an ordered reading may step back: as far as the counters differ, ns.
+    pub(crate) step_back_ns: i64,
+    /// Offsets, ever, ns.
+    pub(crate) offset_ns: u64,
+    /// Offsets, when nothing has happened for [`calm_after_ns`](Self::calm_after_ns), ns.
+    pub(crate) calm_offset_ns: u64,
+    pub(crate) calm_after_ns: u64,
+    /// From the end of a fault to the next line, ns.
+    pub(crate) recovery_ns: u64,
+    /// What a look at Unix time adds, ns.
+    pub(crate) unix_ns: u64,
+}
+
+/// The longest hard window, in intervals: the soft one is at most twice 1.5 intervals, the hard one twice that.
+const WINDOW_INTERVALS: u64 = 6;
+
+fn share_ns(time_ns: u64, ppb: u64) -> u64 {
+    u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+impl Limits {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let machine = &scenario.machine;
+        let interval_ns = scenario.clock.interval_ns;
+        let window_ns = interval_ns * WINDOW_INTERVALS;
+        let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
+        let skew_ns = if machine.skew_ticks == 0 { 0 } else { ticks_ns(machine.skew_ticks) };
+        // Two brackets: half of one at both ends of the shortest baseline, carried once more by as much.
+        let look_ns = 4 * machine.bracket_ns + 2 * machine.quantum_ns + 2 * ticks_ns(machine.counter_step);
+        // A floor is the old line at a tick 5 us later, and in the portable cell at the end of that tick's granule.
+        let granule_ns = if scenario.clock.cell == Cell::Portable { ticks_ns(GRANULE_TICKS) } else { 0 };
+        let floor_ns = JOIN_SLACK_NS + granule_ns;
+        let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
+        let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
+        for fault in &scenario.faults {
+            match fault.what {
+                What::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
+                What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
+                What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
+                What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
+                // As far as a slew may have taken it, rule 5.
+                What::Suspend { counter: Sleep::Resets, .. } => jumps_ns += window_ns,
+                // A line that runs on, and a floor, are ahead by a window at most.
+                What::Suspend { for_ns, reference_runs, .. } => {
+                    jumps_ns += if reference_runs { window_ns } else { for_ns.min(window_ns) };
+                }
+                _ => {}
+            }
+        }
+        let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
+        jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
+        let seconds = scenario.duration_ns / 1_000_000_000 + 1;
+        let wander_ppb = machine.wander_ppb.unsigned_abs();
+        let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
+        let dither_ns = u64::try_from(Clocks::dither_ns(machine)).expect("not negative");
+        // Brackets that begin on one CPU and end on another make any slope: nothing is promised but order, up to the skew.
+        let skewed_ns = if skew_ns == 0 { 0 } else { 1_000_000_000 };
+        Self {
+            step_back_ns: i64::try_from(skew_ns).expect("checked"),
+            offset_ns: 1_000
+                + look_ns
+                + skewed_ns
+                + floor_ns
+                + dither_ns
+                // Slewed away by the end of the soft window, so as much on the other side at that of the hard one.
+                + jumps_ns * 3 / 2
+                + share_ns(window_ns, 2 * rates_ppb)
+                // A first line is known to 2e-3, and a recovery line runs 5e-4 too fast, for 200 us.
+                + share_ns(200_000, 4_500_000),
+            calm_offset_ns: look_ns
+                + skewed_ns
+                + 2 * dither_ns
+                + 20
+                + share_ns(window_ns, 10 + 10 * wander_ppb),
+            // A lead is slewed at half rate, so it takes twice as long to go.
+            calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
+            // Readers that come rarely start no line. With skew a reader on the slower CPU finds each new line's start still
+            // ahead of its counter, takes that for a reset, and ends the line.
+            recovery_ns: if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
+                interval_ns + 20_000_000
+            } else {
+                u64::MAX / 1_000_000
+            },
+            unix_ns: 4 * (machine.bracket_ns + machine.quantum_ns) + 20,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The counter and the reference as functions of true time, which is in picoseconds.
+//!
+//! The counter's rate is the truth; only the reference bends. Both are straight between the moments at which something
+//! happens to them, so each is one ramp that starts anew at such a moment.
+
+use tickline_core::units::unsigned;
+
+use crate::scenario::{Machine, Sleep};
+
+/// Picoseconds in a nanosecond.
+pub(crate) const PS: u64 = 1_000;
+
+/// Picoseconds in a second.
+pub(crate) const PS_PER_S: u64 = 1_000_000_000_000;
+
+/// Binary places of the reference's nanoseconds.
+const NS_BITS: u32 = 60;
+
+/// Binary places of the counter's rate, ticks per ps.
+const RATE_BITS: u32 = 64;
+
+/// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
+const LONGEST_TICK_PS: u64 = 100_000_000_000;
+
+/// The counter of every CPU, but for the skew.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counter {
+    since_ps: u64,
+    base_ticks: u64,
+    rate: u128,
+    step_ticks: u64,
+}
+
+impl Counter {
+    fn new(machine: &Machine) -> Self {
+        let rate = (u128::from(machine.counter_hz) << RATE_BITS) / u128::from(PS_PER_S);
+        Self { since_ps: 0, base_ticks: machine.counter_origin, rate, step_ticks: machine.counter_step }
+    }
+
+    fn unstepped(&self, at_ps: u64) -> u64 {
+        let delta = (u128::from(at_ps - self.since_ps) * self.rate) >> RATE_BITS;
+        self.base_ticks.wrapping_add(u64::try_from(delta).expect("a run is too short to wrap"))
+    }
+
+    /// The counter, ticks.
+    pub(crate) fn at(&self, at_ps: u64) -> u64 {
+        let ticks = self.unstepped(at_ps);
+        ticks - ticks % self.step_ticks
+    }
+
+    /// When the counter last moved, ps.
+    fn moved_ps(&self, at_ps: u64) -> u64 {
+        self.time_ps(self.at(at_ps))
+    }
+
+    /// When the counter was at `ticks`, ps; the time of the last change for earlier ticks.
+    pub(crate) fn time_ps(&self, ticks: u64) -> u64 {
+        let delta = ticks.wrapping_sub(self.base_ticks);
+        if delta > u64::MAX / 2 {
+            return self.since_ps;
+        }
+        let ps = (u128::from(delta) << RATE_BITS) / self.rate;
+        self.since_ps.saturating_add(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+}
+
+/// The reference clock.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    same_counter: bool,
+    quantum_ns: i64,
+    since_ps: u64,
+    base: i128,
+    /// In 2^-60 ns per ps.
+    rate: i128,
+    nominal_ppb: i64,
+    dither_ppb: i64,
+    wander_ppb: i64,
+    /// Gathered by dithering, 2^-60 ns.
+    dither_phase: i128,
+    dither_sign: i64,
+    next_tick_ps: u64,
+    next_wander_ps: u64,
+    unix_offset_ns: i64,
+    steering_ppb: i64,
+    chance: fastrand::Rng,
+}
+
+/// The CPUs' counters and the reference, and what has happened to them.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    pub(crate) counter: Counter,
+    reference: Reference,
+    /// Since when the reference has had which rate, ns per tick in units of 2^-48, without dither.
+    rates: Vec<(u64, u128)>,
+    /// When reference or counter last jumped, ps.
+    pub(crate) jumped_ps: u64,
+}
+
+fn rate_of(ppb: i64) -> i128 {
+    let nominal = (1_i128 << NS_BITS) / i128::from(PS);
+    nominal + nominal * i128::from(ppb) / 1_000_000_000
+}
+
+impl Clocks {
+    pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
+        let reference = Reference {
+            same_counter: machine.same_counter,
+            quantum_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+            since_ps: 0,
+            base: i128::from(machine.reference_origin_ns) << NS_BITS,
+            rate: rate_of(machine.rate_ppb),
+            nominal_ppb: machine.rate_ppb,
+            dither_ppb: machine.dither_ppb,
+            wander_ppb: machine.wander_ppb,
+            dither_phase: 0,
+            dither_sign: 1,
+            next_tick_ps: 0,
+            next_wander_ps: PS_PER_S,
+            unix_offset_ns: 1_000_000_000_000_000_000,
+            steering_ppb: 0,
+            chance: fastrand::Rng::with_seed(seed),
+        };
+        let mut clocks = Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0 };
+        clocks.note_rate(0);
+        clocks
+    }
+
+    /// The reference, ns, as a call tells it at `at_ps`, which is not before any earlier call's.
+    pub(crate) fn reference_ns(&mut self, at_ps: u64) -> i64 {
+        self.advance(at_ps);
+        self.told(self.true_ns(at_ps))
+    }
+
+    /// What a call says when the reference is at `ns`.
+    pub(crate) fn told(&self, ns: i64) -> i64 {
+        ns - ns.rem_euclid(self.reference.quantum_ns)
+    }
+
+    /// The reference before it is rounded down to its step, a little before or after the last call, ns.
+    pub(crate) fn true_ns(&self, at_ps: u64) -> i64 {
+        let reference = &self.reference;
+        let at_ps = if reference.same_counter { self.counter.moved_ps(at_ps) } else { at_ps };
+        let since = i128::from(at_ps) - i128::from(reference.since_ps);
+        let ns = (reference.base + since * reference.rate) >> NS_BITS;
+        i64::try_from(ns).expect("a run is too short to overflow")
+    }
+
+    /// Unix time minus the reference, ns.
+    pub(crate) fn unix_offset_ns(&self) -> i64 {
+        self.reference.unix_offset_ns
+    }
+
+    /// What `adjtimex` says, ppb.
+    pub(crate) fn steering_ppb(&self) -> i64 {
+        self.reference.steering_ppb
+    }
+
+    /// How far dithering leads the reference from a straight line, ns.
+    pub(crate) fn dither_ns(machine: &Machine) -> i64 {
+        let longest_ns = i64::try_from(LONGEST_TICK_PS / PS).expect("a constant");
+        2 * machine.dither_ppb * longest_ns / 1_000_000_000
+    }
+
+    /// Whether the reference's rate has been within these slopes (2^-48 ns per tick) since `from_ps`, without a jump.
+    pub(crate) fn rate_was_within(&self, from_ps: u64, slowest: u64, fastest: u64) -> bool {
+        let within = |rate: u128| (u128::from(slowest)..=u128::from(fastest)).contains(&rate);
+        let mut newest_first = self.rates.iter().rev();
+        self.jumped_ps < from_ps
+            && newest_first
+                .by_ref()
+                .take_while(|(since_ps, _)| *since_ps > from_ps)
+                .all(|(_, rate)| within(*rate))
+            && self
+                .rates
+                .iter()
+                .rfind(|(since_ps, _)| *since_ps <= from_ps)
+                .is_none_or(|(_, rate)| within(*rate))
+    }
+
+    /// The kernel's ticks, and the wander of each second, up to `at_ps`.
+    fn advance(&mut self, at_ps: u64) {
+        // Nobody looks for long: the kernel's ticks do not matter then.
+        if self.reference.next_tick_ps + 20 * PS_PER_S < at_ps {
+            self.reference.next_tick_ps = at_ps;
+        }
+        if self.reference.next_wander_ps + 100 * PS_PER_S < at_ps {
+            self.reference.next_wander_ps = at_ps;
+        }
+        while self.reference.dither_ppb != 0 && self.reference.next_tick_ps <= at_ps {
+            self.anchor(self.reference.next_tick_ps);
+            let reference = &mut self.reference;
+            let longest_ps = LONGEST_TICK_PS >> reference.chance.u32(..6);
+            let length_ps = reference.chance.u64(1_000_000_000..=longest_ps);
+            // As the kernel does, towards the line that it means.
+            reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };
+            let ppb = reference.dither_sign * reference.dither_ppb;
+            reference.dither_phase += i128::from(length_ps) * (rate_of(ppb) - rate_of(0));
+            reference.next_tick_ps += length_ps;
+            self.set_rate();
+        }
+        while self.reference.wander_ppb != 0 && self.reference.next_wander_ps <= at_ps {
+            let now_ps = self.reference.next_wander_ps;
+            let most = self.reference.wander_ppb;
+            let change = self.reference.chance.i64(-most..=most);
+            self.reference.next_wander_ps += PS_PER_S;
+            self.set_nominal(now_ps, self.reference.nominal_ppb + change);
+        }
+    }
+
+    /// Starts the reference's ramp anew at `at_ps`.
+    fn anchor(&mut self, at_ps: u64) {
+        let reference = &mut self.reference;
+        let at_ps = at_ps.max(reference.since_ps);
+        reference.base += i128::from(at_ps - reference.since_ps) * reference.rate;
+        reference.since_ps = at_ps;
+    }
+
+    fn set_rate(&mut self) {
+        let reference = &mut self.reference;
+        let dither = if reference.dither_ppb == 0 { 0 } else { reference.dither_sign * reference.dither_ppb };
+        reference.rate = rate_of(reference.nominal_ppb + dither);
+    }
+
+    fn set_nominal(&mut self, at_ps: u64, ppb: i64) {
+        self.anchor(at_ps);
+        self.reference.nominal_ppb = ppb;
+        self.set_rate();
+        self.note_rate(at_ps);
+    }
+
+    fn note_rate(&mut self, at_ps: u64) {
+        let rate = unsigned_rate(rate_of(self.reference.nominal_ppb));
+        // 2^-60 ns per ps over 2^-64 ticks per ps, in units of 2^-48.
+        let bits = (rate << (RATE_BITS - NS_BITS + 48)) / self.counter.rate;
+        self.rates.push((at_ps, bits));
+    }
+
+    // ---- faults -----------------------------------------------------------------------------------------------
+
+    pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64, announced: bool) {
+        self.advance(at_ps);
+        if announced {
+            self.reference.steering_ppb += ppb - self.reference.nominal_ppb;
+        }
+        self.set_nominal(at_ps, ppb);
+    }
+
+    pub(crate) fn step_unix(&mut self, by_ns: i64) {
+        self.reference.unix_offset_ns += by_ns;
+    }
+
+    pub(crate) fn jump(&mut self, at_ps: u64, by_ns: u64) {
+        self.advance(at_ps);
+        self.anchor(at_ps);
+        self.reference.base += i128::from(by_ns) << NS_BITS;
+        self.jumped_ps = at_ps;
+    }
+
+    /// The machine sleeps from `at_ps` to `end_ps`.
+    pub(crate) fn suspend(&mut self, at_ps: u64, end_ps: u64, counter: Sleep, reference_runs: bool) {
+        self.advance(at_ps);
+        self.anchor(at_ps);
+        let ticks = self.counter.unstepped(at_ps);
+        match counter {
+            Sleep::Runs => {}
+            Sleep::Stops => (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks),
+            Sleep::Resets => (self.counter.since_ps, self.counter.base_ticks) = (end_ps, 5_000),
+        }
+        if !reference_runs {
+            self.reference.since_ps = end_ps;
+        }
+        // The kernel's ticks stop too.
+        self.reference.next_tick_ps = self.reference.next_tick_ps.max(end_ps);
+        self.jumped_ps = end_ps;
+    }
+
+    pub(crate) fn change_counter(&mut self, at_ps: u64, ppb: i64) {
+        self.advance(at_ps);
+        let ticks = self.counter.unstepped(at_ps);
+        let rate = i128::try_from(self.counter.rate).expect("below 2^60");
+        let changed = rate + rate * i128::from(ppb) / 1_000_000_000;
+        self.counter =
+            Counter { since_ps: at_ps, base_ticks: ticks, rate: unsigned_rate(changed), ..self.counter };
+        self.note_rate(at_ps);
+        self.jumped_ps = at_ps;
+    }
+
+    /// Before this moment the counter was another one, ps.
+    pub(crate) fn counter_since_ps(&self) -> u64 {
+        self.counter.since_ps
+    }
+}
+
+fn unsigned_rate(rate: i128) -> u128 {
+    u128::try_from(rate).expect("rates change by 10 % at most")
+}
+
+/// Ticks between two readings, as core sees them.
+pub(crate) fn skewed(ticks: u64, skew_ticks: i64) -> u64 {
+    ticks.wrapping_add(unsigned(skew_ticks))
+}

@@ -1,0 +1,91 @@
+//! Scenarios with names: what the documentation's plots show, and what tests state limits for.
+
+use crate::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, What};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A reference that never changes: the kernel keeps time with the same 2.6 GHz counter, and a look at it takes 30 ns.
+/// One thread drives the clock, two read it.
+#[must_use]
+pub fn steady(seed: u64) -> Scenario {
+    Scenario {
+        seed,
+        max_steps: u64::MAX,
+        duration_ns: 20 * SECOND,
+        machine: Machine {
+            cpus: 4,
+            counter_hz: 2_596_123_457,
+            counter_step: 1,
+            counter_origin: 1 << 40,
+            skew_ticks: 0,
+            same_counter: true,
+            quantum_ns: 1,
+            reference_origin_ns: 1 << 40,
+            rate_ppb: 37_000,
+            dither_ppb: 0,
+            wander_ppb: 0,
+            bracket_ns: 30,
+        },
+        clock: Clock { interval_ns: SECOND / 2, cell: Cell::Native, driver: Driver::Thread },
+        readers: 2,
+        think_ns: SECOND / 10,
+        chance: Chance {
+            preempt_one_in: 0,
+            preempt_ns: 0,
+            stall_one_in: 0,
+            stall_ns: 0,
+            out_of_order_ns: 100,
+        },
+        faults: Vec::new(),
+    }
+}
+
+fn with(seed: u64, faults: &[(u64, What)]) -> Scenario {
+    let faults = faults.iter().map(|&(at_ns, what)| Fault { at_ns, what }).collect();
+    Scenario { faults, ..steady(seed) }
+}
+
+/// The rate changes by `ppb` at `at_ns`, and nobody says so.
+#[must_use]
+pub fn rate_change(seed: u64, at_ns: u64, ppb: i64) -> Scenario {
+    with(seed, &[(at_ns, What::Rate { ppb: 37_000 + ppb, announced: false })])
+}
+
+/// An NTP daemon slews by 500 ppm for 5 s, and the kernel says so.
+#[must_use]
+pub fn ntp_slew(seed: u64) -> Scenario {
+    let rate = |ppb| What::Rate { ppb, announced: true };
+    with(seed, &[(5 * SECOND + 100_000_000, rate(537_000)), (10 * SECOND + 100_000_000, rate(37_000))])
+}
+
+/// A slew by 100,000 ppm for 5 s, which is the most that kernels allow.
+#[must_use]
+pub fn violent_slew(seed: u64) -> Scenario {
+    let rate = |ppb| What::Rate { ppb, announced: true };
+    with(seed, &[(5 * SECOND + 100_000_000, rate(100_000_000)), (10 * SECOND + 100_000_000, rate(37_000))])
+}
+
+/// Unix time is set ahead by an hour.
+#[must_use]
+pub fn step(seed: u64) -> Scenario {
+    with(seed, &[(5 * SECOND + 100_000_000, What::UnixStep { by_ns: 3_600_000_000_000 })])
+}
+
+/// The machine sleeps for 10 s. The counter runs on, `CLOCK_MONOTONIC` does not.
+#[must_use]
+pub fn suspend(seed: u64) -> Scenario {
+    let suspend = What::Suspend { for_ns: 10 * SECOND, counter: Sleep::Runs, reference_runs: false };
+    Scenario { duration_ns: 30 * SECOND, ..with(seed, &[(5 * SECOND + 100_000_000, suspend)]) }
+}
+
+/// The five of the documentation's plot, with their titles.
+#[must_use]
+pub fn plotted() -> [(&'static str, Scenario); 5] {
+    [
+        ("steady reference", steady(1)),
+        ("NTP slew: 500 ppm from 5.1 s to 10.1 s", ntp_slew(1)),
+        ("slew by 100,000 ppm from 5.1 s to 10.1 s", violent_slew(1)),
+        ("Unix time set ahead by 1 h at 5.1 s", step(1)),
+        ("asleep for 10 s from 5.1 s, the counter running", suspend(1)),
+    ]
+}

@@ -1,0 +1,383 @@
+//! The scheduler: lets true time pass from step to step, and makes happen what the scenario says.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use corosensei::{Coroutine, CoroutineResult};
+use tickline_core::shared::Event;
+
+use crate::actors::Cast;
+use crate::check::{Counts, Mark};
+use crate::machine::PS;
+use crate::scenario::{Fault, Scenario, What};
+use crate::world::{Hand, MAX_ACTORS, Step, World};
+
+/// Later than the end of every run, ps.
+pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
+
+/// What a run has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it has seen.
+    pub counts: Counts,
+    /// The events that the clock has counted.
+    pub events: Vec<(&'static str, u64)>,
+    /// Offsets and bounds over time, if asked for.
+    pub track: Vec<Mark>,
+}
+
+/// An invariant that did not hold, or a panic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What was violated.
+    pub what: String,
+    /// After so many steps.
+    pub step: u64,
+    /// At this simulated time, ns.
+    pub at_ns: u64,
+}
+
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "step {}, {} ns: {}", self.step, self.at_ns, self.what)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+/// Runs a scenario to its end, or to the first violation.
+///
+/// # Errors
+///
+/// The violation; also a value of the scenario that is out of its range.
+pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
+    run_tracked(scenario, 0)
+}
+
+/// As [`run`], with a reader that takes down the offset every `every_ns`; 0 for none.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, Violation> {
+    scenario.check().map_err(|what| Violation { what, step: 0, at_ns: 0 })?;
+    let mut stage = Stage::new(scenario, every_ns);
+    let end = catch_unwind(AssertUnwindSafe(|| stage.play()));
+    let (step, at_ns) = (stage.steps, stage.cast.world.now_ps.get() / PS);
+    match end {
+        Ok(()) => Ok(stage.outcome()),
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
+                .unwrap_or_else(|| "a panic without words".to_owned());
+            Err(Violation { what, step, at_ns })
+        }
+    }
+}
+
+type Script = Coroutine<(), Step, ()>;
+
+struct Stage {
+    cast: Cast,
+    scripts: [Option<Script>; MAX_ACTORS],
+    /// Newest first.
+    faults: Vec<Fault>,
+    /// Those of actors that a forked child does not have.
+    left_behind: Vec<Script>,
+    driver: Option<usize>,
+    gatekeeper: usize,
+    online: Vec<bool>,
+    /// When the machine woke up last, or will, ps.
+    awake_ps: u64,
+    steps: u64,
+}
+
+impl Stage {
+    fn new(scenario: &Scenario, every_ns: u64) -> Self {
+        let mut faults = scenario.faults.clone();
+        faults.sort_by_key(|fault| core::cmp::Reverse(fault.at_ns));
+        let mut stage = Self {
+            cast: Cast::new(World::new(scenario)),
+            scripts: Default::default(),
+            faults,
+            left_behind: Vec::new(),
+            driver: None,
+            gatekeeper: 0,
+            online: vec![true; scenario.machine.cpus as usize],
+            awake_ps: 0,
+            steps: 0,
+        };
+        stage.gatekeeper = stage.employ(Cast::keep_gate);
+        if scenario.clock.driver == crate::scenario::Driver::Thread {
+            stage.start_driver();
+        }
+        for _ in 0..scenario.readers {
+            stage.employ(Cast::read);
+        }
+        if every_ns != 0 {
+            stage.employ(move |cast, hand| cast.record(hand, every_ns * PS));
+        }
+        stage
+    }
+
+    fn world(&self) -> &World {
+        &self.cast.world
+    }
+
+    /// Gives somebody a place on the stage, and says which.
+    fn employ(&mut self, script: impl FnOnce(&Cast, &Hand) + 'static) -> usize {
+        let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
+        let cast = self.cast.clone();
+        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| script(&cast, hand)));
+        let cpu = self.some_cpu();
+        let actor = &self.cast.world.actors[place];
+        actor.alive.set(true);
+        actor.serving.set(false);
+        actor.cpu.set(cpu);
+        actor.late_ps.set(0);
+        let now_ps = self.cast.world.now_ps.get();
+        actor.ready_ps.set(now_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
+        actor.fence_ps.set(now_ps);
+        place
+    }
+
+    fn start_driver(&mut self) {
+        let driver = self.employ(Cast::drive);
+        self.driver = Some(driver);
+        self.world().driver.set(driver);
+    }
+
+    fn dismiss(&mut self, place: usize) {
+        self.world().actors[place].alive.set(false);
+        self.scripts[place] = None;
+        if self.driver == Some(place) {
+            self.driver = None;
+        }
+    }
+
+    fn some_cpu(&self) -> u32 {
+        let online: Vec<u32> =
+            (0_u32..).zip(&self.online).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
+        online[self.world().chance.borrow_mut().usize(..online.len())]
+    }
+
+    fn play(&mut self) {
+        let world = Rc::clone(&self.cast.world);
+        let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
+        while self.steps < max_steps {
+            let next = (0..MAX_ACTORS)
+                .filter(|&place| world.actors[place].alive.get())
+                .min_by_key(|&place| world.actors[place].ready_ps.get());
+            let Some(next) = next else { return };
+            let ready_ps = world.actors[next].ready_ps.get();
+            let due_ps = ready_ps.min(end_ps);
+            if let Some(fault) = self.faults.pop_if(|fault| fault.at_ns * PS <= due_ps) {
+                // What would happen while the machine sleeps happens when it wakes up.
+                world.now_ps.set(world.now_ps.get().max(fault.at_ns * PS).max(self.awake_ps));
+                self.strike(fault.what);
+                continue;
+            }
+            if ready_ps > end_ps {
+                return;
+            }
+            world.now_ps.set(world.now_ps.get().max(ready_ps));
+            self.steps += 1;
+            world.running.set(next);
+            let Some(script) = &mut self.scripts[next] else { continue };
+            match script.resume(()) {
+                CoroutineResult::Yield(step) => self.schedule(next, step),
+                CoroutineResult::Return(()) => self.dismiss(next),
+            }
+        }
+    }
+
+    /// When the step takes place.
+    fn schedule(&self, place: usize, step: Step) {
+        let world = self.world();
+        let actor = &world.actors[place];
+        let now_ps = world.now_ps.get();
+        actor.asleep.set(matches!(step, Step::Sleep(_)));
+        let mut chance = world.chance.borrow_mut();
+        if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
+            // Executed before the look at the counter that precedes it in the program.
+            actor.ready_ps.set(chance.u64(now_ps..=actor.late_ps.get()));
+            return;
+        }
+        let missed = |chance: &mut fastrand::Rng, one_in| chance.u64(..one_in) == 0;
+        let bracket_ps = world.scenario.machine.bracket_ns * PS;
+        let takes_ps = match step {
+            Step::Load if missed(&mut chance, 64) => chance.u64(60_000..150_000),
+            Step::Load => chance.u64(200..3_000),
+            Step::Swap if missed(&mut chance, 16) => chance.u64(60_000..200_000),
+            Step::Swap => chance.u64(5_000..20_000),
+            // Half of the bracket before the reference's moment, half between that and the next look at the counter.
+            Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
+            Step::End => 500,
+            Step::Sleep(ps) => ps,
+        };
+        let chances = &world.scenario.chance;
+        let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) == 0;
+        let stopped_ps = if unlucky(&mut chance, chances.stall_one_in) {
+            chance.u64(..=chances.stall_ns * PS)
+        } else if unlucky(&mut chance, chances.preempt_one_in) {
+            let shift = chance.u32(..16);
+            chance.u64(..=(chances.preempt_ns * PS) >> shift)
+        } else {
+            0
+        };
+        let from_ps = now_ps.max(actor.late_ps.get());
+        let ready_ps = from_ps.saturating_add(takes_ps).saturating_add(stopped_ps);
+        actor.ready_ps.set(ready_ps);
+        drop(chance);
+        if stopped_ps != 0 {
+            actor.cpu.set(self.some_cpu());
+            self.interrupted(place, ready_ps);
+        }
+    }
+
+    /// An actor was stopped until `until_ps`.
+    fn interrupted(&self, place: usize, until_ps: u64) {
+        let actor = &self.world().actors[place];
+        actor.fence_ps.set(until_ps);
+        if actor.serving.get() || self.driver == Some(place) {
+            self.cast.check.disturbed(until_ps);
+        }
+    }
+
+    // ---- faults -----------------------------------------------------------------------------------------------
+
+    /// Stops an actor until `until_ps`.
+    fn stop(&self, place: usize, until_ps: u64) {
+        let actor = &self.world().actors[place];
+        if actor.alive.get() && actor.ready_ps.get() < until_ps {
+            actor.ready_ps.set(until_ps + self.world().chance.borrow_mut().u64(..1_000_000));
+            self.interrupted(place, actor.ready_ps.get());
+        }
+    }
+
+    fn strike(&mut self, what: What) {
+        let world = Rc::clone(&self.cast.world);
+        let now_ps = world.now_ps.get();
+        self.cast.check.counts.borrow_mut().faults += 1;
+        let mut over_ps = now_ps;
+        match what {
+            What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
+            What::UnixStep { by_ns } => {
+                world.clocks.borrow_mut().step_unix(by_ns);
+                self.cast.check.unix_step_ps.set(now_ps);
+                // The kernel tells the thread.
+                let driver = self.driver.map(|place| &world.actors[place]);
+                if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
+                    driver.ready_ps.set(now_ps + 50_000 * PS);
+                }
+            }
+            What::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
+            What::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
+            What::Suspend { for_ns, counter, reference_runs } => {
+                over_ps = now_ps + for_ns * PS;
+                self.awake_ps = over_ps;
+                world.clocks.borrow_mut().suspend(now_ps, over_ps, counter, reference_runs);
+                for place in 0..MAX_ACTORS {
+                    let actor = &world.actors[place];
+                    if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
+                        // Timers count the reference's time.
+                        actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
+                        self.interrupted(place, actor.ready_ps.get());
+                    }
+                    self.stop(place, over_ps);
+                    actor.fence_ps.set(over_ps);
+                }
+            }
+            What::Pause { cpu, for_ns } => {
+                for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
+                    self.stop(place, now_ps + for_ns * PS);
+                }
+            }
+            What::Smi { for_ns } => (0..MAX_ACTORS).for_each(|place| self.stop(place, now_ps + for_ns * PS)),
+            What::Offline { cpu } => {
+                if self.online.iter().filter(|on| **on).count() > 1 {
+                    self.online[cpu as usize] = false;
+                }
+                for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
+                    world.actors[place].cpu.set(self.some_cpu());
+                    self.stop(place, now_ps + 1_000_000);
+                }
+            }
+            What::Online { cpu } => self.online[cpu as usize] = true,
+            What::Starve { for_ns } => {
+                over_ps = now_ps + for_ns * PS;
+                for place in 0..MAX_ACTORS {
+                    if self.driver == Some(place) || world.actors[place].serving.get() {
+                        self.stop(place, over_ps);
+                    }
+                }
+            }
+            What::DriverDies => {
+                if let Some(driver) = self.driver {
+                    self.dismiss(driver);
+                }
+            }
+            What::DriverStarts => {
+                if self.driver.is_none() {
+                    self.start_driver();
+                    self.cast.clock.readers_drive.set(false);
+                }
+            }
+            What::Fork => self.fork(),
+            What::GateCloses | What::GateOpens => {
+                self.cast.clock.gate_orders.borrow_mut().push_back(what == What::GateCloses);
+                let gatekeeper = &world.actors[self.gatekeeper];
+                if gatekeeper.ready_ps.get() >= FOREVER_PS {
+                    gatekeeper.ready_ps.set(now_ps);
+                    gatekeeper.fence_ps.set(now_ps);
+                }
+            }
+        }
+        if !matches!(
+            what,
+            What::UnixStep { .. } | What::Pause { .. } | What::Online { .. } | What::Offline { .. }
+        ) {
+            self.cast.check.disturbed(over_ps);
+        }
+    }
+
+    /// One reader that is not in the middle of a round goes on alone; the others' halves of rounds stay as they are.
+    fn fork(&mut self) {
+        let world = Rc::clone(&self.cast.world);
+        let others = [Some(self.gatekeeper), self.driver];
+        let survivor = (0..MAX_ACTORS).find(|&place| {
+            world.actors[place].alive.get()
+                && !world.actors[place].serving.get()
+                && !others.contains(&Some(place))
+        });
+        let Some(survivor) = survivor else { return };
+        for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
+            // Left as it stands, not unwound yet: unwinding would let go of locks.
+            self.left_behind.extend(self.scripts[place].take());
+            self.world().actors[place].alive.set(false);
+        }
+        self.driver = None;
+        self.cast.clock.token.set(self.cast.clock.token.get() + 1);
+        self.cast.clock.readers_drive.set(true);
+        self.gatekeeper = self.employ(Cast::keep_gate);
+        for _ in 0..2 {
+            self.employ(Cast::read);
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let shared = &self.cast.clock.shared;
+        let mut counts = self.cast.check.counts.borrow().clone();
+        counts.steps = self.steps;
+        counts.simulated_ns = self.world().now_ps.get() / PS;
+        counts.rescues = shared.events(Event::Rescue);
+        counts.expiries = shared.events(Event::Expiry);
+        Outcome {
+            counts,
+            events: Event::ALL.iter().map(|event| (event.name(), shared.events(*event))).collect(),
+            track: self.cast.check.track.borrow().clone(),
+        }
+    }
+}

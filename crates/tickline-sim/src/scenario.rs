@@ -1,0 +1,373 @@
+//! Scenarios: values that say all about a run. The same scenario gives the same run, step by step.
+//!
+//! A scenario is written down as one line of JSON. Ranges are in the types' documentation; [`Scenario::check`] names the
+//! first value that is outside.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything about one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Decides everything that happens by chance.
+    pub seed: u64,
+    /// The run ends after so many steps...
+    pub max_steps: u64,
+    /// ...or after so much simulated time, ns; at most 10 days.
+    pub duration_ns: u64,
+    /// The processor and the reference clock.
+    pub machine: Machine,
+    /// The clock under attack.
+    pub clock: Clock,
+    /// Threads that read. At most 8.
+    pub readers: u32,
+    /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
+    pub think_ns: u64,
+    /// What happens by chance at any step.
+    pub chance: Chance,
+    /// What happens at a given time, in any order.
+    pub faults: Vec<Fault>,
+}
+
+/// CPUs, their counters, and the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// 1 to 8.
+    pub cpus: u32,
+    /// Ticks per second: 1 MHz to 10 GHz.
+    pub counter_hz: u64,
+    /// The counter moves by so many ticks at a time: 1 to 1,000.
+    pub counter_step: u64,
+    /// The counter at time 0.
+    pub counter_origin: u64,
+    /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
+    pub skew_ticks: u64,
+    /// Whether the kernel keeps time with the same counter: then the reference moves with the counter's steps. Not with skew.
+    pub same_counter: bool,
+    /// The step of the reference, ns: 1 to 1,000.
+    pub quantum_ns: u64,
+    /// The reference at time 0, ns.
+    pub reference_origin_ns: i64,
+    /// The reference's rate at time 0, ppb off the counter's nominal one: up to 100 million either way.
+    pub rate_ppb: i64,
+    /// The kernel switches between two rates that differ by twice this, ppb: up to 1,000.
+    pub dither_ppb: i64,
+    /// Each second the rate changes by up to this, ppb: up to 10,000.
+    pub wander_ppb: i64,
+    /// The mean time of a look at the reference between two looks at the counter, ns: 10 to 10,000.
+    pub bracket_ns: u64,
+}
+
+/// How the clock is set up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The interval, ns: 1 ms to 10 s.
+    pub interval_ns: u64,
+    /// Which cell it lives in.
+    pub cell: Cell,
+    /// Who does the rounds.
+    pub driver: Driver,
+}
+
+/// The cell of a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// Of this processor; the portable one where it has none.
+    Native,
+    /// The one without 128-bit instructions.
+    Portable,
+    /// Of this processor, with lines for the slow path only.
+    Guarded,
+}
+
+/// Who does the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    /// A thread.
+    Thread,
+    /// Whichever reader finds one due.
+    Readers,
+}
+
+/// What happens by chance, at each step of each thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chance {
+    /// A thread is preempted before one step in so many; 0 for never.
+    pub preempt_one_in: u64,
+    /// For up to this long, ns: at most 1 s. Short ones are more frequent.
+    pub preempt_ns: u64,
+    /// A thread is stopped for long before one step in so many; 0 for never.
+    pub stall_one_in: u64,
+    /// For up to this long, ns: at most 60 s.
+    pub stall_ns: u64,
+    /// How far the CPU may execute a look at the counter from its place in the program, ns: at most 4,000, which is what a
+    /// join's slack is for.
+    pub out_of_order_ns: u64,
+}
+
+/// What happens at a given time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// When, ns of true time.
+    pub at_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// A fault, or somebody's action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// The reference runs at another rate from now on. `announced`: `adjtimex` says so.
+    Rate {
+        /// Off the nominal one, up to 100 million.
+        ppb: i64,
+        /// Whether the kernel says so.
+        announced: bool,
+    },
+    /// Unix time is set, by up to 10 years either way.
+    UnixStep {
+        /// By so much, ns.
+        by_ns: i64,
+    },
+    /// The monotonic clock jumps ahead: a hypervisor resumed us elsewhere. At most 1 hour.
+    Jump {
+        /// By so much, ns.
+        by_ns: u64,
+    },
+    /// Nobody runs for a while, of at most 1 day.
+    Suspend {
+        /// How long, ns.
+        for_ns: u64,
+        /// What the counter does.
+        counter: Sleep,
+        /// Whether the reference goes on.
+        reference_runs: bool,
+    },
+    /// The counter has another rate from now on: a migration between hosts.
+    CounterRate {
+        /// Off the rate before, up to 100 million.
+        ppb: i64,
+    },
+    /// All threads on one CPU stop: a vCPU that is not scheduled. At most 60 s.
+    Pause {
+        /// Which.
+        cpu: u32,
+        /// How long, ns.
+        for_ns: u64,
+    },
+    /// All CPUs stop: a system management interrupt. At most 1 s.
+    Smi {
+        /// How long, ns.
+        for_ns: u64,
+    },
+    /// A CPU goes offline; its threads go elsewhere. Never the last one.
+    Offline {
+        /// Which.
+        cpu: u32,
+    },
+    /// A CPU comes back.
+    Online {
+        /// Which.
+        cpu: u32,
+    },
+    /// Whoever drives the clock is stopped; readers too, if they drive it. At most 1 hour.
+    Starve {
+        /// How long, ns.
+        for_ns: u64,
+    },
+    /// The thread that drives the clock ends, wherever it is.
+    DriverDies,
+    /// A thread of its own starts to drive the clock.
+    DriverStarts,
+    /// The process forks: only one reader is left, in a copy of the memory.
+    Fork,
+    /// A gate is closed.
+    GateCloses,
+    /// The gate is opened.
+    GateOpens,
+}
+
+/// What the counter does while nobody runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sleep {
+    /// It runs on.
+    Runs,
+    /// It stands still.
+    Stops,
+    /// It starts again near 0.
+    Resets,
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Scenario {
+    /// The first value that is out of its range, with the range.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the value and the limit.
+    pub fn check(&self) -> Result<(), String> {
+        let in_range = |what: &str, value: i128, from: i128, to: i128| {
+            if (from..=to).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("{what} is {value}, which is not between {from} and {to}"))
+            }
+        };
+        let (machine, clock, chance) = (&self.machine, &self.clock, &self.chance);
+        let second = i128::from(SECOND);
+        in_range("duration_ns", self.duration_ns.into(), 1, 10 * 86_400 * second)?;
+        in_range("readers", self.readers.into(), 1, 8)?;
+        in_range("think_ns", self.think_ns.into(), 1_000, 3_600 * second)?;
+        in_range("cpus", machine.cpus.into(), 1, 8)?;
+        in_range("counter_hz", machine.counter_hz.into(), 1_000_000, 10 * second)?;
+        in_range("counter_step", machine.counter_step.into(), 1, 1_000)?;
+        in_range("skew_ticks", machine.skew_ticks.into(), 0, if machine.same_counter { 0 } else { 100_000 })?;
+        in_range("quantum_ns", machine.quantum_ns.into(), 1, 1_000)?;
+        in_range("reference_origin_ns", machine.reference_origin_ns.into(), 0, 1 << 60)?;
+        in_range("rate_ppb", machine.rate_ppb.into(), -100_000_000, 100_000_000)?;
+        in_range("dither_ppb", machine.dither_ppb.into(), 0, 1_000)?;
+        in_range("wander_ppb", machine.wander_ppb.into(), 0, 10_000)?;
+        in_range("bracket_ns", machine.bracket_ns.into(), 10, 10_000)?;
+        in_range("interval_ns", clock.interval_ns.into(), 1_000_000, 10 * second)?;
+        in_range("preempt_ns", chance.preempt_ns.into(), 0, second)?;
+        in_range("stall_ns", chance.stall_ns.into(), 0, 60 * second)?;
+        in_range("out_of_order_ns", chance.out_of_order_ns.into(), 0, 4_000)?;
+        for fault in &self.faults {
+            match fault.what {
+                What::Rate { ppb, .. } | What::CounterRate { ppb } => {
+                    in_range("ppb", ppb.into(), -100_000_000, 100_000_000)?;
+                }
+                What::UnixStep { by_ns } => {
+                    let years = 10 * 366 * 86_400 * second;
+                    in_range("by_ns", by_ns.into(), -years, years)?;
+                }
+                What::Jump { by_ns } => in_range("by_ns", by_ns.into(), 0, 3_600 * second)?,
+                What::Suspend { for_ns, .. } => in_range("for_ns", for_ns.into(), 0, 86_400 * second)?,
+                What::Pause { cpu, for_ns } => {
+                    in_range("cpu", cpu.into(), 0, i128::from(machine.cpus) - 1)?;
+                    in_range("for_ns", for_ns.into(), 0, 60 * second)?;
+                }
+                What::Offline { cpu } | What::Online { cpu } => {
+                    in_range("cpu", cpu.into(), 0, i128::from(machine.cpus) - 1)?;
+                }
+                What::Smi { for_ns } => in_range("for_ns", for_ns.into(), 0, second)?,
+                What::Starve { for_ns } => in_range("for_ns", for_ns.into(), 0, 3_600 * second)?,
+                What::DriverDies | What::DriverStarts | What::Fork | What::GateCloses | What::GateOpens => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A scenario that `seed` decides, with everything in it.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let rng = &mut rng;
+        let cpus = rng.u32(1..=4);
+        let same_counter = rng.bool();
+        let counter_hz = pick(rng, &[1_000_000_000, 2_596_123_457, 5_000_000_000, 24_000_000, 62_500_000]);
+        let interval_ns = pick(rng, &[1_000_000, 10_000_000, 100_000_000, SECOND / 2, SECOND]);
+        let faults = rng.usize(0..8);
+        let anywhere = rng.u64(..);
+        let duration_ns = interval_ns * rng.u64(200..2_000);
+        let mut scenario = Self {
+            seed,
+            max_steps: 200_000,
+            duration_ns,
+            machine: Machine {
+                cpus,
+                counter_hz,
+                counter_step: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
+                counter_origin: pick(rng, &[0, 1 << 40, u64::MAX - counter_hz, anywhere]),
+                skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
+                same_counter,
+                quantum_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279]) },
+                reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
+                rate_ppb: rng.i64(-300_000..=300_000),
+                dither_ppb: pick(rng, &[0, 0, 80, 160]),
+                wander_ppb: pick(rng, &[0, 0, 1, 10]),
+                bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
+            },
+            clock: Clock {
+                interval_ns,
+                cell: pick(rng, &[Cell::Native, Cell::Native, Cell::Portable, Cell::Guarded]),
+                driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
+            },
+            readers: rng.u32(1..=4),
+            think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
+            chance: Chance {
+                preempt_one_in: pick(rng, &[0, 20, 300, 300, 3_000]),
+                preempt_ns: pick(rng, &[10_000, 1_000_000, 20_000_000]),
+                stall_one_in: pick(rng, &[0, 0, 5_000, 20_000]),
+                stall_ns: 15 * SECOND,
+                out_of_order_ns: pick(rng, &[0, 200, 4_000]),
+            },
+            faults: Vec::new(),
+        };
+        scenario.think_ns = scenario.think_ns.max(1_000);
+        for _ in 0..faults {
+            let at_ns = rng.u64(0..duration_ns);
+            let what = random_fault(rng, &scenario);
+            scenario.faults.push(Fault { at_ns, what });
+            // What stops usually goes on again.
+            let again = match what {
+                What::Rate { .. } => {
+                    Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() })
+                }
+                What::GateCloses => Some(What::GateOpens),
+                What::Offline { cpu } => Some(What::Online { cpu }),
+                What::DriverDies => Some(What::DriverStarts),
+                _ => None,
+            };
+            if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
+                let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
+                scenario.faults.push(Fault { at_ns, what });
+            }
+        }
+        scenario
+    }
+}
+
+fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
+    let interval_ns = scenario.clock.interval_ns;
+    let cpu = rng.u32(..scenario.machine.cpus);
+    match rng.u32(..13) {
+        0 => {
+            let most = pick(rng, &[1_000, 20_000, 500_000, 83_000_000, 100_000_000]);
+            What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
+        }
+        1 => What::UnixStep { by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000) },
+        2 => What::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
+        3 | 4 => What::Suspend {
+            for_ns: random_ns(rng, 100 * interval_ns),
+            counter: pick(rng, &[Sleep::Runs, Sleep::Stops, Sleep::Resets]),
+            reference_runs: rng.bool(),
+        },
+        5 => What::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
+        6 => What::Pause { cpu, for_ns: random_ns(rng, 10 * SECOND) },
+        7 => What::Smi { for_ns: random_ns(rng, 100_000_000) },
+        8 => What::Offline { cpu },
+        9 => What::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
+        10 => What::DriverDies,
+        11 => What::Fork,
+        _ => What::GateCloses,
+    }
+}
+
+/// Up to `most`, each order of magnitude as likely as another.
+fn random_ns(rng: &mut fastrand::Rng, most: u64) -> u64 {
+    rng.u64(..) % (most >> rng.u32(..20)).max(1)
+}
+
+fn pick<T: Copy>(rng: &mut fastrand::Rng, from: &[T]) -> T {
+    from[rng.usize(..from.len())]
+}

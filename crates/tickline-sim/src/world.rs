@@ -1,0 +1,340 @@
+//! The world that all actors share: true time, the clocks, and what each actor is doing.
+//!
+//! An actor is a coroutine that runs the code of `tickline-core` over [`Hands`]. Before each of its steps it gives way; the
+//! scheduler (`run`) lets true time pass, lets others run, and resumes it when the step takes place. So a step is
+//! atomic, and anything may happen between two.
+//!
+//! # Out of order
+//!
+//! A CPU executes loads and the counter's instruction out of their order, so steps are allowed to as far as the instructions
+//! allow it, within [`Chance::out_of_order_ns`](crate::scenario::Chance):
+//!
+//! - an ordered look at the counter may take its value *late*: loads that follow it in the program come before it;
+//! - a plain look may take its value *early*: before the loads that precede it, but not before the thread's last fence, and
+//!   not before a preemption.
+
+use core::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use corosensei::Yielder;
+use tickline_core::cell::{Envelope, NativeCell, State, StateCell, portable::PortableCell};
+use tickline_core::counter::Counter;
+use tickline_core::line::{Line, Slope};
+use tickline_core::sample::Reference;
+use tickline_core::word::{Slot, Word};
+
+use crate::machine::{self, Clocks, PS};
+use crate::scenario::Scenario;
+
+/// Actors in one run, at most: readers, drivers, and whoever opens and closes gates.
+pub(crate) const MAX_ACTORS: usize = 16;
+
+/// What an actor does next. It takes place when the actor is resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Loads from memory.
+    Load,
+    /// A swap.
+    Swap,
+    /// A look at the counter.
+    Counter,
+    /// A look at the reference.
+    Reference,
+    /// The end of a reading: every instruction of it is complete.
+    End,
+    /// Nothing, for so many ps.
+    Sleep(u64),
+}
+
+pub(crate) type Hand = Yielder<(), Step>;
+
+/// A look at a clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Look {
+    /// What the counter said, ticks.
+    pub(crate) ticks: u64,
+    /// What the reference would have told then, ns...
+    pub(crate) told_ns: i64,
+    /// ...and before it is rounded down to its step.
+    pub(crate) true_ns: i64,
+    /// When it was, ps.
+    pub(crate) at_ps: u64,
+    /// The cell's word then.
+    pub(crate) word: Word,
+    /// When the round began that published this word, ps.
+    pub(crate) born_ps: u64,
+}
+
+/// What one actor is doing.
+#[derive(Debug, Default)]
+pub(crate) struct Actor {
+    pub(crate) alive: Cell<bool>,
+    pub(crate) cpu: Cell<u32>,
+    pub(crate) ready_ps: Cell<u64>,
+    pub(crate) asleep: Cell<bool>,
+    /// No look at the counter is executed before this.
+    pub(crate) fence_ps: Cell<u64>,
+    /// When the last look at the counter was executed, if that is still to come.
+    pub(crate) late_ps: Cell<u64>,
+    /// The last word that it loaded with a state.
+    pub(crate) loaded: Cell<Word>,
+    pub(crate) look: Cell<Look>,
+    /// Whether it holds the clock's lock.
+    pub(crate) serving: Cell<bool>,
+}
+
+/// See the [module](self).
+pub(crate) struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) now_ps: Cell<u64>,
+    pub(crate) clocks: RefCell<Clocks>,
+    pub(crate) actors: [Actor; MAX_ACTORS],
+    /// The thread that drives the clock, if there is one.
+    pub(crate) driver: Cell<usize>,
+    /// The actor that is running, and the hand with which it gives way.
+    pub(crate) running: Cell<usize>,
+    hand: Cell<*const Hand>,
+    pub(crate) chance: RefCell<fastrand::Rng>,
+    /// What the cell holds.
+    word: Cell<Word>,
+    /// When the round began that published it, ps.
+    born_ps: Cell<u64>,
+    /// When the round under way began, ps.
+    pub(crate) round_began_ps: Cell<u64>,
+    skew_ticks: Vec<i64>,
+    /// For each published envelope, by its first tick: the oldest tick that it rests on, and when that was, ps.
+    pub(crate) evidence: RefCell<HashMap<u64, u64>>,
+}
+
+impl World {
+    pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
+        let mut chance = fastrand::Rng::with_seed(scenario.seed);
+        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("checked");
+        let skew_ticks = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
+        Rc::new(Self {
+            scenario: scenario.clone(),
+            now_ps: Cell::new(0),
+            clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
+            actors: Default::default(),
+            driver: Cell::new(0),
+            running: Cell::new(0),
+            hand: Cell::new(core::ptr::null()),
+            chance: RefCell::new(chance),
+            word: Cell::new(Word::default()),
+            born_ps: Cell::new(0),
+            round_began_ps: Cell::new(0),
+            skew_ticks,
+            evidence: RefCell::new(HashMap::new()),
+        })
+    }
+
+    /// The actor that is running.
+    pub(crate) fn me(&self) -> &Actor {
+        &self.actors[self.running.get()]
+    }
+
+    /// To be called first by each actor.
+    pub(crate) fn enter(&self, hand: &Hand) {
+        self.hand.set(hand);
+    }
+
+    /// Gives way until `step` takes place.
+    pub(crate) fn step(&self, step: Step) {
+        let hand = self.hand.get();
+        assert!(!hand.is_null(), "a step outside of every actor");
+        // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts and below, whenever it
+        // goes on; it lives on that coroutine's stack for as long as its body runs.
+        unsafe { &*hand }.suspend(step);
+        self.hand.set(hand);
+    }
+
+    /// What the reference tells now, ns.
+    pub(crate) fn told_ns(&self) -> i64 {
+        self.clocks.borrow_mut().reference_ns(self.now_ps.get())
+    }
+
+    fn ticks_at(&self, at_ps: u64) -> u64 {
+        let skew = self.skew_ticks[self.me().cpu.get() as usize];
+        machine::skewed(self.clocks.borrow().counter.at(at_ps), skew)
+    }
+
+    fn note_look(&self, ticks: u64, at_ps: u64) {
+        let (word, born_ps) = (self.word.get(), self.born_ps.get());
+        self.told_ns(); // brings the clocks up to now
+        let clocks = self.clocks.borrow();
+        let true_ns = clocks.true_ns(at_ps);
+        self.me().look.set(Look { ticks, told_ns: clocks.told(true_ns), true_ns, at_ps, word, born_ps });
+    }
+
+    fn out_of_order_ps(&self) -> u64 {
+        let most = self.scenario.chance.out_of_order_ns * PS;
+        let mut chance = self.chance.borrow_mut();
+        if most == 0 || chance.u32(..4) != 0 {
+            return 0;
+        }
+        let shift = chance.u32(..6);
+        chance.u64(..=most >> shift)
+    }
+
+    /// Whether nothing happens to the clocks until `ps`; the scheduler says so.
+    pub(crate) fn is_quiet_until(&self, ps: u64) -> bool {
+        self.scenario.faults.iter().all(|fault| {
+            let at_ps = fault.at_ns.saturating_mul(PS);
+            at_ps < self.now_ps.get() || at_ps > ps
+        })
+    }
+}
+
+/// What an actor reads the clocks with.
+#[derive(Clone)]
+pub(crate) struct Hands(pub(crate) Rc<World>);
+
+impl Counter for Hands {
+    fn now(&self) -> u64 {
+        let world = &self.0;
+        world.step(Step::Counter);
+        let now_ps = world.now_ps.get();
+        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter_since_ps());
+        let at_ps = now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps));
+        world.me().fence_ps.set(at_ps);
+        let ticks = world.ticks_at(at_ps);
+        world.note_look(ticks, at_ps);
+        ticks
+    }
+
+    fn now_ordered(&self) -> u64 {
+        let world = &self.0;
+        world.step(Step::Counter);
+        let now_ps = world.now_ps.get();
+        let mut at_ps = now_ps + world.out_of_order_ps();
+        if !world.is_quiet_until(at_ps) {
+            at_ps = now_ps;
+        }
+        world.me().fence_ps.set(at_ps);
+        world.me().late_ps.set(at_ps);
+        let ticks = world.ticks_at(at_ps);
+        world.note_look(ticks, at_ps);
+        ticks
+    }
+
+    fn barrier(&self) {
+        self.0.step(Step::End);
+    }
+}
+
+impl Reference for Hands {
+    fn monotonic_ns(&self) -> i64 {
+        let world = &self.0;
+        world.step(Step::Reference);
+        world.me().fence_ps.set(world.now_ps.get());
+        world.note_look(0, world.now_ps.get());
+        world.me().look.get().told_ns
+    }
+
+    fn realtime_ns(&self) -> i64 {
+        let world = &self.0;
+        world.step(Step::Reference);
+        world.told_ns() + world.clocks.borrow().unix_offset_ns()
+    }
+
+    fn steering_ppb(&self) -> Option<i64> {
+        Some(self.0.clocks.borrow().steering_ppb())
+    }
+}
+
+enum Inner {
+    Native(NativeCell),
+    Portable(PortableCell),
+}
+
+/// A real cell that gives way before each access.
+pub(crate) struct SteppedCell {
+    inner: Inner,
+    world: Rc<World>,
+}
+
+macro_rules! inner {
+    ($self:ident, $call:ident($($argument:expr),*)) => {
+        match &$self.inner {
+            Inner::Native(cell) => cell.$call($($argument),*),
+            Inner::Portable(cell) => cell.$call($($argument),*),
+        }
+    };
+}
+
+impl SteppedCell {
+    pub(crate) fn new(native: bool, world: Rc<World>) -> Self {
+        let inner = if native {
+            let cell = NativeCell::new();
+            cell.restrict(NativeCell::support());
+            Inner::Native(cell)
+        } else {
+            Inner::Portable(PortableCell::new())
+        };
+        Self { inner, world }
+    }
+
+    /// The word, without a step.
+    pub(crate) fn peek(&self) -> Word {
+        self.world.word.get()
+    }
+
+    fn loaded(&self, state: State) -> State {
+        self.world.me().loaded.set(state.word);
+        state
+    }
+
+    fn swapped(&self, swapped: bool, to: Word) -> bool {
+        if swapped {
+            self.world.word.set(to);
+            if to.is_live() {
+                self.world.born_ps.set(self.world.round_began_ps.get());
+            }
+        }
+        self.world.me().fence_ps.set(self.world.now_ps.get());
+        swapped
+    }
+}
+
+impl StateCell for SteppedCell {
+    fn load(&self) -> State {
+        self.world.step(Step::Load);
+        self.loaded(inner!(self, load()))
+    }
+
+    fn load_whole(&self) -> State {
+        self.world.step(Step::Load);
+        self.loaded(inner!(self, load_whole()))
+    }
+
+    fn word(&self) -> Word {
+        self.world.step(Step::Load);
+        inner!(self, word())
+    }
+
+    fn slope(&self, slot: Slot) -> Slope {
+        self.world.step(Step::Load);
+        inner!(self, slope(slot))
+    }
+
+    fn unix_offset_ns(&self, slot: Slot) -> i64 {
+        self.world.step(Step::Load);
+        inner!(self, unix_offset_ns(slot))
+    }
+
+    fn envelope(&self, slot: Slot) -> Envelope {
+        self.world.step(Step::Load);
+        inner!(self, envelope(slot))
+    }
+
+    fn retire(&self, from: State, to: Word, floor_ns: i64) -> bool {
+        self.world.step(Step::Swap);
+        self.swapped(inner!(self, retire(from, to, floor_ns)), to)
+    }
+
+    fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
+        self.world.step(Step::Swap);
+        self.swapped(inner!(self, publish(from, to, line, envelope)), to)
+    }
+}

@@ -1,0 +1,137 @@
+//! The limits that named scenarios must keep, whatever the seed.
+
+use tickline_sim::scenario::{Cell, Driver, Fault, What};
+use tickline_sim::{Mark, Scenario, named, run_tracked};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+fn track(scenario: &Scenario) -> Vec<Mark> {
+    run_tracked(scenario, 5 * MS).expect("no violation").track
+}
+
+fn half_width_ns(mark: &Mark) -> i64 {
+    (mark.latest_ns - mark.earliest_ns) / 2
+}
+
+/// A steady reference with brackets of 30 ns: 10 ns of error, 15 ns of bound after the first second.
+#[test]
+fn a_steady_reference_is_followed_within_10_ns() {
+    for seed in 0..10 {
+        let track = track(&named::steady(seed));
+        let after = track.iter().filter(|mark| mark.at_ns > SECOND);
+        assert!(after.clone().all(|mark| mark.fast));
+        let error = after.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
+        let bound = after.map(half_width_ns).max().expect("points");
+        println!("seed {seed}: error {error} ns, bound {bound} ns");
+        assert!(error <= 10 && bound <= 15, "seed {seed}: error {error} ns, bound {bound} ns");
+    }
+}
+
+/// A change of rate by 1 ppm at any time: 1 us of error, found within two intervals.
+#[test]
+fn a_rate_change_of_1_ppm_is_found_within_two_intervals() {
+    for seed in 0..20 {
+        let interval_ns = named::steady(0).clock.interval_ns;
+        let at_ns = 8 * SECOND + seed * interval_ns / 20;
+        for ppb in [1_000, -1_000] {
+            let scenario = named::rate_change(seed, at_ns, ppb);
+            let worst = track(&scenario).iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
+            assert!(worst <= 1_000, "seed {seed}: {worst} ns");
+            let cut = Scenario { duration_ns: at_ns + 2 * interval_ns, ..scenario.clone() };
+            let found = |scenario: &Scenario| {
+                let events = run_tracked(scenario, 0).expect("no violation").events;
+                events.iter().any(|&(event, count)| event == "bound_violation" && count > 0)
+            };
+            assert!(found(&cut), "seed {seed}: not found in two intervals");
+            let before = Scenario { duration_ns: at_ns, ..scenario };
+            assert!(!found(&before), "seed {seed}: found before it happened");
+        }
+    }
+}
+
+/// A step of Unix time by an hour is followed as soon as the thread has been woken; monotonic time does not move.
+#[test]
+fn a_step_of_an_hour_is_followed_at_the_next_wake_up() {
+    for seed in 0..10 {
+        let track = track(&named::step(seed));
+        let stepped_ns = named::step(seed).faults[0].at_ns;
+        let wrong = track.iter().filter(|mark| mark.unix_offset_ns.abs() > 100);
+        // One interval in which the thread is not told, and the 5 ms between two points.
+        let last_wrong_ns = wrong.map(|mark| mark.at_ns).max().expect("a point between step and wake-up");
+        assert!(last_wrong_ns >= stepped_ns && last_wrong_ns < stepped_ns + 5 * MS, "{last_wrong_ns}");
+        let moved = track.iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
+        assert!(moved <= 15, "seed {seed}: monotonic time was off by {moved} ns");
+    }
+}
+
+/// Slews: the error is what the rate can do until the next round, and gone soon after.
+#[test]
+fn slews_are_followed() {
+    for (scenario, ppb) in [(named::ntp_slew(3), 500_000), (named::violent_slew(3), 100_000_000)] {
+        let track = track(&scenario);
+        let most_ns = i64::try_from(scenario.clock.interval_ns).expect("small") * ppb / 1_000_000_000;
+        for mark in &track {
+            let since_ns = scenario
+                .faults
+                .iter()
+                .map(|fault| mark.at_ns.saturating_sub(fault.at_ns))
+                .filter(|&since_ns| since_ns > 0)
+                .min();
+            let settled = since_ns.is_none_or(|since_ns| since_ns > 2 * SECOND);
+            let limit_ns = if settled { 10 } else { most_ns + 1_000 };
+            assert!(mark.offset_ns.abs() <= limit_ns, "{mark:?}, limit {limit_ns} ns");
+            assert!(mark.fast || mark.at_ns < SECOND, "{mark:?}");
+        }
+    }
+}
+
+/// After a sleep in which the counter ran on, the clock is ahead by one window at most, and slews that down at half rate.
+#[test]
+fn a_sleep_is_slewed_away() {
+    let scenario = named::suspend(4);
+    let window_ns = 6 * i64::try_from(scenario.clock.interval_ns).expect("small");
+    let track = track(&scenario);
+    let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
+    assert!(worst > 0 && worst <= window_ns, "{worst} ns");
+    let end = track.iter().filter(|mark| mark.at_ns > 26 * SECOND);
+    assert!(end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10));
+}
+
+/// Every cell and every driver keeps the steady limits on error.
+#[test]
+fn every_cell_and_driver_follows_a_steady_reference() {
+    for cell in [Cell::Native, Cell::Portable, Cell::Guarded] {
+        for driver in [Driver::Thread, Driver::Readers] {
+            let mut scenario = named::steady(5);
+            (scenario.clock.cell, scenario.clock.driver) = (cell, driver);
+            scenario.think_ns = 10 * MS;
+            let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
+            assert!(outcome.counts.calm_offset_ns <= 30, "{cell:?} {driver:?}: {:?}", outcome.counts);
+            assert!(outcome.counts.fast > 10_000, "{cell:?} {driver:?}: {:?}", outcome.counts);
+        }
+    }
+}
+
+/// A driver that dies leaves the clock to the reference, one that starts takes it up again; a gate is kept.
+#[test]
+fn faults_lead_to_the_states_they_should() {
+    let faults =
+        [(5, What::DriverDies), (10, What::DriverStarts), (12, What::GateCloses), (15, What::GateOpens)];
+    let mut scenario = named::steady(6);
+    scenario.faults = faults.map(|(second, what)| Fault { at_ns: second * SECOND, what }).to_vec();
+    let track = track(&scenario);
+    let fast = |from: u64, to: u64| {
+        let mut part =
+            track.iter().filter(|mark| (from * SECOND..to * SECOND).contains(&mark.at_ns)).peekable();
+        assert!(part.peek().is_some());
+        let all: Vec<bool> = part.map(|mark| mark.fast).collect();
+        (all.iter().all(|fast| *fast), all.iter().any(|fast| *fast))
+    };
+    assert_eq!(fast(1, 5), (true, true));
+    // The hard window is six intervals at most.
+    assert_eq!(fast(8, 10), (false, false), "an expired line");
+    assert_eq!(fast(11, 12), (true, true));
+    assert_eq!(fast(13, 15), (false, false), "behind a closed gate");
+    assert_eq!(fast(16, 20), (true, true));
+}

@@ -1,0 +1,122 @@
+//! Any scenario, not only those that [`Scenario::random`] makes; a failing one is made as small as it can be.
+
+use proptest::prelude::*;
+use tickline_sim::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Sleep, What};
+use tickline_sim::{Scenario, run};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+prop_compose! {
+    fn machine()(
+        cpus in 1..=4_u32,
+        counter_hz in prop_oneof![1_000_000..=100_000_000_u64, SECOND..=6 * SECOND],
+        counter_step in prop_oneof![Just(1_u64), 1..=100_u64],
+        counter_origin in prop_oneof![Just(0_u64), Just(u64::MAX - SECOND), any::<u64>()],
+        same_counter in any::<bool>(),
+        (quantum_ns, skew_ticks) in (1..=300_u64, prop_oneof![Just(0_u64), 0..=5_000_u64]),
+        reference_origin_ns in 0..=1_i64 << 55,
+        rate_ppb in -500_000..=500_000_i64,
+        dither_ppb in prop_oneof![Just(0_i64), 0..=200_i64],
+        wander_ppb in prop_oneof![Just(0_i64), 0..=50_i64],
+        bracket_ns in 10..=1_000_u64,
+    ) -> Machine {
+        // A counter of 1 MHz does not move in steps of 100 as well.
+        let counter_step = if counter_hz < SECOND { 1 } else { counter_step };
+        Machine {
+            cpus, counter_hz, counter_step, counter_origin, same_counter, reference_origin_ns, rate_ppb, dither_ppb,
+            wander_ppb, bracket_ns,
+            quantum_ns: if same_counter { 1 } else { quantum_ns },
+            skew_ticks: if same_counter { 0 } else { skew_ticks },
+        }
+    }
+}
+
+fn what(cpus: u32, interval_ns: u64) -> impl Strategy<Value = What> {
+    let short_ns = 0..=100 * interval_ns;
+    let counter = prop_oneof![Just(Sleep::Runs), Just(Sleep::Stops), Just(Sleep::Resets)];
+    prop_oneof![
+        (-100_000_000..=100_000_000_i64, any::<bool>())
+            .prop_map(|(ppb, announced)| What::Rate { ppb, announced }),
+        (-3_600_000_000_000..=3_600_000_000_000_i64).prop_map(|by_ns| What::UnixStep { by_ns }),
+        short_ns.clone().prop_map(|by_ns| What::Jump { by_ns }),
+        (short_ns.clone(), counter, any::<bool>())
+            .prop_map(|(for_ns, counter, reference_runs)| What::Suspend { for_ns, counter, reference_runs }),
+        (-10_000_000..=10_000_000_i64).prop_map(|ppb| What::CounterRate { ppb }),
+        (0..cpus, 0..=20 * SECOND).prop_map(|(cpu, for_ns)| What::Pause { cpu, for_ns }),
+        (0..=100 * MS).prop_map(|for_ns| What::Smi { for_ns }),
+        (0..cpus).prop_map(|cpu| What::Offline { cpu }),
+        (0..cpus).prop_map(|cpu| What::Online { cpu }),
+        short_ns.prop_map(|for_ns| What::Starve { for_ns }),
+        Just(What::DriverDies),
+        Just(What::DriverStarts),
+        Just(What::Fork),
+        Just(What::GateCloses),
+        Just(What::GateOpens),
+    ]
+}
+
+fn chance() -> impl Strategy<Value = Chance> {
+    let one_in = prop_oneof![Just(0_u64), 10..=1_000_u64];
+    (one_in, 0..=20 * MS, prop_oneof![Just(0_u64), 2_000..=20_000_u64], 0..=4_000_u64).prop_map(
+        |(preempt_one_in, preempt_ns, stall_one_in, out_of_order_ns)| Chance {
+            preempt_one_in,
+            preempt_ns,
+            stall_one_in,
+            stall_ns: 15 * SECOND,
+            out_of_order_ns,
+        },
+    )
+}
+
+fn clock() -> impl Strategy<Value = Clock> {
+    let cell = prop_oneof![Just(Cell::Native), Just(Cell::Portable), Just(Cell::Guarded)];
+    let driver = prop_oneof![Just(Driver::Thread), Just(Driver::Readers)];
+    (MS..=2 * SECOND, cell, driver).prop_map(|(interval_ns, cell, driver)| Clock {
+        interval_ns,
+        cell,
+        driver,
+    })
+}
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    (machine(), clock()).prop_flat_map(|(machine, clock)| {
+        let duration_ns = 500 * clock.interval_ns;
+        let fault = (0..=duration_ns, what(machine.cpus, clock.interval_ns))
+            .prop_map(|(at_ns, what)| Fault { at_ns, what });
+        let think_ns = 1_000..=2 * clock.interval_ns;
+        (any::<u64>(), 1..=4_u32, think_ns, chance(), prop::collection::vec(fault, 0..8)).prop_map(
+            move |(seed, readers, think_ns, chance, faults)| Scenario {
+                seed,
+                max_steps: 20_000,
+                duration_ns,
+                machine: machine.clone(),
+                clock: clock.clone(),
+                readers,
+                think_ns,
+                chance,
+                faults,
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_scenario_violates_an_invariant(scenario in scenario()) {
+        let written = serde_json::to_string(&scenario).expect("no maps, no floats");
+        let read: Scenario = serde_json::from_str(&written).expect("what was written");
+        prop_assert_eq!(&read, &scenario);
+        run(&scenario).map_err(|violation| TestCaseError::fail(format!("{violation}\n{written}")))?;
+    }
+}
+
+#[test]
+fn values_out_of_range_are_named() {
+    let mut scenario = Scenario::random(1);
+    scenario.machine.cpus = 9;
+    assert_eq!(scenario.check(), Err("cpus is 9, which is not between 1 and 8".to_owned()));
+    assert_eq!(run(&scenario).expect_err("out of range").step, 0);
+}
