@@ -45,11 +45,11 @@ impl Slope {
         }
     }
 
-    /// Ticks per second, rounded to the nearest; 0 for a slope of 0.
+    /// Ticks per second, rounded to the nearest, saturating; 0 for a slope of 0.
     #[must_use]
     pub fn to_hz(self) -> u64 {
         let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.0 >> 1));
-        numerator.checked_div(u128::from(self.0)).and_then(|hz| u64::try_from(hz).ok()).unwrap_or(0)
+        numerator.checked_div(u128::from(self.0)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
     /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the edge of `i128`, which a
@@ -243,6 +243,8 @@ mod tests {
         }
         assert_eq!(Slope::from_hz(0), None);
         assert_eq!(Slope::from_hz(15_258), None);
+        assert_eq!(Slope::default().to_hz(), 0);
+        assert_eq!(Slope::from_bits(1).to_hz(), u64::MAX, "was 0, as if there were no slope");
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         for ppb in [1_000, -500_000, 100_000_000] {
             let found = slope.adjusted_ppb(ppb).ppb_above(slope);
