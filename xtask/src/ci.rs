@@ -16,6 +16,27 @@ const AARCH64: &[(&str, &str)] = &[
 /// A target without a counter that tickline reads, whose programs run on x86_64 as they are.
 const I686: &[(&str, &str)] = &[("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")];
 
+/// A fuzz target for a second or two: its committed corpus, and a fixed count of mutations of that. The first folder takes what
+/// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
+/// into which none looks.
+macro_rules! fuzz {
+    ($target:literal) => {
+        Step::new(
+            concat!("fuzz ", $target),
+            concat!(
+                "cargo +nightly fuzz run -s none ",
+                $target,
+                " fuzz/target/new/",
+                $target,
+                " fuzz/corpus/",
+                $target,
+                " -- -seed=1 -max_len=1024 -runs=20000"
+            ),
+        )
+        .needs(&["cargo +nightly fuzz --version", concat!("mkdir -p fuzz/target/new/", $target)])
+    };
+}
+
 /// Every check, cheap ones first.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -48,6 +69,13 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"]),
+        Step::new("format of the fuzz targets", "cargo fmt --manifest-path fuzz/Cargo.toml --check"),
+        Step::new("fuzz targets build", "cargo +nightly fuzz build -s none")
+            .needs(&["cargo +nightly fuzz --version"]),
+        fuzz!("control"),
+        fuzz!("conversion"),
+        fuzz!("estimator"),
+        fuzz!("parsers"),
         Step::new(
             "core and tickline without a counter (i686, 32 bits, musl)",
             "cargo test -p tickline-core -p tickline --target i686-unknown-linux-musl",

@@ -24,6 +24,10 @@ use crate::word::Phase;
 /// is not preempted (some 60 ns).
 const CLOSING_NS: u64 = 2_000;
 
+/// ...and how many looks it takes, in case the counter stands still or the line's slope is far from the truth. An ordered read
+/// takes 5 ns at least, so a counter that goes on ends the wait before.
+const CLOSING_LOOKS: u32 = 1_000;
+
 /// Something that happened to a clock, counted since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -314,8 +318,8 @@ impl<S: StateCell> Shared<S> {
     /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than two
     /// microseconds; lock-free: it repeats only when another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
-        // The closing word that was seen, and when.
-        let mut closing: Option<(State, u64)> = None;
+        // The closing word that was seen, when, and how often.
+        let mut closing: Option<(State, u64, u32)> = None;
         loop {
             let state = self.cell.load_whole();
             match state.word.phase() {
@@ -333,16 +337,19 @@ impl<S: StateCell> Shared<S> {
                     }
                 }
                 Phase::Closing => match closing {
-                    Some((seen, since_ticks)) if seen == state => {
+                    Some((seen, since_ticks, looks)) if seen == state => {
                         let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
-                        if counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks {
+                        if counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks
+                            && looks < CLOSING_LOOKS
+                        {
+                            closing = Some((seen, since_ticks, looks.saturating_add(1)));
                             core::hint::spin_loop();
                         } else if self.finish_closing(state, counter, reference) {
                             self.count(Event::Rescue);
                         }
                     }
                     // A closing word follows a live one, so the counter may be read.
-                    _ => closing = Some((state, counter.now_ordered())),
+                    _ => closing = Some((state, counter.now_ordered(), 0)),
                 },
                 Phase::Cold => {
                     let reference_ns = reference.monotonic_ns();

@@ -213,7 +213,8 @@ impl Word {
     #[must_use]
     pub const fn precedes(self, ticks: u64, slack_ticks: u64) -> bool {
         let ahead = ticks_between(self.ticks(), ticks & !META_MASK);
-        ahead > 0 || ahead < crate::units::signed(slack_ticks).saturating_neg()
+        // The slack may be saturated, and must not turn negative then.
+        ahead > 0 || (ahead < 0 && ahead.unsigned_abs() > slack_ticks)
     }
 }
 
@@ -295,5 +296,16 @@ mod tests {
             Word::live(1 << 40, 20, Slot::A, false).precedes(5, 1 << 20),
             "a reset counter may start again"
         );
+    }
+
+    /// A slope of 0 makes the slack `u64::MAX`, which was taken for -1: every tick would have done, even that of the word.
+    #[test]
+    fn with_any_slack_a_new_line_needs_a_later_granule() {
+        let word = Word::live(100 * GRANULE_TICKS, 20, Slot::A, false);
+        for slack_ticks in [1 << 63, u64::MAX] {
+            assert!(!word.precedes(100 * GRANULE_TICKS, slack_ticks), "{slack_ticks}");
+            assert!(!word.precedes(5, slack_ticks), "{slack_ticks}");
+            assert!(word.precedes(101 * GRANULE_TICKS, slack_ticks), "{slack_ticks}");
+        }
     }
 }

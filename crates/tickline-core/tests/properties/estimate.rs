@@ -1,0 +1,204 @@
+//! What holds for brackets and histories whose samples come from a true line: nothing that they claim excludes the truth.
+
+use num_bigint::BigInt;
+use tickline_core::estimate::{Fit, History};
+use tickline_core::line::Slope;
+use tickline_core::sample::{Bracket, Quanta, Sample};
+
+use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, wide};
+
+/// A reference and the counter it is sampled with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Truth {
+    /// The mean rate.
+    pub(crate) slope: Slope,
+    /// How far the rate may be from that, ppb.
+    pub(crate) rho_ppb: u32,
+    /// The counter at the beginning.
+    pub(crate) ticks: u64,
+    /// The reference at the beginning, ns.
+    pub(crate) ns: i64,
+    /// Steps of both; the reference's is 1 at least.
+    pub(crate) quanta: Quanta,
+}
+
+/// One look at the reference, and the time before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// Ticks since the last look, beyond the counter's step.
+    pub(crate) gap_ticks: u64,
+    /// Ticks from the first look at the counter to that at the reference.
+    pub(crate) before_ticks: u32,
+    /// Ticks from there to the second look at the counter.
+    pub(crate) after_ticks: u32,
+    /// Chooses where in their steps counter and reference are seen.
+    pub(crate) phases: [u16; 3],
+    /// Chooses the rate since the last look.
+    pub(crate) rate: u64,
+}
+
+/// Where the truth is now.
+struct Now {
+    ticks: u64,
+    /// In units of 2^-48 ns.
+    fixed: BigInt,
+    /// The least and the most that the rate may be.
+    rates: (u64, u64),
+}
+
+impl Now {
+    fn of(truth: &Truth) -> Self {
+        let (slope, rho, parts) =
+            (u128::from(truth.slope.to_bits()), u128::from(truth.rho_ppb), 1_000_000_000_u128);
+        let least = (slope * (parts - rho)).div_ceil(parts);
+        let most = slope * (parts + rho) / parts;
+        let rates = (u64::try_from(least), u64::try_from(most));
+        Self {
+            ticks: truth.ticks,
+            fixed: wide(truth.ns) * UNITS_PER_NS,
+            rates: (rates.0.expect("below the slope"), rates.1.unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Lets `ticks` pass at a rate within rho that `choice` chooses: the extremes as often as what lies between.
+    fn pass(&mut self, ticks: u64, choice: u64) {
+        let (least, most) = self.rates;
+        let rate = match choice % 4 {
+            0 => least,
+            1 => most,
+            _ => least + (choice >> 2) % (most - least).saturating_add(1),
+        };
+        self.ticks = self.ticks.wrapping_add(ticks);
+        self.fixed += wide(rate) * ticks;
+    }
+
+    /// The counter as it is seen now: its value at some earlier moment less than one step ago.
+    fn counter(&self, step_ticks: u64, phase: u16) -> u64 {
+        self.ticks.wrapping_sub(u64::from(phase) % step_ticks.max(1))
+    }
+
+    /// A bracket, seen with the given quanta.
+    fn look(&mut self, look: &Look, quanta: Quanta) -> Bracket {
+        self.pass(look.gap_ticks.saturating_add(quanta.counter_ticks).saturating_add(1), look.rate);
+        let [first, second, third] = look.phases;
+        let before_ticks = self.counter(quanta.counter_ticks, first);
+        self.pass(look.before_ticks.into(), look.rate >> 8);
+        let reference = floor_ns(&self.fixed) - i64::from(second) % quanta.reference_ns;
+        self.pass(look.after_ticks.into(), look.rate >> 16);
+        // A counter that is seen at an earlier moment than before would have run backwards.
+        let after_ticks = self.counter(quanta.counter_ticks, third);
+        let after_ticks =
+            if signed_ticks(before_ticks, after_ticks) < wide(0) { before_ticks } else { after_ticks };
+        Bracket { before_ticks, reference_ns: i64::try_from(reference).expect("moderate"), after_ticks }
+    }
+}
+
+/// Any bracket is two points, or nothing if the counter ran backwards in it.
+pub(crate) fn check_bracket(before_ticks: u64, reference_ns: i64, after_ticks: u64, quanta: Quanta) {
+    let bracket = Bracket { before_ticks, reference_ns, after_ticks };
+    let Some(sample) = bracket.sample(quanta) else {
+        assert!(signed_ticks(before_ticks, after_ticks) < wide(0), "{bracket:?}");
+        return;
+    };
+    assert!(signed_ticks(before_ticks, after_ticks) >= wide(0), "{bracket:?}");
+    assert_eq!((sample.upper.ticks, sample.lower.ns), (before_ticks, reference_ns));
+    assert_eq!(sample.upper.ns, clamped_i64(wide(reference_ns) + quanta.reference_ns));
+    let around = wide(1_u128 << 64);
+    assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + quanta.counter_ticks) % around);
+}
+
+/// A bracket's points are on their sides of the truth; the envelope contains it, at the sample and `ahead_ticks` later; where
+/// the rate is constant, nothing is dropped, the fit contains the rate and the target is within the fit's limits.
+pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
+    let (mut now, mut history) = (Now::of(truth), History::new());
+    for (index, look) in looks.iter().enumerate() {
+        let bracket = now.look(look, truth.quanta);
+        let sample = bracket.sample(truth.quanta).expect("the counter did not run backwards");
+        assert_eq!(sample.upper.ticks, bracket.before_ticks);
+        history.push(sample);
+        let (fit, dropped) = history.fit();
+        if truth.rho_ppb == 0 {
+            let story = || format!("{truth:?}, {:?}", looks.get(..=index));
+            assert_eq!(dropped, 0, "{}", story());
+            assert_eq!(fit.is_some(), index > 0, "{}", story());
+            if let Some(fit) = fit {
+                assert!(fit.exact, "{fit:?} {}", story());
+                assert!(fit.slope_min <= truth.slope && truth.slope <= fit.slope_max, "{fit:?} {}", story());
+                check_extremes(&history, &fit);
+            }
+        }
+        history.thin(truth.slope);
+        // The counter may be seen up to one step later than it was at the sample.
+        let behind = signed_ticks(now.ticks, sample.lower.ticks);
+        now.pass(u64::try_from(behind).expect("the lower point is not in the past"), look.rate >> 24);
+        if truth.rho_ppb == 0 {
+            check_sides(truth, &sample, &now);
+            if let Some(fit) = fit {
+                check_target(&history, &fit, &now, truth.slope, horizon_ticks);
+            }
+        }
+        check_envelope(&history, truth, &now);
+        let mut later = Now { fixed: now.fixed.clone(), ..now };
+        later.pass(ahead_ticks, look.rate >> 32);
+        check_envelope(&history, truth, &later);
+    }
+}
+
+/// One point is not below the truth, the other not above it.
+fn check_sides(truth: &Truth, sample: &Sample, now: &Now) {
+    let truth_at = |ticks| &now.fixed + bits(truth.slope) * signed_ticks(now.ticks, ticks);
+    let [upper, lower] = [sample.upper, sample.lower].map(|point| wide(point.ns) * UNITS_PER_NS);
+    assert!(upper > truth_at(sample.upper.ticks), "{truth:?} {sample:?}");
+    assert!(lower <= truth_at(sample.lower.ticks), "{truth:?} {sample:?}");
+}
+
+/// The fit's slopes are the smallest and the largest with which a line passes between all points.
+fn check_extremes(history: &History, fit: &Fit) {
+    let newest = history.newest().expect("there is a sample").lower.ticks;
+    let passes = |slope| {
+        let at = |ticks, ns| carried(ticks, &(wide(ns) * UNITS_PER_NS), slope, newest);
+        let lowest = history.samples().iter().map(|sample| at(sample.lower.ticks, sample.lower.ns)).max();
+        let highest = history.samples().iter().map(|sample| at(sample.upper.ticks, sample.upper.ns)).min();
+        lowest <= highest
+    };
+    let (min, max) = (fit.slope_min.to_bits(), fit.slope_max.to_bits());
+    assert!(passes(fit.slope_min) && passes(fit.slope_max), "{fit:?} {history:?}");
+    assert!(min == 0 || !passes(Slope::from_bits(min - 1)), "too large a minimum: {fit:?} {history:?}");
+    assert!(
+        max == u64::MAX || !passes(Slope::from_bits(max + 1)),
+        "too small a maximum: {fit:?} {history:?}"
+    );
+}
+
+/// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would tell it.
+fn check_envelope(history: &History, truth: &Truth, now: &Now) {
+    let envelope = history.envelope(truth.slope, truth.rho_ppb).expect("there is a sample");
+    let (lower, upper) = (exact_at(&envelope.lower, now.ticks), exact_at(&envelope.upper, now.ticks));
+    assert!(
+        lower <= now.fixed && now.fixed <= upper,
+        "{truth:?} at {}: {envelope:?}, {history:?}",
+        now.ticks
+    );
+    let ns = floor_ns(&now.fixed);
+    assert!(wide(envelope.lower.at_any(now.ticks)) <= ns && ns <= wide(envelope.upper.at_any(now.ticks)));
+}
+
+/// The target is in the middle of what is feasible, and so is the truth inside: now and one horizon later.
+fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_ticks: u64) {
+    let Some(target) = history.target(fit, horizon_ticks) else {
+        assert_eq!(horizon_ticks, 0, "{history:?}");
+        return;
+    };
+    assert!(fit.slope_min <= target.slope && target.slope <= fit.slope_max, "{target:?} {fit:?}");
+    assert_eq!(target.ticks, now.ticks, "the newest sample's");
+    for ahead_ticks in [0, horizon_ticks] {
+        let ticks = now.ticks.wrapping_add(ahead_ticks);
+        let lowest: BigInt = history.lower_edge(ticks, fit.slope_min).map(wide).expect("there is a sample");
+        let highest: BigInt = history.upper_edge(ticks, fit.slope_max).map(wide).expect("there is a sample");
+        let true_now = &now.fixed + bits(slope) * ahead_ticks;
+        assert!(lowest <= true_now && true_now <= highest, "{history:?} {fit:?} {ahead_ticks}");
+        // The middle, up to what rounding the slope down costs.
+        let twice_off: BigInt = wide(target.at(ticks)) * 2 - lowest - highest;
+        assert!(twice_off <= wide(0) && -twice_off <= wide(ahead_ticks) * 2 + 1, "{target:?} {ahead_ticks}");
+    }
+}

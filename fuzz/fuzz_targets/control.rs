@@ -1,0 +1,233 @@
+//! The control loop and its readers on a machine that does whatever the input says: between any two reads of a clock the
+//! counter and the reference may jump anywhere, and a reader or a gate may come in between. Nothing panics or overflows,
+//! and every call returns.
+//!
+//! That readings are in order and bounds hold is not checked here: on such a machine neither is promised.
+#![no_main]
+
+use std::cell::{Cell, RefCell};
+
+use libfuzzer_sys::fuzz_target;
+use tickline_core::cell::{NativeCell, StateCell, portable::PortableCell};
+use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
+use tickline_core::counter::Counter;
+use tickline_core::line::Slope;
+use tickline_core::sample::{Quanta, Reference};
+use tickline_core::shared::Shared;
+
+/// Looks at the machine that one call may take, with all that comes in between: a round of four attempts takes some 300.
+const MAX_LOOKS: u32 = 20_000;
+
+/// From so many looks in one call on, time passes faster and faster: a reader that waits for a time waits for that time.
+const PATIENT_LOOKS: u32 = 2_000;
+
+/// Calls in one input, and calls within calls.
+const MAX_CALLS: u32 = 400;
+const MAX_DEPTH: u32 = 2;
+
+/// The input, byte by byte; zeros when it has come to its end.
+struct Input(RefCell<std::vec::IntoIter<u8>>);
+
+impl Input {
+    fn is_empty(&self) -> bool {
+        self.0.borrow().as_slice().is_empty()
+    }
+
+    fn byte(&self) -> u8 {
+        self.0.borrow_mut().next().unwrap_or(0)
+    }
+
+    fn number(&self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
+    }
+
+    /// A number of any size in two bytes.
+    fn power(&self) -> u64 {
+        u64::from(self.byte()) << (self.byte() % 57)
+    }
+}
+
+/// The result does not matter: the call came back.
+fn done<T>(_: T) {}
+
+struct Machine<'a, S> {
+    shared: &'a Shared<S>,
+    input: &'a Input,
+    ticks: Cell<u64>,
+    ns: Cell<i64>,
+    unix_offset_ns: Cell<i64>,
+    steering_ppb: Cell<Option<i64>>,
+    /// What passes with each look.
+    ticks_a_look: Cell<u64>,
+    ns_a_look: Cell<i64>,
+    /// Looks until the next disturbance.
+    quiet: Cell<u32>,
+    /// Looks in this call.
+    looks: Cell<u32>,
+    depth: Cell<u32>,
+}
+
+impl<S: StateCell> Machine<'_, S> {
+    fn look(&self) {
+        self.looks.set(self.looks.get() + 1);
+        assert!(self.looks.get() <= MAX_LOOKS, "a call does not return");
+        if let Some(quiet) = self.quiet.get().checked_sub(1) {
+            self.quiet.set(quiet);
+        } else {
+            self.disturb();
+        }
+        let haste = (self.looks.get().saturating_sub(PATIENT_LOOKS) / 16).min(48);
+        let ticks = self.ticks_a_look.get().checked_shl(haste).unwrap_or(u64::MAX >> 8);
+        self.ticks.set(self.ticks.get().wrapping_add(ticks));
+        self.ns.set(self.ns.get().wrapping_add(self.ns_a_look.get()));
+    }
+
+    fn disturb(&self) {
+        let input = self.input;
+        if input.is_empty() {
+            return;
+        }
+        match input.byte() {
+            quiet @ 0..=127 => self.quiet.set(u32::from(quiet) * 8),
+            // Both go on: a pause.
+            128..=143 => {
+                let looks = input.power();
+                self.ticks.set(self.ticks.get().wrapping_add(self.ticks_a_look.get().wrapping_mul(looks)));
+                let ns = self.ns_a_look.get().wrapping_mul(looks.cast_signed());
+                self.ns.set(self.ns.get().wrapping_add(ns));
+            }
+            // One of them jumps.
+            144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
+            152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
+            160..=163 => self.ticks.set(input.number()),
+            164..=165 => self.ticks.set(u64::MAX - u64::from(input.byte())),
+            166..=167 => self.ticks.set(input.byte().into()),
+            168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
+            176..=183 => self.ns.set(self.ns.get().wrapping_sub(input.power().cast_signed())),
+            184..=187 => self.ns.set(input.number().cast_signed()),
+            188..=189 => self.ns.set(i64::MAX - i64::from(input.byte())),
+            190..=191 => self.ns.set(i64::MIN + i64::from(input.byte())),
+            192..=195 => self.unix_offset_ns.set(input.number().cast_signed()),
+            // The rates change.
+            196..=203 => self.ticks_a_look.set(input.byte().into()),
+            204..=207 => self.ticks_a_look.set(input.power()),
+            208..=215 => self.ns_a_look.set(input.byte().cast_signed().into()),
+            216..=217 => self.ns_a_look.set(input.number().cast_signed()),
+            218..=219 => self.steering_ppb.set(Some(input.number().cast_signed())),
+            220 => self.steering_ppb.set(None),
+            // Somebody else comes in between.
+            _ if self.depth.get() < MAX_DEPTH => {
+                self.depth.set(self.depth.get() + 1);
+                self.anyone();
+                self.depth.set(self.depth.get() - 1);
+            }
+            _ => {}
+        }
+    }
+
+    /// What anyone may do to a clock at any time.
+    fn anyone(&self) {
+        match self.input.byte() % 10 {
+            0 => done(self.shared.read(&self)),
+            1 => done(self.shared.read_ordered(&self)),
+            2 => done(self.shared.read_unix(&self)),
+            3 => done(self.shared.read_bounds(&self).map(|reading| reading.bounds_ns())),
+            4 => done(self.shared.stamp(&self)),
+            5 => done(self.shared.close_gate(&self, &self)),
+            6 => done(self.shared.open_gate(&self, &self)),
+            7 => done(self.shared.timeline.convert(self.ticks.get().wrapping_sub(self.input.power()))),
+            8 => done(self.shared.timeline.convert(self.input.number())),
+            _ => done(self.shared.read_slow(&self, &self)),
+        }
+    }
+}
+
+impl<S: StateCell> Counter for &Machine<'_, S> {
+    fn now(&self) -> u64 {
+        self.look();
+        self.ticks.get()
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+impl<S: StateCell> Reference for &Machine<'_, S> {
+    fn monotonic_ns(&self) -> i64 {
+        self.look();
+        self.ns.get()
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.look();
+        self.ns.get().wrapping_add(self.unix_offset_ns.get())
+    }
+    fn steering_ppb(&self) -> Option<i64> {
+        self.steering_ppb.get()
+    }
+}
+
+fn run<S: StateCell + 'static>(cell: S, input: &Input) {
+    let shared = Shared::new(cell);
+    let (kind, fraction) = (input.byte(), u64::from(input.byte()));
+    let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
+    let interval_ns = shortest + (longest - shortest) / 255 * fraction;
+    let extreme = kind & 4 != 0;
+    let mut control = Control::new(Config {
+        interval_ns,
+        quanta: Quanta {
+            counter_ticks: if extreme { input.number() } else { input.byte().into() },
+            reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
+        },
+        guarded: kind & 1 != 0,
+        renewal: if kind & 2 != 0 { Renewal::Ahead } else { Renewal::AtExpiry },
+    });
+    let machine = Machine {
+        shared: &shared,
+        input,
+        ticks: Cell::new(input.number()),
+        ns: Cell::new(input.number().cast_signed()),
+        unix_offset_ns: Cell::new(0),
+        steering_ppb: Cell::new(None),
+        ticks_a_look: Cell::new(input.byte().into()),
+        ns_a_look: Cell::new(input.byte().cast_signed().into()),
+        quiet: Cell::new(0),
+        looks: Cell::new(0),
+        depth: Cell::new(0),
+    };
+    for _ in 0..MAX_CALLS {
+        if input.is_empty() {
+            break;
+        }
+        machine.looks.set(0);
+        match input.byte() {
+            0..=99 => done(control.maintain(&shared, &&machine, &&machine)),
+            // The time until the next round passes.
+            100..=149 => {
+                let outcome = control.maintain(&shared, &&machine, &&machine);
+                let looks = outcome.next_in_ns / machine.ns_a_look.get().unsigned_abs().max(1);
+                let ticks = machine.ticks_a_look.get().wrapping_mul(looks);
+                machine.ticks.set(machine.ticks.get().wrapping_add(ticks));
+                let ns = machine.ns_a_look.get().wrapping_mul(looks.cast_signed());
+                machine.ns.set(machine.ns.get().wrapping_add(ns));
+            }
+            150..=199 => machine.disturb(),
+            200..=203 => {
+                let renewal = if input.byte() & 1 != 0 { Renewal::Ahead } else { Renewal::AtExpiry };
+                control.reschedule(renewal, interval_ns);
+            }
+            _ => machine.anyone(),
+        }
+        // The portable cell takes a slope of 0 for a line that was never published.
+        let state = shared.cell.load_whole();
+        assert!(
+            !state.word.is_live() || shared.line(state).slope > Slope::default(),
+            "a line that stands still"
+        );
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let input = Input(RefCell::new(Vec::from(data).into_iter()));
+    if input.byte() & 1 == 0 { run(NativeCell::new(), &input) } else { run(PortableCell::new(), &input) }
+});

@@ -1,0 +1,161 @@
+//! Words, lines, slopes and the discipline with arbitrary values: the properties of `arithmetic.rs`, steered by coverage.
+#![no_main]
+
+#[path = "../../crates/tickline-core/tests/properties/discipline.rs"]
+mod discipline;
+#[path = "../../crates/tickline-core/tests/properties/line.rs"]
+mod line;
+#[path = "../../crates/tickline-core/tests/properties/wide.rs"]
+mod wide;
+#[path = "../../crates/tickline-core/tests/properties/word.rs"]
+mod word;
+
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+use tickline_core::discipline::Steering;
+use tickline_core::estimate::Target;
+use tickline_core::line::{Line, Slope};
+use tickline_core::word::{Slot, Word};
+
+#[derive(Debug, Arbitrary)]
+enum Case {
+    Word {
+        ticks: u64,
+        exponent: u32,
+        slot_b: bool,
+        guarded: bool,
+        other: u64,
+    },
+    Gates {
+        cold: u64,
+        changes: u8,
+    },
+    Precedes {
+        word: u64,
+        ticks: u64,
+        slack_ticks: u64,
+    },
+    Conversion {
+        line: [u64; 3],
+        ticks: u64,
+        near: bool,
+    },
+    Inverse {
+        line: [u64; 3],
+        ns: i64,
+        near: bool,
+    },
+    Frequency {
+        hz: u64,
+        slope: u64,
+    },
+    Spans {
+        slope: u64,
+        ticks: i64,
+        ns: u64,
+    },
+    Ppb {
+        slope: u64,
+        other: u64,
+        ppb: i64,
+        raw: i128,
+    },
+    Rounding {
+        fixed: i128,
+        ns: i64,
+    },
+    Join {
+        old: [u64; 3],
+        target: TargetCase,
+        at: u32,
+        horizon: u64,
+        start: u32,
+        slack: u32,
+        probe: u64,
+    },
+    /// As `Join`, with a steering that nobody computed.
+    Bend {
+        old: [u64; 3],
+        slope: u64,
+        step_to: Option<i128>,
+        at: u64,
+        start: u64,
+        slack: u64,
+        probe: u64,
+    },
+    Recover {
+        edge: i128,
+        floor_ns: i64,
+        slope: u64,
+        start: u64,
+        at: u64,
+        probe: u64,
+    },
+}
+
+#[derive(Debug, Arbitrary)]
+struct TargetCase {
+    age: u32,
+    ahead: i64,
+    shift: u8,
+    slope: SlopeCase,
+}
+
+/// A slope near another one, or any.
+#[derive(Debug, Arbitrary)]
+enum SlopeCase {
+    Near(i32),
+    Any(u64),
+}
+
+fn line_of([start_ticks, base, slope]: [u64; 3]) -> Line {
+    Line { start_ticks, base_ns: base.cast_signed(), slope: Slope::from_bits(slope) }
+}
+
+fuzz_target!(|case: Case| match case {
+    Case::Word { ticks, exponent, slot_b, guarded, other } => {
+        let slot = if slot_b { Slot::B } else { Slot::A };
+        word::check_life(ticks, exponent, slot, guarded, other);
+        word::check_window(Word::live(ticks, exponent, slot, guarded), other);
+    }
+    Case::Gates { cold, changes } => word::check_gates(Word::default().cold(cold), changes.into()),
+    Case::Precedes { word, ticks, slack_ticks } => {
+        word::check_precedes(Word::from_bits(word), ticks, slack_ticks);
+    }
+    Case::Conversion { line, ticks, near } => {
+        let line = line_of(line);
+        line::check_conversion(&line, if near { line.start_ticks.wrapping_add(ticks) } else { ticks });
+    }
+    Case::Inverse { line, ns, near } => {
+        let line = line_of(line);
+        line::check_inverse(&line, if near { line.base_ns.saturating_add(ns) } else { ns });
+    }
+    Case::Frequency { hz, slope } => line::check_frequency(hz, Slope::from_bits(slope)),
+    Case::Spans { slope, ticks, ns } => line::check_spans(Slope::from_bits(slope), ticks, ns),
+    Case::Ppb { slope, other, ppb, raw } => {
+        line::check_ppb(Slope::from_bits(slope), Slope::from_bits(other), ppb, raw);
+    }
+    Case::Rounding { fixed, ns } => line::check_rounding(fixed, ns),
+    Case::Join { old, target, at, horizon, start, slack, probe } => {
+        let old = line_of(old);
+        let at_ticks = old.start_ticks.wrapping_add(at.into());
+        let slope = match target.slope {
+            SlopeCase::Near(more) => {
+                Slope::saturating_from(i128::from(old.slope.to_bits()) + i128::from(more))
+            }
+            SlopeCase::Any(bits) => Slope::from_bits(bits),
+        };
+        let ticks = at_ticks.wrapping_sub(target.age.into());
+        let ns = old.fixed_at(ticks).saturating_add(i128::from(target.ahead) << (target.shift & 63));
+        let steering = discipline::check_steer(&old, at_ticks, &Target { ticks, ns, slope }, horizon);
+        let start_ticks = at_ticks.wrapping_sub(start.into());
+        discipline::check_join(&old, &steering, start_ticks, at_ticks, slack.into(), probe);
+    }
+    Case::Bend { old, slope, step_to, at, start, slack, probe } => {
+        let steering = Steering { slope: Slope::from_bits(slope), step_to, offset: 0 };
+        discipline::check_join(&line_of(old), &steering, start, at, slack, probe);
+    }
+    Case::Recover { edge, floor_ns, slope, start, at, probe } => {
+        discipline::check_recover(edge, floor_ns, Slope::from_bits(slope), start, at, probe);
+    }
+});

@@ -1,0 +1,69 @@
+//! What reads text: only the exact names mean something.
+//!
+//! The program's arguments are not here: they are parsed in a binary, which has no functions to call from outside.
+#![no_main]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use libfuzzer_sys::fuzz_target;
+use tickline::{Clock, Environment};
+use tickline_core::gate::Clocksource;
+
+/// Everything that means something, with what it means.
+const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[
+    (b"tsc", Clocksource::Tsc),
+    (b"tsc\n", Clocksource::Tsc),
+    (b"tsc-early", Clocksource::TscEarly),
+    (b"tsc-early\n", Clocksource::TscEarly),
+    (b"arch_sys_counter", Clocksource::ArchSysCounter),
+    (b"arch_sys_counter\n", Clocksource::ArchSysCounter),
+    (b"", Clocksource::Unknown),
+    (b"\n", Clocksource::Unknown),
+];
+
+const SWITCHES: &[(&[u8], Environment)] = &[(b"on", Environment::On), (b"off", Environment::Off)];
+
+fn meaning<T: Copy>(table: &[(&[u8], T)], text: &[u8], otherwise: T) -> T {
+    table.iter().find(|(name, _)| *name == text).map_or(otherwise, |(_, meaning)| *meaning)
+}
+
+fn check_clocksource(text: &[u8]) {
+    let expected = meaning(CLOCKSOURCES, text, Clocksource::Other);
+    assert_eq!(Clocksource::from_name(text), expected, "{}", text.escape_ascii());
+}
+
+fn check_switch(text: &[u8]) {
+    // No environment can hold a zero; and glibc keeps every value that was ever set, so long ones, which are no nearer to
+    // a name, would fill the memory.
+    if text.contains(&0) || text.len() > 4 {
+        return;
+    }
+    // SAFETY: nothing else in this process reads or writes the environment: the global clock has no thread here.
+    unsafe { std::env::set_var("TICKLINE", OsStr::from_bytes(text)) };
+    let expected = meaning(SWITCHES, text, Environment::Unrecognised);
+    assert_eq!(Clock::global().status().environment, expected, "{}", text.escape_ascii());
+}
+
+/// `name` with one byte changed, added or taken out.
+fn near_miss(name: &[u8], change: &[u8]) -> Vec<u8> {
+    let mut text = name.to_vec();
+    let &[place, byte, kind, ..] = change else { return text };
+    let place = usize::from(place) % (text.len() + 1);
+    match kind % 3 {
+        0 => text.insert(place, byte),
+        1 if place < text.len() => text[place] = byte,
+        _ if place < text.len() => drop(text.remove(place)),
+        _ => {}
+    }
+    text
+}
+
+fuzz_target!(|text: &[u8]| {
+    check_clocksource(text);
+    check_switch(text);
+    if let Some((&first, change)) = text.split_first() {
+        check_clocksource(&near_miss(CLOCKSOURCES[usize::from(first) % CLOCKSOURCES.len()].0, change));
+        check_switch(&near_miss(SWITCHES[usize::from(first) % SWITCHES.len()].0, change));
+    }
+});
