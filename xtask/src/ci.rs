@@ -20,7 +20,7 @@ const I686: &[(&str, &str)] = &[("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", 
 /// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
 /// into which none looks.
 macro_rules! fuzz {
-    ($target:literal) => {
+    ($target:literal, $runs:literal) => {
         Step::new(
             concat!("fuzz ", $target),
             concat!(
@@ -30,7 +30,8 @@ macro_rules! fuzz {
                 $target,
                 " fuzz/corpus/",
                 $target,
-                " -- -seed=1 -max_len=1024 -runs=20000"
+                " -- -seed=1 -max_len=1024 -runs=",
+                $runs
             ),
         )
         .needs(&["cargo +nightly fuzz --version", concat!("mkdir -p fuzz/target/new/", $target)])
@@ -50,6 +51,8 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, as in the README", "cargo test --workspace"),
         Step::new("tests, all features", "cargo test -p tickline --all-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
+        Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         Step::new("benches run", "cargo bench -- --test"),
         Step::new(
             "order between threads, 5 s",
@@ -72,10 +75,11 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("format of the fuzz targets", "cargo fmt --manifest-path fuzz/Cargo.toml --check"),
         Step::new("fuzz targets build", "cargo +nightly fuzz build -s none")
             .needs(&["cargo +nightly fuzz --version"]),
-        fuzz!("control"),
-        fuzz!("conversion"),
-        fuzz!("estimator"),
-        fuzz!("parsers"),
+        fuzz!("control", "20000"),
+        fuzz!("conversion", "20000"),
+        fuzz!("estimator", "20000"),
+        fuzz!("parsers", "20000"),
+        fuzz!("scenario", "3000"),
         Step::new(
             "core and tickline without a counter (i686, 32 bits, musl)",
             "cargo test -p tickline-core -p tickline --target i686-unknown-linux-musl",
