@@ -3,6 +3,9 @@
 use tickline_sim::scenario::{Cell, Driver, Fault, What};
 use tickline_sim::{Mark, Scenario, named, run_tracked};
 
+/// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
+const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
+
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -17,7 +20,7 @@ fn half_width_ns(mark: &Mark) -> i64 {
 /// A steady reference with brackets of 30 ns: 10 ns of error, 15 ns of bound after the first second.
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
-    for seed in 0..10 {
+    for seed in 0..SEEDS {
         let track = track(&named::steady(seed));
         let after = track.iter().filter(|mark| mark.at_ns > SECOND);
         assert!(after.clone().all(|mark| mark.fast));
@@ -31,9 +34,9 @@ fn a_steady_reference_is_followed_within_10_ns() {
 /// A change of rate by 1 ppm at any time: 1 us of error, found within two intervals.
 #[test]
 fn a_rate_change_of_1_ppm_is_found_within_two_intervals() {
-    for seed in 0..20 {
+    for seed in 0..SEEDS {
         let interval_ns = named::steady(0).clock.interval_ns;
-        let at_ns = 8 * SECOND + seed * interval_ns / 20;
+        let at_ns = 8 * SECOND + seed * interval_ns / SEEDS;
         for ppb in [1_000, -1_000] {
             let scenario = named::rate_change(seed, at_ns, ppb);
             let worst = track(&scenario).iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
@@ -53,7 +56,7 @@ fn a_rate_change_of_1_ppm_is_found_within_two_intervals() {
 /// A step of Unix time by an hour is followed as soon as the thread has been woken; monotonic time does not move.
 #[test]
 fn a_step_of_an_hour_is_followed_at_the_next_wake_up() {
-    for seed in 0..10 {
+    for seed in 0..SEEDS {
         let track = track(&named::step(seed));
         let stepped_ns = named::step(seed).faults[0].at_ns;
         let wrong = track.iter().filter(|mark| mark.unix_offset_ns.abs() > 100);
@@ -106,9 +109,10 @@ fn every_cell_and_driver_follows_a_steady_reference() {
             let mut scenario = named::steady(5);
             (scenario.clock.cell, scenario.clock.driver) = (cell, driver);
             scenario.think_ns = 10 * MS;
+            scenario.duration_ns = 8 * SECOND;
             let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
             assert!(outcome.counts.calm_offset_ns <= 30, "{cell:?} {driver:?}: {:?}", outcome.counts);
-            assert!(outcome.counts.fast > 10_000, "{cell:?} {driver:?}: {:?}", outcome.counts);
+            assert!(outcome.counts.fast > 4_000, "{cell:?} {driver:?}: {:?}", outcome.counts);
         }
     }
 }
