@@ -336,7 +336,7 @@ impl<S: StateCell> Shared<S> {
                     Some((seen, since_ticks)) if seen == state => {
                         let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
                         if counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks {
-                            core::hint::spin_loop();
+                            crate::primitive::spin_loop();
                         } else if self.finish_closing(state, counter, reference) {
                             self.count(Event::Rescue);
                         }
