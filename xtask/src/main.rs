@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      format, clippy, docs, tests, bare-metal builds, Miri, other targets; what CI runs
+  ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   prove   the measurements behind the documentation's figures, some five minutes";
 
 fn main() -> ExitCode {
