@@ -4,8 +4,31 @@ use crate::step::Step;
 
 const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 
-/// Tests leak their machines on purpose (`testing.rs`), and Miri has no clock of its own.
+/// Miri looks for undefined behaviour and data races in what the unit tests of core execute, over the portable cell. Tests
+/// leak their machines on purpose (`testing.rs`).
+///
+/// What it cannot see: the cells and counters in assembly; a real counter or a real OS clock; `control/following_tests.rs`,
+/// which is not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
+/// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
+
+/// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings, and through every value that
+/// the orderings let an atomic load return.
+///
+/// What it cannot see:
+///
+/// - the cells in assembly: only the portable one is modelled. The 128-bit state, which carries the exact floor, has the
+///   same readers and writer, but not the same accesses;
+/// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
+///   look returned, so fences, barriers and `JOIN_SLACK_NS` are not put to the test, nor is plain `read`. For the same
+///   reason an ordering that only the counter needs could be weakened unnoticed: Acquire of a successful swap can;
+/// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
+///   floor and a swap, and the lock's, have no bound;
+/// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
+///   README, "Unsupported features"): core has none, the switch in `tickline`'s `engine.rs` has, and is not modelled;
+/// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
+///   bursts of 16 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
+const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 const AARCH64: &[(&str, &str)] = &[
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc"),
@@ -69,6 +92,12 @@ pub(crate) fn steps() -> Vec<Step> {
             .needs(&["rustup target add aarch64-unknown-none"]),
         Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
             .needs(&["rustup target add thumbv7em-none-eabihf"]),
+        Step::new(
+            "loom on core",
+            // A directory of its own: other flags would have everything built again, there and back.
+            "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
+        )
+        .with(LOOM),
         Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"]),

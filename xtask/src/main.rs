@@ -14,7 +14,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      format, clippy, docs, tests, bare-metal builds, Miri, other targets; what CI runs
+  ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
   prove   the measurements behind the documentation's figures, some five minutes";

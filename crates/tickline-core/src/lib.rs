@@ -65,7 +65,7 @@
 //! assert!(ns.abs_diff(machine.0.get() as i64) < 200);
 //! ```
 
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
     not(test),
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
@@ -78,6 +78,9 @@ pub mod discipline;
 pub mod estimate;
 pub mod gate;
 pub mod line;
+#[cfg(loom)]
+#[cfg(test)]
+mod loom_tests;
 mod primitive;
 pub mod sample;
 pub mod shared;

@@ -3,14 +3,85 @@
 //!
 //! Targets without 64-bit atomics (microcontrollers such as thumbv7em) get plain cells with the same methods. Those
 //! are not `Sync`, so the compiler keeps such a clock in one execution context; nothing else changes.
+//!
+//! With `--cfg loom` (the models in `loom_tests`) every atomic is one of loom's, and waiting is yielding.
 
-#[cfg(target_has_atomic = "64")]
+#[cfg(not(loom))]
+pub(crate) use core::hint::spin_loop;
+
+#[cfg(all(target_has_atomic = "64", not(loom)))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-#[cfg(not(target_has_atomic = "64"))]
+#[cfg(loom)]
+pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, spin_loop};
+
+#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
 pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 
-#[cfg(not(target_has_atomic = "64"))]
+/// Loom's atomics, behind a `const` constructor.
+///
+/// Loom makes an atomic at run time, as a store by the thread that makes it; made on first use by whichever thread comes
+/// first, that store would order threads that nothing else orders, and hide errors. So [`new`](AtomicU64::new) only notes
+/// the value, and formatting with `Debug` makes the atomic: `loom_tests::made` does that to a whole clock before a model's
+/// threads start. An atomic that was forgotten panics.
+#[cfg(loom)]
+mod modelled {
+    use core::fmt;
+    pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::atomic::Ordering;
+    use std::sync::OnceLock;
+
+    macro_rules! modelled {
+        ($name:ident, $int:ty) => {
+            #[derive(Default)]
+            pub(crate) struct $name {
+                initial: $int,
+                atomic: OnceLock<loom::sync::atomic::$name>,
+            }
+
+            impl $name {
+                pub(crate) const fn new(initial: $int) -> Self {
+                    Self { initial, atomic: OnceLock::new() }
+                }
+                fn atomic(&self) -> &loom::sync::atomic::$name {
+                    self.atomic.get().expect("made before the threads start")
+                }
+                pub(crate) fn load(&self, order: Ordering) -> $int {
+                    self.atomic().load(order)
+                }
+                pub(crate) fn store(&self, value: $int, order: Ordering) {
+                    self.atomic().store(value, order);
+                }
+            }
+
+            impl fmt::Debug for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    self.atomic.get_or_init(|| loom::sync::atomic::$name::new(self.initial));
+                    f.debug_struct(stringify!($name)).field("initial", &self.initial).finish_non_exhaustive()
+                }
+            }
+        };
+    }
+    modelled!(AtomicU64, u64);
+    modelled!(AtomicI64, i64);
+
+    impl AtomicU64 {
+        pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+            self.atomic().fetch_add(value, order)
+        }
+        pub(crate) fn compare_exchange(
+            &self,
+            current: u64,
+            new: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            self.atomic().compare_exchange(current, new, success, failure)
+        }
+    }
+}
+
+#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
 mod single {
     use core::cell::Cell;
     pub(crate) use core::sync::atomic::Ordering;

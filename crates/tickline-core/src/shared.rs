@@ -343,7 +343,7 @@ impl<S: StateCell> Shared<S> {
                             && looks < CLOSING_LOOKS
                         {
                             closing = Some((seen, since_ticks, looks.saturating_add(1)));
-                            core::hint::spin_loop();
+                            crate::primitive::spin_loop();
                         } else if self.finish_closing(state, counter, reference) {
                             self.count(Event::Rescue);
                         }

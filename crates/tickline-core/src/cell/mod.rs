@@ -20,19 +20,19 @@ use crate::word::{Slot, Word};
 
 pub mod portable;
 
-#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
 mod aarch64;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 mod x86_64;
 
-#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
 pub use aarch64::NativeCell;
 #[cfg(not(all(
     any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"),
-    not(miri)
+    not(any(miri, loom))
 )))]
 pub use portable::PortableCell as NativeCell;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 pub use x86_64::NativeCell;
 
 /// The 128-bit state: the word, and the nanoseconds that go with it.

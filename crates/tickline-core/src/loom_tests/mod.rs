@@ -1,0 +1,175 @@
+//! Models for loom: every interleaving of a few threads over the portable cell, and every value that the orderings let
+//! an atomic load return.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests`
+//!
+//! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
+//! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop.
+//!
+//! Preemptions are bounded where a model would otherwise take minutes; [`check`] is told by how many. What loom cannot see
+//! is written where it is started, in `xtask/src/ci.rs`.
+
+mod cell;
+mod order;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::cell::{Envelope, portable::PortableCell};
+use crate::control::{Config, Control, Renewal, Round};
+use crate::counter::Counter;
+use crate::line::Line;
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+use crate::sample::{Quanta, Reference};
+use crate::shared::Shared;
+
+pub(crate) type Clock = Shared<PortableCell>;
+
+/// What happened in the executions of a model, each thing with its count: a model in which something never happens does not
+/// check it.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Seen {
+    fn note(&self, what: impl Into<String>) {
+        *self.0.lock().unwrap().entry(what.into()).or_default() += 1;
+    }
+}
+
+/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those at a thread's end, are
+/// free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each of `wanted` must have been seen.
+fn check(preemptions: Option<usize>, wanted: &[&str], model: impl Fn(&Seen) + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Steps of one execution: the longest model has some hundred, most of them before its threads start.
+    builder.max_branches = 20_000;
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let start = std::time::Instant::now();
+    builder.check(move || {
+        noted.note("execution");
+        model(&noted);
+    });
+    let seen = seen.0.lock().unwrap();
+    println!("{:?}: {seen:?}", start.elapsed());
+    for wanted in wanted {
+        assert!(seen.contains_key(*wanted), "'{wanted}' never happened, so it was not checked: {seen:?}");
+    }
+}
+
+/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any thread starts.
+fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
+    drop(format!("{value:?}"));
+    Arc::new(value)
+}
+
+/// Bounds that tell which line they were published with.
+fn envelope_of(line: &Line) -> Envelope {
+    let above = Line { base_ns: line.base_ns + 1, ..*line };
+    Envelope {
+        lower: *line,
+        upper: above,
+        unix_offset_ns: line.base_ns + 2,
+        unix_slack_ns: line.start_ticks + 3,
+    }
+}
+
+/// Real time: a counter of 1 GHz, and a reference that tells its ticks plus a lead.
+///
+/// Each look takes time, and sees whatever was done before an earlier look returned: that is what "current when the counter
+/// was read" means. The looks of one model are one modification order, so AcqRel says exactly that, and no more.
+#[derive(Debug)]
+struct Time {
+    ticks: AtomicU64,
+    lead_ns: AtomicI64,
+}
+
+/// One thread's view of the time: how many ticks a look takes.
+struct Look<'a> {
+    time: &'a Time,
+    ticks: u64,
+}
+
+impl Time {
+    const fn new(ticks: u64, lead_ns: i64) -> Self {
+        Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(lead_ns) }
+    }
+
+    /// A view in which each look takes `ticks`.
+    const fn look(&self, ticks: u64) -> Look<'_> {
+        Look { time: self, ticks }
+    }
+
+    /// Lets time pass.
+    fn pass(&self, ticks: u64) {
+        // ORDERING: AcqRel, a look.
+        self.ticks.fetch_add(ticks, Ordering::AcqRel);
+    }
+
+    /// The reference jumps ahead. Only one thread changes the lead.
+    fn jump(&self, ns: i64) {
+        // ORDERING: Relaxed, the only writer's own value.
+        let lead_ns = self.lead_ns.load(Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `monotonic_ns`.
+        self.lead_ns.store(lead_ns + ns, Ordering::Release);
+    }
+
+    /// The counter runs on while the reference stands still: a line is ahead by as much then. Only before threads start.
+    fn suspend(&self, ticks: u64) {
+        self.pass(ticks);
+        self.jump(-i64::try_from(ticks).unwrap());
+    }
+}
+
+impl Counter for Look<'_> {
+    fn now(&self) -> u64 {
+        self.now_ordered()
+    }
+    fn now_ordered(&self) -> u64 {
+        // ORDERING: AcqRel, pairs with all other looks.
+        self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
+    }
+    fn barrier(&self) {}
+}
+
+impl Reference for Look<'_> {
+    fn monotonic_ns(&self) -> i64 {
+        let ticks = i64::try_from(self.now_ordered()).unwrap();
+        // ORDERING: Acquire, pairs with the Release store in `jump`.
+        ticks + self.time.lead_ns.load(Ordering::Acquire)
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns() + 1_000_000
+    }
+}
+
+fn new_control() -> Control {
+    Control::new(Config {
+        interval_ns: 1_000_000,
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        guarded: false,
+        renewal: Renewal::Ahead,
+    })
+}
+
+/// Rounds until one ends with `wanted`; readings between them do not decrease.
+fn run_until(wanted: Round, clock: &Clock, control: &mut Control, time: &Time) {
+    let look = time.look(10);
+    let mut last = i64::MIN;
+    for _ in 0..10 {
+        let outcome = control.maintain(clock, &look, &look);
+        let now = reading(clock, &look);
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+        if outcome.round == wanted {
+            return;
+        }
+        time.pass(if outcome.round == Round::Recovered { 2_000 } else { outcome.next_in_ns });
+    }
+    panic!("no round was {wanted:?}");
+}
+
+/// An ordered reading, as the crate `tickline` makes it.
+fn reading(clock: &Clock, look: &Look<'_>) -> i64 {
+    clock.read_ordered(look).unwrap_or_else(|| clock.read_slow(look, look).ns)
+}

@@ -1,0 +1,251 @@
+//! The rules of order of `DESIGN.md`: the real readers against the real control loop.
+//!
+//! Each model starts from a state that one thread has reached, then lets readers and the writer loose. What is asserted is
+//! the promise itself: a reading that was complete before another began is not larger.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Clock, Look, Seen, Time, check, made, new_control, reading, run_until};
+use crate::cell::{StateCell, portable::PortableCell};
+use crate::control::{Control, Round};
+use crate::counter::Counter;
+use crate::primitive::{AtomicI64, Ordering};
+use crate::shared::{Event, Shared, Source};
+use crate::word::Phase;
+
+fn started(until: Round) -> (Arc<Clock>, Control, Arc<Time>) {
+    let (clock, time) = (made(Shared::new(PortableCell::new())), made(Time::new(1 << 40, 0)));
+    let mut control = new_control();
+    run_until(until, &clock, &mut control, &time);
+    (clock, control, time)
+}
+
+/// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
+fn live() -> (Arc<Clock>, Control, Arc<Time>) {
+    let (clock, control, time) = started(Round::Published);
+    time.pass(20_000);
+    time.suspend(30_000);
+    (clock, control, time)
+}
+
+/// A cold clock of which enough is known for a line: a gate was closed and opened, and the floor's slack has passed.
+fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
+    let (clock, control, time) = started(Round::Recovered);
+    let look = time.look(10);
+    assert!(clock.close_gate(&look, &look) && clock.open_gate(&look, &look));
+    time.pass(8_000);
+    (clock, control, time)
+}
+
+/// What a look of the writer takes, ticks. A reader's take longer than [`JOIN_SLACK_NS`](crate::discipline::JOIN_SLACK_NS),
+/// and than its patience with a closing: so lines that differ are told apart by the next look, and nobody spins.
+const WRITER_TICKS: u64 = 100;
+const READER_TICKS: u64 = 9_000;
+
+/// A kind of reading, ns.
+type Read = fn(&Clock, &Look<'_>) -> i64;
+
+fn slow_reading(clock: &Clock, look: &Look<'_>) -> i64 {
+    clock.read_slow(look, look).ns
+}
+
+/// A thread that takes two readings, the second not below the first, and returns the second.
+fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandle<i64> {
+    let (clock, time) = (clock.clone(), time.clone());
+    thread::spawn(move || {
+        let look = time.look(READER_TICKS);
+        let first = read(&clock, &look);
+        let second = read(&clock, &look);
+        assert!(second >= first, "{second} after {first}");
+        second
+    })
+}
+
+/// Notes how the writer's round ended, and what befell it.
+fn note(seen: &Seen, clock: &Clock, round: Round) {
+    seen.note(format!("{round:?}"));
+    for event in [Event::Expiry, Event::Rescue] {
+        if clock.events(event) > 0 {
+            seen.note(event.name());
+        }
+    }
+}
+
+/// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a reader that meets a
+/// closing twice finishes it.
+fn a_line_is_lowered_under(read: Read) {
+    check(Some(5), &["Published", "rescue"], move |seen| {
+        let (clock, mut control, time) = live();
+        let reader = reader(&clock, &time, read);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        let last = reader.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let now = reading(&clock, &look);
+        assert!(now >= last, "{now} after {last}");
+    });
+}
+
+#[test]
+fn a_line_is_lowered_under_a_reader() {
+    a_line_is_lowered_under(reading);
+}
+
+#[test]
+fn a_line_is_lowered_under_a_slow_reader() {
+    a_line_is_lowered_under(slow_reading);
+}
+
+#[test]
+fn a_line_is_lowered_under_a_reader_of_bounds() {
+    a_line_is_lowered_under(|clock, look| {
+        clock.read_bounds(look).map_or_else(|| clock.read_slow(look, look).ns, |reading| reading.ns)
+    });
+}
+
+/// The same with two readers, of which one hands its reading to the other.
+#[test]
+fn a_line_is_lowered_between_two_readers() {
+    check(Some(3), &["Published", "rescue"], |seen| {
+        let (clock, mut control, time) = live();
+        let handed = made(AtomicI64::new(i64::MIN));
+        let giver = {
+            let (clock, time, handed) = (clock.clone(), time.clone(), handed.clone());
+            thread::spawn(move || {
+                let now = reading(&clock, &time.look(READER_TICKS));
+                // ORDERING: Release, pairs with the Acquire load of the taker.
+                handed.store(now, Ordering::Release);
+            })
+        };
+        let taker = {
+            let (clock, time) = (clock.clone(), time.clone());
+            thread::spawn(move || {
+                // ORDERING: Acquire, pairs with the Release store of the giver.
+                let last = handed.load(Ordering::Acquire);
+                let now = reading(&clock, &time.look(READER_TICKS));
+                assert!(now >= last, "{now} after {last}");
+            })
+        };
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        giver.join().unwrap();
+        taker.join().unwrap();
+        note(seen, &clock, outcome.round);
+    });
+}
+
+/// Rule 3: a line that a reader has made cold is not published over by the writer that was about to: it starts anew.
+#[test]
+fn a_rescued_line_is_not_revived() {
+    check(Some(5), &["Published", "rescue"], |seen| {
+        let (clock, mut control, time) = live();
+        let rescuer = {
+            let (clock, time) = (clock.clone(), time.clone());
+            thread::spawn(move || {
+                let look = time.look(READER_TICKS);
+                clock.read_slow(&look, &look);
+            })
+        };
+        let look = time.look(WRITER_TICKS);
+        let before = clock.events(Event::Publication);
+        let outcome = control.maintain(&clock, &look, &look);
+        rescuer.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let published = clock.events(Event::Publication) - before;
+        assert!(published + clock.events(Event::Rescue) <= 1, "a rescued line was replaced by its heir");
+    });
+}
+
+/// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
+#[test]
+fn a_window_passes_under_a_writer() {
+    check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
+        let (clock, mut control, time) = live();
+        let word = clock.cell.load().word;
+        // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
+        let passed = time.look(0).now_ordered() - word.ticks();
+        time.pass(word.hard_ticks() - passed - 12_000);
+        let reader = reader(&clock, &time, slow_reading);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        let last = reader.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let now = reading(&clock, &look);
+        assert!(now >= last, "{now} after {last}");
+    });
+}
+
+/// Rules 6 and 7: a cold reading that straddles a recovery. Right after it the reference jumps ahead, so that a reading which
+/// asks it then, and returns what it says, is above the new line.
+#[test]
+fn a_clock_recovers_under_a_cold_reader() {
+    check(Some(5), &["Recovered", "cold first"], |seen| {
+        let (clock, mut control, time) = cold();
+        let reader = {
+            let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
+            thread::spawn(move || {
+                let look = time.look(500);
+                let first = clock.read_slow(&look, &look);
+                if matches!(first.source, Source::Reference { .. }) {
+                    seen.note("cold first");
+                }
+                let second = reading(&clock, &look);
+                assert!(second >= first.ns, "{second} after {first:?}");
+                second
+            })
+        };
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        time.jump(1_000_000);
+        let last = reader.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let now = reading(&clock, &look);
+        assert!(now >= last, "{now} after {last}");
+    });
+}
+
+/// A thread that closes the gate between two readings: when `close_gate` has returned, nobody uses the line.
+fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
+    let (clock, time) = (clock.clone(), time.clone());
+    thread::spawn(move || {
+        let look = time.look(1_000);
+        let before = reading(&clock, &look);
+        assert!(clock.close_gate(&look, &look), "it was open");
+        assert_eq!(clock.read_ordered(&look), None, "the gate is closed");
+        let after = clock.read_slow(&look, &look);
+        assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
+        assert!(after.ns >= before, "{after:?} after {before}");
+    })
+}
+
+/// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
+#[test]
+fn a_gate_closes_under_a_writer() {
+    check(Some(4), &["Published", "Lost", "Gated"], |seen| {
+        let (clock, mut control, time) = live();
+        let closer = closer(&clock, &time);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        closer.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let word = clock.cell.word();
+        assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
+    });
+}
+
+/// Rule 8: the same for a clock that is about to recover.
+#[test]
+fn a_gate_closes_under_a_recovery() {
+    check(Some(4), &["Recovered", "Gated"], |seen| {
+        let (clock, mut control, time) = cold();
+        let closer = closer(&clock, &time);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        closer.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let word = clock.cell.word();
+        assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
+    });
+}
