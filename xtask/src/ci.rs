@@ -27,7 +27,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
 ///   README, "Unsupported features"): core has none, the switch in `tickline`'s `engine.rs` has, and is not modelled;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
-///   bursts of 16 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
+///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 const AARCH64: &[(&str, &str)] = &[
