@@ -79,8 +79,10 @@ fn fault(event: &Event, scenario: &Scenario) -> Fault {
 fuzz_target!(|input: Input| {
     let mut scenario = Scenario { max_steps: MAX_STEPS, ..Scenario::random(input.seed.into()) };
     scenario.faults = input.faults.iter().take(MAX_FAULTS).map(|event| fault(event, &scenario)).collect();
+    // A violation is a panic that the simulator catches; libFuzzer's hook would end the process before that.
+    std::panic::set_hook(Box::new(|_| {}));
     if let Err(violation) = run(&scenario) {
-        let written = serde_json::to_string(&scenario).expect("no maps, no floats");
-        panic!("{violation}\n{written}");
+        eprintln!("{violation}\n{}", serde_json::to_string(&scenario).expect("no maps, no floats"));
+        std::process::abort();
     }
 });

@@ -23,7 +23,7 @@ pub(crate) struct Limits {
 }
 
 /// The longest hard window, in intervals: the soft one is at most twice 1.5 intervals, the hard one twice that.
-const WINDOW_INTERVALS: u64 = 6;
+pub(crate) const WINDOW_INTERVALS: u64 = 6;
 
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
@@ -49,8 +49,11 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // As far as a slew may have taken it, rule 5.
-                What::Suspend { counter: Sleep::Resets, .. } => jumps_ns += window_ns,
+                // As far as a slew may have taken it, rule 5; or as one that stands still.
+                What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
+                    jumps_ns += window_ns;
+                    asleep_ns += if reference_runs { for_ns } else { 0 };
+                }
                 // A line that runs on, and a floor, are ahead by a window at most.
                 What::Suspend { for_ns, reference_runs, .. } => {
                     jumps_ns += if reference_runs { window_ns } else { for_ns.min(window_ns) };

@@ -19,6 +19,9 @@ const NS_BITS: u32 = 60;
 /// Binary places of the counter's rate, ticks per ps.
 const RATE_BITS: u32 = 64;
 
+/// Where a counter starts again, ticks: a wake-up takes some time.
+const RESET_TICKS: u64 = 5_000;
+
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
 const LONGEST_TICK_PS: u64 = 100_000_000_000;
 
@@ -258,14 +261,26 @@ impl Clocks {
     }
 
     /// The machine sleeps from `at_ps` to `end_ps`.
-    pub(crate) fn suspend(&mut self, at_ps: u64, end_ps: u64, counter: Sleep, reference_runs: bool) {
+    pub(crate) fn suspend(
+        &mut self,
+        (at_ps, end_ps): (u64, u64),
+        counter: Sleep,
+        window_ps: u64,
+        reference_runs: bool,
+    ) {
         self.advance(at_ps);
         self.anchor(at_ps);
         let ticks = self.counter.unstepped(at_ps);
+        let window_ticks = (u128::from(window_ps) * self.counter.rate) >> RATE_BITS;
+        let within_window = u128::from(ticks.wrapping_sub(RESET_TICKS)) < window_ticks;
         match counter {
             Sleep::Runs => {}
-            Sleep::Stops => (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks),
-            Sleep::Resets => (self.counter.since_ps, self.counter.base_ticks) = (end_ps, 5_000),
+            Sleep::Resets if !within_window => {
+                (self.counter.since_ps, self.counter.base_ticks) = (end_ps, RESET_TICKS);
+            }
+            Sleep::Stops | Sleep::Resets => {
+                (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks);
+            }
         }
         if !reference_runs {
             self.reference.since_ps = end_ps;

@@ -8,6 +8,7 @@ use tickline_core::shared::Event;
 
 use crate::actors::Cast;
 use crate::check::{Counts, Mark};
+use crate::limits::WINDOW_INTERVALS;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
 use crate::world::{Hand, MAX_ACTORS, Step, World};
@@ -278,7 +279,9 @@ impl Stage {
             What::Suspend { for_ns, counter, reference_runs } => {
                 over_ps = now_ps + for_ns * PS;
                 self.awake_ps = over_ps;
-                world.clocks.borrow_mut().suspend(now_ps, over_ps, counter, reference_runs);
+                let window_ps = WINDOW_INTERVALS * world.scenario.clock.interval_ns * PS;
+                let times_ps = (now_ps, over_ps);
+                world.clocks.borrow_mut().suspend(times_ps, counter, window_ps, reference_runs);
                 for place in 0..MAX_ACTORS {
                     let actor = &world.actors[place];
                     if !reference_runs && actor.ready_ps.get() < FOREVER_PS {

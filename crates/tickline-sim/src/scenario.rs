@@ -202,7 +202,8 @@ pub enum Sleep {
     Runs,
     /// It stands still.
     Stops,
-    /// It starts again near 0.
+    /// It starts again near 0. If that is less than a window back, it stands still instead: readers cannot know a counter
+    /// that comes back within the window of the present line, and nobody promises order on such a machine.
     Resets,
 }
 
