@@ -1,0 +1,138 @@
+//! The mutation check: takes out one rule at a time and shows that a test goes red for it.
+//!
+//! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied there, tickline-core's unit tests
+//! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
+//! end: some rules are there so that nobody waits. One that does not compile proves nothing and is an error, as is a table
+//! that no longer fits the sources.
+
+mod table;
+mod tree;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use table::{MUTANTS, Mutant};
+use tree::{Ran, Tree};
+
+/// How long tests may take, seen from what they take without a mutation, and at least: they are done within a second, on a
+/// busy machine within a few.
+const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
+
+/// Where the table is kept, seen from the workspace's root.
+const STORED: &str = "docs/mutants.md";
+
+/// Red tests that the table names; the others are counted.
+const NAMED: usize = 2;
+
+/// Runs the mutants that the arguments ask for; `--write` stores the table.
+pub(crate) fn run(arguments: &[&str]) -> ExitCode {
+    let (filter, store) = match arguments {
+        [] => (None, false),
+        ["--write"] => (None, true),
+        [filter] if !filter.starts_with('-') => (Some(*filter), false),
+        _ => {
+            eprintln!("xtask: mutate takes a filter or --write, not '{}'", arguments.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    let wanted: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| is_wanted(mutant, filter)).collect();
+    match check(&wanted, store) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(survivors) => {
+            eprintln!("xtask: {survivors} of {} mutants survived", wanted.len());
+            ExitCode::FAILURE
+        }
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_wanted(mutant: &Mutant, filter: Option<&str>) -> bool {
+    filter.is_none_or(|filter| {
+        mutant.rule == filter || mutant.does.contains(filter) || mutant.file.contains(filter)
+    })
+}
+
+/// How many mutants survived; a message if there is nothing to be said about them.
+fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
+    if mutants.is_empty() {
+        return Err(
+            "no mutant matches; a filter is a rule, or a part of a description or of a file name".into()
+        );
+    }
+    let tree = Tree::copy()?;
+    for mutant in mutants {
+        tree.mutated(mutant)?; // all of them before the first one is run
+    }
+    let start = Instant::now();
+    let tests = tree.build()?;
+    let without = tests.run(PATIENCE.1)?;
+    let patience = (without.took * PATIENCE.0).max(PATIENCE.1);
+    if !without.red.is_empty() || without.hangs {
+        return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
+    }
+    println!(
+        "{} tests, {:.1} s to build and {:.1} s to run",
+        without.green.len(),
+        start.elapsed().as_secs_f64() - without.took.as_secs_f64(),
+        without.took.as_secs_f64()
+    );
+    let mut rows = String::new();
+    let mut survivors = 0;
+    for mutant in mutants {
+        let ran = tree.with(mutant, || tree.build()?.run(patience))?;
+        survivors += usize::from(!ran.is_red());
+        let row = row(mutant, &ran, &without);
+        print!("{row}");
+        rows.push_str(&row);
+    }
+    println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
+    if store && survivors == 0 {
+        tree::store(STORED, &format!("{HEAD}{rows}"))?;
+    }
+    Ok(survivors)
+}
+
+const HEAD: &str = "\
+# Mutants
+
+Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
+the mutants are in `xtask/src/mutate/table.rs`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out.
+
+| rule | mutated, the code does this | file | red |
+|---|---|---|---|
+";
+
+fn row(mutant: &Mutant, ran: &Ran, without: &Ran) -> String {
+    let mut red: Vec<&str> = if ran.hangs {
+        // Whatever has not come to an end; those that wait behind it, too.
+        without.green.iter().filter(|test| !ran.green.contains(test)).map(|test| last_part(test)).collect()
+    } else {
+        ran.red.iter().map(|test| last_part(test)).collect()
+    };
+    // The tests that were written for the rule, then those for other rules, then all others.
+    let own = format!("rule_{}_", mutant.rule);
+    red.sort_unstable_by_key(|test| (!test.starts_with(&own), !test.starts_with("rule_"), *test));
+    let mut cell = String::new();
+    for (index, test) in red.iter().take(NAMED).enumerate() {
+        write!(cell, "{}`{test}`", if index == 0 { "" } else { ", " }).ok();
+    }
+    match red.len() {
+        0 => cell.push_str("**none**"),
+        all if all > NAMED => {
+            write!(cell, " and {} more", all - NAMED).ok();
+        }
+        _ => {}
+    }
+    if ran.hangs {
+        cell.push_str(" (hangs)");
+    }
+    format!("| {} | {} | `{}` | {cell} |\n", mutant.rule, mutant.does, mutant.file)
+}
+
+fn last_part(test: &str) -> &str {
+    test.rsplit("::").next().unwrap_or(test)
+}
