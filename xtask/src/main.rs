@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `cargo xtask prove`.
+//! The project's own commands: `cargo xtask help` lists them.
 //!
 //! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile.
@@ -18,6 +18,9 @@ usage: cargo xtask COMMAND
   ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
+  mutate [FILTER | --write]
+          takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
+          description or of a file name; --write stores the table in docs/mutants.md
   prove   the measurements behind the documentation's figures, some five minutes";
 
 fn main() -> ExitCode {

@@ -2,8 +2,8 @@
 //!
 //! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied there, tickline-core's unit tests
 //! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
-//! end: some rules are there so that nobody waits. One that does not compile proves nothing and is an error, as is a table
-//! that no longer fits the sources.
+//! end: some rules are there so that nobody waits. One that does not compile proves nothing and is an error; so are a table
+//! that no longer fits the sources, and a test of a rule (`rule_N_...`) that no mutant turns red.
 
 mod table;
 mod tree;
@@ -82,18 +82,35 @@ fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
     );
     let mut rows = String::new();
     let mut survivors = 0;
+    let mut never_red: Vec<&str> =
+        without.green.iter().map(|test| last_part(test)).filter(|test| test.starts_with("rule_")).collect();
     for mutant in mutants {
         let ran = tree.with(mutant, || tree.build()?.run(patience))?;
         survivors += usize::from(!ran.is_red());
-        let row = row(mutant, &ran, &without);
+        let red = red(&ran, &without);
+        never_red.retain(|test| !red.contains(test));
+        let row = row(mutant, red, ran.hangs);
         print!("{row}");
         rows.push_str(&row);
     }
     println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
+    if mutants.len() == MUTANTS.len() && !never_red.is_empty() {
+        return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
+    }
     if store && survivors == 0 {
         tree::store(STORED, &format!("{HEAD}{rows}"))?;
     }
     Ok(survivors)
+}
+
+/// The tests that did not pass, by the last part of their names.
+fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
+    if ran.hangs {
+        // Whatever has not come to an end; those that wait behind it, too.
+        without.green.iter().filter(|test| !ran.green.contains(test)).map(|test| last_part(test)).collect()
+    } else {
+        ran.red.iter().map(|test| last_part(test)).collect()
+    }
 }
 
 const HEAD: &str = "\
@@ -106,13 +123,7 @@ the mutants are in `xtask/src/mutate/table.rs`. *Rule*: its number in DESIGN.md,
 |---|---|---|---|
 ";
 
-fn row(mutant: &Mutant, ran: &Ran, without: &Ran) -> String {
-    let mut red: Vec<&str> = if ran.hangs {
-        // Whatever has not come to an end; those that wait behind it, too.
-        without.green.iter().filter(|test| !ran.green.contains(test)).map(|test| last_part(test)).collect()
-    } else {
-        ran.red.iter().map(|test| last_part(test)).collect()
-    };
+fn row(mutant: &Mutant, mut red: Vec<&str>, hangs: bool) -> String {
     // The tests that were written for the rule, then those for other rules, then all others.
     let own = format!("rule_{}_", mutant.rule);
     red.sort_unstable_by_key(|test| (!test.starts_with(&own), !test.starts_with("rule_"), *test));
@@ -127,12 +138,43 @@ fn row(mutant: &Mutant, ran: &Ran, without: &Ran) -> String {
         }
         _ => {}
     }
-    if ran.hangs {
+    if hangs {
         cell.push_str(" (hangs)");
     }
-    format!("| {} | {} | `{}` | {cell} |\n", mutant.rule, mutant.does, mutant.file)
+    format!("{}{cell} |\n", row_start(mutant))
+}
+
+fn row_start(mutant: &Mutant) -> String {
+    format!("| {} | {} | `{}` | ", mutant.rule, mutant.does, mutant.file)
 }
 
 fn last_part(test: &str) -> &str {
     test.rsplit("::").next().unwrap_or(test)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_occurs_exactly_once() {
+        for mutant in MUTANTS {
+            let path = tree::workspace().join(table::SOURCES).join(mutant.file);
+            let found = std::fs::read_to_string(path).unwrap().matches(mutant.text).count();
+            assert_eq!(found, 1, "\"{}\" is out of date: its text in {}", mutant.does, mutant.file);
+        }
+    }
+
+    #[test]
+    fn the_stored_table_has_a_row_for_each_mutant() {
+        let stored = std::fs::read_to_string(tree::workspace().join(STORED)).unwrap();
+        let stored =
+            stored.strip_prefix(HEAD).expect("the head is another one: run `cargo xtask mutate --write`");
+        assert_eq!(stored.lines().count(), MUTANTS.len(), "run `cargo xtask mutate --write`");
+        for (mutant, row) in MUTANTS.iter().zip(stored.lines()) {
+            // The name of the native cell's file depends on the machine.
+            let start = row_start(mutant).replace("aarch64", "x86_64");
+            assert!(row.starts_with(&start), "run `cargo xtask mutate --write`: {row}");
+        }
+    }
 }

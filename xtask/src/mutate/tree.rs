@@ -39,7 +39,8 @@ impl Ran {
     }
 }
 
-fn workspace() -> &'static Path {
+/// The root of the real workspace.
+pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
