@@ -9,6 +9,7 @@ mod mutate;
 mod prove;
 mod sim;
 mod step;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -21,7 +22,9 @@ usage: cargo xtask COMMAND
   mutate [FILTER | --write]
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
-  prove   the measurements behind the documentation's figures, some five minutes";
+  prove   the measurements behind the documentation's figures, some five minutes
+  stress [--secs N]
+          backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
+        ["stress", ref rest @ ..] => stress::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
