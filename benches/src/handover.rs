@@ -8,6 +8,10 @@
 //!
 //! What shows that a backward step would be seen: the same threads with counters that are set apart on purpose
 //! ([`set_apart`]), and with a counter that is read without a fence ([`plain`]).
+//!
+//! What this is for: what the CPU does with the instructions, which no model shows. What it is not for: a thread that is stopped
+//! in the middle of a reading just when the line changes. That is too rare to be waited for (readings without their second
+//! look were seen to pass this); tickline-core's tests stop threads there on purpose, see docs/mutants.md.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
