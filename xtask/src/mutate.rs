@@ -2,8 +2,10 @@
 //!
 //! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied there, tickline-core's unit tests
 //! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
-//! end: some rules are there so that nobody waits. One that does not compile proves nothing and is an error; so are a table
-//! that no longer fits the sources, and a test of a rule (`rule_N_...`) that no mutant turns red.
+//! end: some rules are there so that nobody waits. Tests that let threads race do not count.
+//!
+//! A mutant that does not compile proves nothing and is an error; so are a table that no longer fits the sources, and a
+//! test of a rule (`rule_N_...`) that no mutant turns red.
 
 mod table;
 mod tree;
@@ -12,7 +14,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use table::{MUTANTS, Mutant};
+use table::Mutant;
 use tree::{Ran, Tree};
 
 /// How long tests may take, seen from what they take without a mutation, and at least: they are done within a second, on a
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let wanted: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| is_wanted(mutant, filter)).collect();
+    let wanted: Vec<&Mutant> = table::all().filter(|mutant| is_wanted(mutant, filter)).collect();
     match check(&wanted, store) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(survivors) => {
@@ -94,7 +96,7 @@ fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
         rows.push_str(&row);
     }
     println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
-    if mutants.len() == MUTANTS.len() && !never_red.is_empty() {
+    if mutants.len() == table::all().count() && !never_red.is_empty() {
         return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
     }
     if store && survivors == 0 {
@@ -117,7 +119,7 @@ const HEAD: &str = "\
 # Mutants
 
 Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
-the mutants are in `xtask/src/mutate/table.rs`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out.
+the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_text_occurs_exactly_once() {
-        for mutant in MUTANTS {
+        for mutant in table::all() {
             // Those of the native cell fit every native cell.
             let others = if mutant.file == table::NATIVE_CELL { &table::NATIVE_CELLS[..] } else { &[] };
             for file in [mutant.file].iter().chain(others) {
@@ -174,8 +176,8 @@ mod tests {
         let stored = std::fs::read_to_string(tree::workspace().join(STORED)).unwrap();
         let stored =
             stored.strip_prefix(HEAD).expect("the head is another one: run `cargo xtask mutate --write`");
-        assert_eq!(stored.lines().count(), MUTANTS.len(), "run `cargo xtask mutate --write`");
-        for (mutant, row) in MUTANTS.iter().zip(stored.lines()) {
+        assert_eq!(stored.lines().count(), table::all().count(), "run `cargo xtask mutate --write`");
+        for (mutant, row) in table::all().zip(stored.lines()) {
             // The name of the native cell's file depends on the machine.
             let start = row_start(mutant).replace(table::NATIVE_CELLS[1], table::NATIVE_CELLS[0]);
             assert!(row.starts_with(&start), "run `cargo xtask mutate --write`: {row}");
