@@ -114,6 +114,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "ns: self.reference_ns,",
     ),
     mutant(
+        "quanta",
+        "the bound does not allow for what the reference has run on since the counter last moved",
+        "control.rs",
+        "envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));",
+        "envelope.upper.base_ns;",
+    ),
+    mutant(
+        "slew",
+        "an offset is removed within the interval, though the line may be used for longer",
+        "control.rs",
+        "steer(&old, at_ticks, &target, word.soft_ticks())",
+        "steer(&old, at_ticks, &target, interval_ticks)",
+    ),
+    mutant(
+        "slew",
+        "a line off its target is kept for as long as any other",
+        "control.rs",
+        "let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);",
+        "",
+    ),
+    mutant(
         "rho",
         "the bounds do not widen by rho",
         "estimate.rs",

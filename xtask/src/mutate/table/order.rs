@@ -99,10 +99,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "3",
         "a new line fills the slot in use, from which others take the floor",
         "control.rs",
-        "Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            (steering",
-        "Word::live(at_ticks, exponent, state.word.slot(), self.config.guarded);
-            (steering",
+        "let exponent = self.exponent(interval_ticks);
+            let word = Word::live(at_ticks, exponent, state.word.slot().other(),",
+        "let exponent = self.exponent(interval_ticks);
+            let word = Word::live(at_ticks, exponent, state.word.slot(),",
     ),
     mutant(
         "3",
