@@ -178,6 +178,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "samples",
+        "a slope of 0 makes a line",
+        "watch.rs",
+        "fit.filter(|fit| fit.slope_min > Slope::default())",
+        "fit",
+    ),
+    mutant(
+        "samples",
         "two samples make a first line",
         "watch.rs",
         "const CONFIRMATIONS: u32 = 3;",

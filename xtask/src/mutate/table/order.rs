@@ -76,9 +76,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "3",
         "readers wait for a preempted writer",
         "shared.rs",
-        "wrapping_sub(since_ticks) <= patience_ticks {",
-        "wrapping_sub(since_ticks) <= patience_ticks || true {",
+        "wrapping_sub(since_ticks) <= patience_ticks
+                            && looks < CLOSING_LOOKS",
+        "wrapping_sub(since_ticks) <= patience_ticks || true",
     ),
+    mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < CLOSING_LOOKS", ""),
     mutant(
         "3",
         "a writer leaves the closing of a writer that is gone",
@@ -298,8 +300,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "vague slopes make a line",
         "watch.rs",
-        "fit.filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)",
-        "fit",
+        ".filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)",
+        "",
     ),
     mutant(
         "8",
