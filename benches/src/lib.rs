@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `ratios` | cost of a reading in a tight loop, with the result awaited, and on two threads, as ratios to the bare counter |
 //! | `accuracy` | offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
-//! | `order` | backward steps between two threads while the line changes every millisecond |
+//! | `order` | backward steps between threads while the line changes every millisecond |
 //! | `startup` | first call, time until fast, and the run time of a whole process |
 //!
 //! The criterion benches (`cargo bench`) are in `benches/readings.rs`.
 
 pub mod args;
 pub mod clocks;
+pub mod handover;
 
 /// The README's code blocks, compiled and run with the documentation's tests.
 #[cfg(doctest)]

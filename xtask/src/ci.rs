@@ -76,6 +76,8 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
+        // One to two minutes on two cores.
+        Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
         Step::new(
             "order between threads, 5 s",

@@ -1,13 +1,15 @@
-//! The project's own commands: `cargo xtask ci`, `cargo xtask prove`.
+//! The project's own commands: `cargo xtask help` lists them.
 //!
 //! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod ci;
+mod mutate;
 mod prove;
 mod sim;
 mod step;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -17,14 +19,21 @@ usage: cargo xtask COMMAND
   ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
-  prove   the measurements behind the documentation's figures, some five minutes";
+  mutate [FILTER | --write]
+          takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
+          description or of a file name; --write stores the table in docs/mutants.md
+  prove   the measurements behind the documentation's figures, some five minutes
+  stress [--secs N]
+          backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
+        ["mutate", ref rest @ ..] => mutate::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
+        ["stress", ref rest @ ..] => stress::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS

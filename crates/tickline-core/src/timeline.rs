@@ -62,6 +62,12 @@ impl Timeline {
 
     /// Adds the line in use from `from_ticks` on. Only the holder of the clock's lock may call this.
     pub fn push(&self, from_ticks: u64, line: &Line) {
+        self.push_with(from_ticks, line, || {});
+    }
+
+    /// As [`push`](Self::push); `halfway` runs when the fields are written and the number is not. Tests put into it what
+    /// other threads may do there.
+    fn push_with(&self, from_ticks: u64, line: &Line, halfway: impl FnOnce()) {
         // ORDERING: Relaxed, only the lock's holder writes this, and the lock orders its holders.
         let index = self.written.load(Ordering::Relaxed);
         let Some(entry) = self.entry(index) else { return };
@@ -76,6 +82,7 @@ impl Timeline {
         entry.base_ns.store(line.base_ns, Ordering::Release);
         // ORDERING: as above.
         entry.slope.store(line.slope.to_bits(), Ordering::Release);
+        halfway();
         let number = index.wrapping_add(1);
         // ORDERING: as above.
         entry.number.store(number, Ordering::Release);
@@ -84,6 +91,12 @@ impl Timeline {
     }
 
     fn get(&self, index: u64) -> Option<(u64, Line)> {
+        self.get_with(index, || {})
+    }
+
+    /// As `get`; `halfway` runs when the fields are read and the number has not been looked at again. Tests put into it what
+    /// other threads may do there.
+    fn get_with(&self, index: u64, halfway: impl FnOnce()) -> Option<(u64, Line)> {
         let entry = self.entry(index)?;
         let number = index.wrapping_add(1);
         // ORDERING: Acquire, pairs with the Release stores in `push`: this load before the fields'.
@@ -101,6 +114,7 @@ impl Timeline {
             // ORDERING: as above.
             slope: Slope::from_bits(entry.slope.load(Ordering::Acquire)),
         };
+        halfway();
         // ORDERING: Acquire loads of the fields keep this one behind them.
         (entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))
     }
@@ -166,6 +180,40 @@ mod tests {
         let oldest = last - CAPACITY_U64 + 1;
         assert_eq!(timeline.convert(1_000 * oldest), Some(i64::try_from(1_001 * oldest).unwrap()));
         assert_eq!(timeline.convert(5_000), Some(i64::try_from(5_000 + oldest).unwrap()));
+    }
+
+    /// The first look: the number of an entry is gone before its fields change.
+    #[test]
+    fn an_entry_that_is_being_written_is_not_used() {
+        let timeline = Timeline::new();
+        for k in 1..=CAPACITY_U64 {
+            timeline.push(1_000 * k, &line(k));
+        }
+        assert_eq!(timeline.get(0), Some((1_000, line(1))));
+        let next = CAPACITY_U64 + 1;
+        let ran = core::cell::Cell::new(false);
+        timeline.push_with(1_000 * next, &line(next), || {
+            assert_eq!(timeline.get(0), None, "this place is being filled with another line");
+            assert_eq!(timeline.convert(1_500), Some(1_500 + 2), "the oldest line that is left");
+            ran.set(true);
+        });
+        assert!(ran.get(), "the look from within did not happen");
+        assert_eq!(timeline.get(CAPACITY_U64), Some((1_000 * next, line(next))));
+    }
+
+    /// The second look: a reader that was stopped while the ring went round does not use what it has read.
+    #[test]
+    fn an_entry_that_was_overwritten_while_it_was_read_is_not_used() {
+        for pushes in [0, 1, CAPACITY_U64 - 1, CAPACITY_U64, CAPACITY_U64 + 1, 3 * CAPACITY_U64] {
+            let timeline = Timeline::new();
+            timeline.push(1_000, &line(1));
+            let entry = timeline.get_with(0, || {
+                for k in 2..pushes + 2 {
+                    timeline.push(1_000 * k, &line(k));
+                }
+            });
+            assert_eq!(entry.is_some(), pushes < CAPACITY_U64, "after {pushes} more lines");
+        }
     }
 
     #[test]

@@ -416,3 +416,38 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     machine.set_rate_ppb(0);
     assert!(rounds(100, Some(Round::Recovered)), "never fast");
 }
+
+/// A line may be used to the end of its hard window: however late the next one comes, the offset that it was bent to remove
+/// has not become a larger one to the other side.
+#[test]
+fn a_late_renewal_does_not_swing() {
+    let (machine, clock, mut control) = settled_clock();
+    control.maintain(clock, machine, machine);
+    machine.pass(1_000_000);
+    machine.suspend(30_000); // a jump, so the rate is not in doubt, and not so large that the slew is capped
+    let lead = clock.read(machine).expect("live") - machine.truth_ns();
+    assert!((29_000..31_000).contains(&lead), "{lead} ns");
+    assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+    machine.pass(clock.cell.word().hard_ticks() - 5_000);
+    let reading = clock.read_slow(machine, machine);
+    assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
+    let swung = reading.ns - machine.truth_ns();
+    assert!(swung.abs() < lead + lead / 10, "{lead} ns became {swung} ns");
+}
+
+/// While a line is off its target, the next one is due soon, however long the reference has been watched.
+#[test]
+fn a_line_off_its_target_is_renewed_soon() {
+    let (machine, clock, mut control) = settled_clock();
+    machine.suspend(200_000_000);
+    for rounds in 0.. {
+        let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
+        if lead < 1_000 {
+            assert!(rounds > 10, "the lead was gone after {rounds} rounds");
+            break;
+        }
+        let outcome = control.maintain(clock, machine, machine);
+        assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?} while {lead} ns ahead"); // a sixteenth, and rounding
+        machine.pass(outcome.next_in_ns);
+    }
+}

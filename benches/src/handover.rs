@@ -1,0 +1,322 @@
+//! Backward steps between threads: each takes the largest reading so far, reads the clock, and hands over the larger one.
+//!
+//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a random time, between two handovers
+//! or in the middle of one, so that threads meet at ever new places. Meanwhile a publisher replaces the line every
+//! millisecond by one whose slope differs: the reference is CLOCK_MONOTONIC bent by a rate that changes at random. Sometimes
+//! it sleeps past the end of the window, or closes a gate, so that readers fall back to the reference and the line has to
+//! recover. The control loop, the cell and the counter are the real ones.
+//!
+//! What shows that a backward step would be seen: the same threads with counters that are set apart on purpose
+//! ([`set_apart`]), and with a counter that is read without a fence ([`plain`]).
+//!
+//! What this is for: what the CPU does with the instructions, which no model shows. What it is not for: a thread that is stopped
+//! in the middle of a reading just when the line changes. That is too rare to be waited for (readings without their second
+//! look were seen to pass this); tickline-core's tests stop threads there on purpose, see docs/mutants.md.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Driver};
+use tickline_core::cell::{NativeCell, StateCell, Support};
+use tickline_core::control::{Config, Control, Renewal, Round};
+use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
+use tickline_core::sample::{Quanta, Reference};
+use tickline_core::shared::{Event, Shared, Source};
+
+use crate::clocks::monotonic_ns;
+
+/// The largest rate by which the reference may be bent to either side, ppm: a recovery line allows for a change of rate by 500
+/// ([`RECOVERY_RHO_PPB`](tickline_core::discipline::RECOVERY_RHO_PPB)), which two bends make together.
+pub const MAX_PPM: u64 = 250;
+
+/// Time between two lines, ns.
+const INTERVAL_NS: u64 = 1_000_000;
+
+/// Handovers between two sleeps of a thread, at most: about a millisecond.
+const RUN: u64 = 40_000;
+
+/// The longest sleep of a thread between, or in the middle of, handovers, us.
+const NAP_US: u64 = 100;
+
+/// The longest sleep of the publisher, us: some three times its longest hard window.
+const LONG_NAP_US: u64 = 20_000;
+
+/// Of so many rounds of the publisher one is followed by a long sleep, and another by a gate that is closed and opened.
+const RARELY: u64 = 256;
+
+/// What the threads have seen.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Count {
+    /// Threads.
+    pub threads: usize,
+    /// Readings, each compared with the largest one before.
+    pub handovers: u64,
+    /// Readings that were smaller than one that had been complete before they began.
+    pub backward: u64,
+    /// The largest backward step, in the unit of the readings.
+    pub largest: u64,
+    /// Readings that the reference has served.
+    pub by_reference: u64,
+}
+
+/// What a run with a publisher has shown.
+#[derive(Debug)]
+pub struct Report {
+    /// What the threads have seen.
+    pub count: Count,
+    /// Rounds of the publisher.
+    pub rounds: u64,
+    /// The range of the slopes against the first one, ppm.
+    pub slopes_ppm: (i64, i64),
+    /// What has happened to the clock.
+    pub events: Vec<(Event, u64)>,
+}
+
+/// The counter of this machine, if tickline would use it.
+///
+/// # Errors
+///
+/// Why it would not, in words.
+pub fn usable_counter() -> Result<HardwareCounter, String> {
+    let clock = Clock::builder().driver(Driver::Manual).start().map_err(|error| error.to_string())?;
+    clock.maintain(); // judges the gates
+    match (HardwareCounter::if_present(), clock.status().reason()) {
+        (Some(counter), None) => Ok(counter),
+        (_, Some(reason)) => Err(format!("no usable counter: {reason}")),
+        (None, None) => Err("this target has no counter".into()),
+    }
+}
+
+/// The CPUs that this process may use.
+#[must_use]
+pub fn cpus() -> Vec<core_affinity::CoreId> {
+    core_affinity::get_core_ids().unwrap_or_default()
+}
+
+/// Ordered readings for `time`, while the line changes by up to `ppm` to either side.
+///
+/// # Panics
+///
+/// If a thread does, and if `ppm` is above [`MAX_PPM`].
+#[must_use]
+pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
+    assert!(ppm <= MAX_PPM, "{ppm} ppm");
+    let clock = Shared::new(NativeCell::new());
+    clock.cell.restrict(NativeCell::support());
+    let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| publish(counter, &clock, &reference, ppm, &stop));
+        while !clock.cell.word().is_live() {
+            std::thread::yield_now();
+        }
+        let count = hand_over(time, |_| {
+            // What `now_ordered_ns` does: the inlined path, else the slow one.
+            if let Some(ns) = clock.read_ordered(&counter) {
+                return (ns.unsigned_abs(), false);
+            }
+            let reading = clock.read_slow(&counter, &reference);
+            (reading.ns.unsigned_abs(), matches!(reading.source, Source::Reference { .. }))
+        });
+        // ORDERING: Relaxed, a flag on its own.
+        stop.store(true, Ordering::Relaxed);
+        let (rounds, slopes_ppm) = publisher.join().expect("the publisher");
+        let events = Event::ALL.map(|event| (event, clock.events(event))).to_vec();
+        Report { count, rounds, slopes_ppm, events }
+    })
+}
+
+/// The bare counter without a fence for `time`, in ticks: backward steps on most machines.
+#[must_use]
+pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
+    hand_over(time, |_| (counter.now(), false))
+}
+
+/// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward steps on any machine.
+#[must_use]
+pub fn set_apart(counter: HardwareCounter, time: Duration) -> Count {
+    hand_over(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
+}
+
+/// Hands over the largest value between threads for `time`; `read` is told which thread asks, and returns a value and
+/// whether the reference served it.
+fn hand_over(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
+    let largest = AtomicU64::new(0);
+    let cpus = cpus();
+    let threads = cpus.len().max(2);
+    let sum = |sum: Count, count: Count| Count {
+        threads: sum.threads + 1,
+        handovers: sum.handovers + count.handovers,
+        backward: sum.backward + count.backward,
+        largest: sum.largest.max(count.largest),
+        by_reference: sum.by_reference + count.by_reference,
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|index| {
+                let (largest, read, cpu) = (&largest, &read, cpus.get(index).copied());
+                scope.spawn(move || {
+                    if let Some(cpu) = cpu {
+                        core_affinity::set_for_current(cpu);
+                    }
+                    let mut random = Random::new(index);
+                    let mut count = Count::default();
+                    let start = Instant::now();
+                    while start.elapsed() < time {
+                        for _ in 0..random.below(RUN) {
+                            count.hand_over(largest, || read(index), || {}, || {});
+                        }
+                        let nap = Duration::from_micros(random.below(NAP_US));
+                        match random.below(3) {
+                            0 => sleep(nap),
+                            1 => count.hand_over(largest, || read(index), || sleep(nap), || {}),
+                            _ => count.hand_over(largest, || read(index), || {}, || sleep(nap)),
+                        }
+                    }
+                    count
+                })
+            })
+            .collect();
+        running.into_iter().map(|thread| thread.join().expect("a reader")).fold(Count::default(), sum)
+    })
+}
+
+impl Count {
+    /// One handover; `before` and `after` the reading something may happen.
+    #[inline(always)]
+    fn hand_over(
+        &mut self,
+        largest: &AtomicU64,
+        read: impl FnOnce() -> (u64, bool),
+        before: impl FnOnce(),
+        after: impl FnOnce(),
+    ) {
+        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this value was complete
+        // before it was stored.
+        let earlier = largest.load(Ordering::Acquire);
+        before();
+        let (now, by_reference) = read();
+        after();
+        // ORDERING: Release, as above.
+        largest.fetch_max(now, Ordering::AcqRel);
+        self.handovers += 1;
+        self.by_reference += u64::from(by_reference);
+        if now < earlier {
+            self.backward += 1;
+            self.largest = self.largest.max(earlier - now);
+        }
+    }
+}
+
+/// A line every millisecond, mostly. Returns the rounds and the range of slopes against the first one, ppm.
+fn publish(
+    counter: HardwareCounter,
+    clock: &Shared<NativeCell>,
+    reference: &Bent,
+    ppm: u64,
+    stop: &AtomicBool,
+) -> (u64, (i64, i64)) {
+    let mut control = Control::new(Config {
+        interval_ns: INTERVAL_NS,
+        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2 },
+        guarded: NativeCell::support() != Support::Full,
+        renewal: Renewal::Ahead,
+    });
+    let mut random = Random::new(usize::MAX);
+    let (mut rounds, mut slopes, mut first) = (0, (0, 0), None);
+    // ORDERING: Relaxed, a flag on its own.
+    while !stop.load(Ordering::Relaxed) {
+        reference.bend(random.between(ppm));
+        let outcome = control.maintain(clock, &counter, reference);
+        if outcome.round == Round::Recovered {
+            control.maintain(clock, &counter, reference);
+        }
+        let state = clock.cell.load_whole();
+        if state.word.is_live() {
+            let slope = clock.line(state).slope;
+            let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
+            if rounds > 100 {
+                slopes = (ppm.min(slopes.0), ppm.max(slopes.1));
+            } else {
+                first = Some(slope);
+            }
+        }
+        rounds += 1;
+        match random.below(RARELY) {
+            0 => sleep(Duration::from_micros(random.below(LONG_NAP_US))),
+            1 => {
+                clock.close_gate(&counter, reference);
+                sleep(Duration::from_micros(random.below(NAP_US)));
+                clock.open_gate(&counter, reference);
+            }
+            _ => sleep(Duration::from_nanos(outcome.next_in_ns.min(INTERVAL_NS))),
+        }
+    }
+    (rounds, slopes)
+}
+
+/// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been gathered by then.
+#[derive(Debug)]
+struct Bent(Mutex<Bend>);
+
+#[derive(Debug)]
+struct Bend {
+    since_ns: u64,
+    ahead_ns: i64,
+    rate_ppm: i64,
+}
+
+impl Bend {
+    fn at(&self, ns: u64) -> i64 {
+        let since = i64::try_from(ns - self.since_ns).unwrap_or(0);
+        self.ahead_ns + since * self.rate_ppm / 1_000_000
+    }
+}
+
+impl Bent {
+    fn bend(&self, rate_ppm: i64) {
+        let mut bend = self.0.lock().expect("no reader panics");
+        let now_ns = monotonic_ns();
+        *bend = Bend { since_ns: now_ns, ahead_ns: bend.at(now_ns), rate_ppm };
+    }
+}
+
+impl Reference for Bent {
+    fn monotonic_ns(&self) -> i64 {
+        let bend = self.0.lock().expect("no reader panics");
+        let ns = monotonic_ns();
+        i64::try_from(ns).unwrap_or(i64::MAX) + bend.at(ns)
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns()
+    }
+}
+
+/// A xorshift, seeded alike in every run; what differs is the machine.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn new(stream: usize) -> Self {
+        Self(0x2545_f491_4f6c_dd1d ^ (stream as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Below `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// From `-limit` to `limit`.
+    fn between(&mut self, limit: u64) -> i64 {
+        self.below(2 * limit + 1).cast_signed() - limit.cast_signed()
+    }
+}

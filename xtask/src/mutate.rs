@@ -1,0 +1,186 @@
+//! The mutation check: takes out one rule at a time and shows that a test goes red for it.
+//!
+//! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied there, tickline-core's unit tests
+//! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
+//! end: some rules are there so that nobody waits. Tests that let threads race do not count.
+//!
+//! A mutant that does not compile proves nothing and is an error; so are a table that no longer fits the sources, and a
+//! test of a rule (`rule_N_...`) that no mutant turns red.
+
+mod table;
+mod tree;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use table::Mutant;
+use tree::{Ran, Tree};
+
+/// How long tests may take, seen from what they take without a mutation, and at least: they are done within a second, on a
+/// busy machine within a few.
+const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
+
+/// Where the table is kept, seen from the workspace's root.
+const STORED: &str = "docs/mutants.md";
+
+/// Red tests that the table names; the others are counted.
+const NAMED: usize = 2;
+
+/// Runs the mutants that the arguments ask for; `--write` stores the table.
+pub(crate) fn run(arguments: &[&str]) -> ExitCode {
+    let (filter, store) = match arguments {
+        [] => (None, false),
+        ["--write"] => (None, true),
+        [filter] if !filter.starts_with('-') => (Some(*filter), false),
+        _ => {
+            eprintln!("xtask: mutate takes a filter or --write, not '{}'", arguments.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    let wanted: Vec<&Mutant> = table::all().filter(|mutant| is_wanted(mutant, filter)).collect();
+    match check(&wanted, store) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(survivors) => {
+            eprintln!("xtask: {survivors} of {} mutants survived", wanted.len());
+            ExitCode::FAILURE
+        }
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_wanted(mutant: &Mutant, filter: Option<&str>) -> bool {
+    filter.is_none_or(|filter| {
+        mutant.rule == filter || mutant.does.contains(filter) || mutant.file.contains(filter)
+    })
+}
+
+/// How many mutants survived; a message if there is nothing to be said about them.
+fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
+    if mutants.is_empty() {
+        return Err(
+            "no mutant matches; a filter is a rule, or a part of a description or of a file name".into()
+        );
+    }
+    let tree = Tree::copy()?;
+    for mutant in mutants {
+        tree.mutated(mutant)?; // all of them before the first one is run
+    }
+    let start = Instant::now();
+    let tests = tree.build()?;
+    let without = tests.run(PATIENCE.1)?;
+    let patience = (without.took * PATIENCE.0).max(PATIENCE.1);
+    if !without.red.is_empty() || without.hangs {
+        return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
+    }
+    println!(
+        "{} tests, {:.1} s to build and {:.1} s to run",
+        without.green.len(),
+        start.elapsed().as_secs_f64() - without.took.as_secs_f64(),
+        without.took.as_secs_f64()
+    );
+    let mut rows = String::new();
+    let mut survivors = 0;
+    let mut never_red: Vec<&str> =
+        without.green.iter().map(|test| last_part(test)).filter(|test| test.starts_with("rule_")).collect();
+    for mutant in mutants {
+        let ran = tree.with(mutant, || tree.build()?.run(patience))?;
+        survivors += usize::from(!ran.is_red());
+        let red = red(&ran, &without);
+        never_red.retain(|test| !red.contains(test));
+        let row = row(mutant, red, ran.hangs);
+        print!("{row}");
+        rows.push_str(&row);
+    }
+    println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
+    if mutants.len() == table::all().count() && !never_red.is_empty() {
+        return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
+    }
+    if store && survivors == 0 {
+        tree::store(STORED, &format!("{HEAD}{rows}"))?;
+    }
+    Ok(survivors)
+}
+
+/// The tests that did not pass, by the last part of their names.
+fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
+    if ran.hangs {
+        // Whatever has not come to an end; those that wait behind it, too.
+        without.green.iter().filter(|test| !ran.green.contains(test)).map(|test| last_part(test)).collect()
+    } else {
+        ran.red.iter().map(|test| last_part(test)).collect()
+    }
+}
+
+const HEAD: &str = "\
+# Mutants
+
+Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
+the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out.
+
+| rule | mutated, the code does this | file | red |
+|---|---|---|---|
+";
+
+fn row(mutant: &Mutant, mut red: Vec<&str>, hangs: bool) -> String {
+    // The tests that were written for the rule, then those for other rules, then all others.
+    let own = format!("rule_{}_", mutant.rule);
+    red.sort_unstable_by_key(|test| (!test.starts_with(&own), !test.starts_with("rule_"), *test));
+    let mut cell = String::new();
+    for (index, test) in red.iter().take(NAMED).enumerate() {
+        write!(cell, "{}`{test}`", if index == 0 { "" } else { ", " }).ok();
+    }
+    match red.len() {
+        0 => cell.push_str("**none**"),
+        all if all > NAMED => {
+            write!(cell, " and {} more", all - NAMED).ok();
+        }
+        _ => {}
+    }
+    if hangs {
+        cell.push_str(" (hangs)");
+    }
+    format!("{}{cell} |\n", row_start(mutant))
+}
+
+fn row_start(mutant: &Mutant) -> String {
+    format!("| {} | {} | `{}` | ", mutant.rule, mutant.does, mutant.file)
+}
+
+fn last_part(test: &str) -> &str {
+    test.rsplit("::").next().unwrap_or(test)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_occurs_exactly_once() {
+        for mutant in table::all() {
+            // Those of the native cell fit every native cell.
+            let others = if mutant.file == table::NATIVE_CELL { &table::NATIVE_CELLS[..] } else { &[] };
+            for file in [mutant.file].iter().chain(others) {
+                let path = tree::workspace().join(table::SOURCES).join(file);
+                let found = std::fs::read_to_string(path).unwrap().matches(mutant.text).count();
+                assert_eq!(found, 1, "\"{}\" is out of date: its text in {file}", mutant.does);
+            }
+        }
+    }
+
+    #[test]
+    fn the_stored_table_has_a_row_for_each_mutant() {
+        let stored = std::fs::read_to_string(tree::workspace().join(STORED)).unwrap();
+        let stored =
+            stored.strip_prefix(HEAD).expect("the head is another one: run `cargo xtask mutate --write`");
+        assert_eq!(stored.lines().count(), table::all().count(), "run `cargo xtask mutate --write`");
+        for (mutant, row) in table::all().zip(stored.lines()) {
+            // The name of the native cell's file depends on the machine.
+            let start = row_start(mutant).replace(table::NATIVE_CELLS[1], table::NATIVE_CELLS[0]);
+            assert!(row.starts_with(&start), "run `cargo xtask mutate --write`: {row}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The mutants: what each takes out, and where.
+//!
+//! A text to be replaced occurs exactly once in its file; a test of the parent module says so, so whoever rewrites such a line finds out
+//! within seconds. Mutants that change nothing anybody could observe do not belong here.
+
+mod bounds;
+mod order;
+
+/// A rule that is taken out.
+#[derive(Debug)]
+pub(crate) struct Mutant {
+    /// The rule's number in DESIGN.md, "Order", or what else is mutated.
+    pub(crate) rule: &'static str,
+    /// What the mutated code does.
+    pub(crate) does: &'static str,
+    /// The file, seen from [`SOURCES`].
+    pub(crate) file: &'static str,
+    /// What stands there, exactly once.
+    pub(crate) text: &'static str,
+    /// What takes its place.
+    pub(crate) instead: &'static str,
+}
+
+/// Where the mutated files are, seen from the workspace's root.
+pub(crate) const SOURCES: &str = "crates/tickline-core/src";
+
+/// The cells with a 128-bit state.
+pub(crate) const NATIVE_CELLS: [&str; 2] = ["cell/x86_64.rs", "cell/aarch64.rs"];
+
+/// The one of this machine: another one is not compiled here.
+pub(crate) const NATIVE_CELL: &str = NATIVE_CELLS[cfg!(target_arch = "aarch64") as usize];
+
+const fn mutant(
+    rule: &'static str,
+    does: &'static str,
+    file: &'static str,
+    text: &'static str,
+    instead: &'static str,
+) -> Mutant {
+    Mutant { rule, does, file, text, instead }
+}
+
+/// Every mutant: first those of the rules of order.
+pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
+    order::MUTANTS.iter().chain(bounds::MUTANTS)
+}

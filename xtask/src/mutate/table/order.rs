@@ -1,0 +1,417 @@
+//! The rules of order, by their numbers in DESIGN.md.
+
+use super::{Mutant, NATIVE_CELL, mutant};
+
+/// In the order of the rules.
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "1",
+        "inlined readings make no second look",
+        "shared.rs",
+        " & (self.cell.word() == state.word)",
+        "",
+    ),
+    mutant(
+        "1",
+        "slow readings make no second look",
+        "shared.rs",
+        "} else if self.cell.word() == state.word {",
+        "} else {",
+    ),
+    mutant(
+        "2",
+        "a line is published straight from live",
+        "control.rs",
+        "        if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
+            return Err(Refusal::Lost);
+        }
+        let closing = State { word: state.word.closing(), ..state };",
+        "        let closing = state;",
+    ),
+    mutant(
+        "2",
+        "the counter is read before closing, not after",
+        "control.rs",
+        "        let at_ticks = counter.now_ordered();
+        if at_ticks.wrapping_sub(old",
+        "        let at_ticks = before;
+        if at_ticks.wrapping_sub(old",
+    ),
+    mutant(
+        "2",
+        "a writer that comes past the old window extends the line",
+        "control.rs",
+        "if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {",
+        "if false {",
+    ),
+    mutant(
+        "2",
+        "lines meet without slack",
+        "control.rs",
+        "let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);",
+        "let slack_ticks = 0;",
+    ),
+    mutant(
+        "2",
+        "a raised line may be below the old one before they meet",
+        "discipline.rs",
+        "needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)))",
+        "needed(at_ticks.wrapping_add(slack_ticks))",
+    ),
+    mutant(
+        "2",
+        "a raised line is held against the old one at the meeting point only",
+        "discipline.rs",
+        "needed(early).max(",
+        "needed(at_ticks).max(",
+    ),
+    mutant(
+        "2",
+        "a lowered line may be below the old one after they meet",
+        "discipline.rs",
+        "needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)))",
+        "needed(early)",
+    ),
+    mutant(
+        "3",
+        "readers wait for a preempted writer",
+        "shared.rs",
+        "wrapping_sub(since_ticks) <= patience_ticks
+                            && looks < CLOSING_LOOKS",
+        "wrapping_sub(since_ticks) <= patience_ticks || true",
+    ),
+    mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < CLOSING_LOOKS", ""),
+    mutant(
+        "3",
+        "a writer leaves the closing of a writer that is gone",
+        "control.rs",
+        "                    shared.finish_closing(state, counter, reference);
+                    continue;",
+        "                    continue;",
+    ),
+    mutant(
+        "3",
+        "who opens a gate waits for whoever is closing it",
+        "shared.rs",
+        "                (_, true) => {
+                    self.finish_closing(state, counter, reference);",
+        "                (_, true) => {",
+    ),
+    mutant(
+        "3",
+        "a new line fills the slot in use, from which others take the floor",
+        "control.rs",
+        "let exponent = self.exponent(interval_ticks);
+            let word = Word::live(at_ticks, exponent, state.word.slot().other(),",
+        "let exponent = self.exponent(interval_ticks);
+            let word = Word::live(at_ticks, exponent, state.word.slot(),",
+    ),
+    mutant(
+        "3",
+        "a recovery line fills the slot of the floor",
+        "control.rs",
+        "Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+        let line = recover",
+        "Word::live(at_ticks, exponent, state.word.slot(), self.config.guarded);
+        let line = recover",
+    ),
+    mutant(
+        "4",
+        "a passed window is answered with OS time, and the clock left live",
+        "shared.rs",
+        "                        self.expire(state, &line, ticks, reference);",
+        "                        let reference_ns = reference.monotonic_ns();
+                        let ns = reference_ns.max(self.floor(state, &line, ticks, reference).1);
+                        return SlowReading { ns, source: Source::Reference { reference_ns } };",
+    ),
+    mutant(
+        "5",
+        "expiry leaves the start of the line as the floor",
+        "shared.rs",
+        "        (end_ticks, line.at(end_ticks))
+    }",
+        "        (line.start_ticks, line.base_ns)
+    }",
+    ),
+    mutant(
+        "5",
+        "an early closing leaves the start of the line as the floor",
+        "shared.rs",
+        "return (latest_ticks, line.at(latest_ticks));",
+        "return (line.start_ticks, line.base_ns);",
+    ),
+    mutant(
+        "5",
+        "an early closing leaves the end of the window as the floor",
+        "shared.rs",
+        "if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {",
+        "if false {",
+    ),
+    mutant(
+        "5",
+        "a floor has no slack",
+        "shared.rs",
+        "let latest_ticks = ticks.wrapping_add(slack_ticks);",
+        "let latest_ticks = ticks;",
+    ),
+    mutant(
+        "5",
+        "a reset leaves the end of the window as the floor",
+        "shared.rs",
+        "        if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
+            // The counter was reset",
+        "        if false {
+            // The counter was reset",
+    ),
+    mutant(
+        "5",
+        "a reset forgets the lead of the line",
+        "shared.rs",
+        "reference.monotonic_ns().saturating_add(lead_ns)",
+        "reference.monotonic_ns()",
+    ),
+    mutant(
+        "5",
+        "a reset does not allow for a change of rate",
+        "shared.rs",
+        ".max(0).saturating_add(slewed_ns);",
+        ".max(0);",
+    ),
+    mutant(
+        "5",
+        "the floor after a reset is not limited by the line's end",
+        "shared.rs",
+        "if limit_ns < line.at(end_ticks) {",
+        "if true {",
+    ),
+    mutant(
+        "5",
+        "the native cell does not store the floor",
+        NATIVE_CELL,
+        "Phase::Cold { floor_ns } else { from.base_ns }",
+        "Phase::Cold { from.base_ns } else { from.base_ns }",
+    ),
+    mutant(
+        "5",
+        "the portable cell takes the start of the line for the floor",
+        "cell/portable.rs",
+        "line.at_any(word.ticks())",
+        "base_ns",
+    ),
+    mutant(
+        "5",
+        "the tick of a floor is rounded down",
+        "word.rs",
+        "let granule = ticks.wrapping_add(META_MASK) & !META_MASK;",
+        "let granule = ticks & !META_MASK;",
+    ),
+    mutant(
+        "5",
+        "closing a gate on a cold clock forgets the floor",
+        "shared.rs",
+        "self.cell.retire(state, state.word.gated(), state.base_ns)",
+        "self.cell.retire(state, state.word.gated(), 0)",
+    ),
+    mutant(
+        "5",
+        "opening a gate forgets the floor",
+        "shared.rs",
+        "self.cell.retire(state, state.word.ungated(), state.base_ns)",
+        "self.cell.retire(state, state.word.ungated(), 0)",
+    ),
+    mutant(
+        "6",
+        "cold readings make no second look",
+        "shared.rs",
+        "if self.cell.load_whole() == state {",
+        "if true {",
+    ),
+    mutant(
+        "6",
+        "cold readings ignore the floor",
+        "shared.rs",
+        "reference_ns.max(state.base_ns)",
+        "reference_ns",
+    ),
+    mutant(
+        "7",
+        "a recovery line starts at the middle of the samples",
+        "control.rs",
+        "self.watch.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);",
+        "target.at(at_ticks).saturating_add(quantum);",
+    ),
+    mutant(
+        "7",
+        "a recovery line does not start a counter step higher",
+        "control.rs",
+        ".ok_or(Refusal::Stale)?.saturating_add(quantum);",
+        ".ok_or(Refusal::Stale)?;",
+    ),
+    mutant(
+        "7",
+        "a recovery line starts below the floor",
+        "discipline.rs",
+        ".max(fixed_from_ns(floor_ns));",
+        ";",
+    ),
+    mutant(
+        "7",
+        "a recovery line is not steeper than the samples say",
+        "control.rs",
+        "fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB)",
+        "fit.slope_max",
+    ),
+    mutant(
+        "7",
+        "a recovery line is as steep as the target, not as the steepest feasible slope",
+        "control.rs",
+        "fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB)",
+        "target.slope.adjusted_ppb(RECOVERY_RHO_PPB)",
+    ),
+    mutant(
+        "7",
+        "a recovery line has the window of any other",
+        "control.rs",
+        "let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));",
+        "let exponent = self.exponent(slope.ticks_in(interval_ns));",
+    ),
+    mutant(
+        "7",
+        "the second publication is due after an interval",
+        "control.rs",
+        "Ok((Round::Recovered, MIN_INTERVAL_NS))",
+        "Ok((Round::Recovered, interval_ns))",
+    ),
+    mutant(
+        "7",
+        "recovery lines use stale samples",
+        "control.rs",
+        "if self.is_stale(at_ticks, slope) {",
+        "if false {",
+    ),
+    mutant(
+        "7",
+        "lines are steered by stale samples",
+        "control.rs",
+        "if self.is_stale(before, target.slope) {",
+        "if false {",
+    ),
+    mutant(
+        "7",
+        "vague slopes make a line",
+        "watch.rs",
+        ".filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)",
+        "",
+    ),
+    mutant(
+        "8",
+        "late writers publish over whatever state they find (portable cell)",
+        "cell/portable.rs",
+        "fill(line.slope, envelope);
+        self.swap(from.word, to)",
+        "fill(line.slope, envelope);
+        self.swap(self.word(), to)",
+    ),
+    mutant(
+        "8",
+        "late writers publish over whatever state they find (native cell)",
+        NATIVE_CELL,
+        "fill(line.slope, envelope);
+",
+        "fill(line.slope, envelope);
+        let from = self.load_whole();
+",
+    ),
+    mutant(
+        "8",
+        "a round opens a closed gate",
+        "control.rs",
+        "_ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),",
+        "",
+    ),
+    mutant(
+        "8",
+        "a cold word does not keep the gate of the word that was closed",
+        "word.rs",
+        "(self.0 & (SLOT_BIT | GATE_BIT))",
+        "(self.0 & SLOT_BIT)",
+    ),
+    mutant(
+        "8",
+        "closing a gate returns before the closing is finished",
+        "shared.rs",
+        "(Phase::Cold, true) => return was_open,",
+        "(Phase::Cold | Phase::Closing, true) => return was_open,",
+    ),
+    mutant(
+        "9",
+        "the base of a line is rounded down",
+        "discipline.rs",
+        "    }
+    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
+        "    }
+    Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
+    ),
+    mutant(
+        "9",
+        "the base of a line is rounded to the nearest",
+        "discipline.rs",
+        "    }
+    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
+        "    }
+    Line { base_ns: crate::units::fixed_to_ns_round(base), ..from_start }",
+    ),
+    mutant(
+        "9",
+        "the base of a recovery line is rounded down",
+        "discipline.rs",
+        ".max(fixed_from_ns(floor_ns));
+    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
+        ".max(fixed_from_ns(floor_ns));
+    Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
+    ),
+    mutant(
+        "10",
+        "a line may follow a line within a granule",
+        "control.rs",
+        "if !state.word.precedes(before, reset_slack_ticks(old.slope)) {",
+        "if false {",
+    ),
+    mutant(
+        "10",
+        "a recovery line may follow a floor within a granule",
+        "control.rs",
+        "if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {",
+        "if false {",
+    ),
+    mutant("10", "a later word may have the same granule", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
+    mutant(
+        "10",
+        "opening a gate is not counted",
+        "word.rs",
+        "(self.0 & EXPONENT_MASK).wrapping_add(1)",
+        "(self.0 & EXPONENT_MASK)",
+    ),
+    mutant(
+        "10",
+        "the count of gates starts over without a carry",
+        "word.rs",
+        "let carry = (count >> 6) << META_BITS;",
+        "let carry = 0;",
+    ),
+    mutant(
+        "11",
+        "a large lag is slewed, not stepped",
+        "discipline.rs",
+        "if offset.saturating_neg() > step_above {",
+        "if false {",
+    ),
+    mutant("11", "a lead is slewed at any rate", "discipline.rs", ".min(rate >> 1)", ""),
+    mutant(
+        "11",
+        "a step may go back",
+        "discipline.rs",
+        "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
+        "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
+    ),
+];

@@ -1,0 +1,201 @@
+//! The copy of the workspace that is mutated, and its tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::table::{Mutant, SOURCES};
+
+/// What is in the names of those tests that let threads race: they catch a mutant by chance only, so they do not count.
+const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
+
+/// A copy of the workspace, beside the target directory of its own.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+/// The unit tests of tickline-core, built.
+#[derive(Debug)]
+pub(crate) struct Tests {
+    program: PathBuf,
+    output: PathBuf,
+}
+
+/// What a run of the tests has shown.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Tests that passed.
+    pub(crate) green: Vec<String>,
+    /// Tests that failed.
+    pub(crate) red: Vec<String>,
+    /// Whether it had to be ended.
+    pub(crate) hangs: bool,
+    pub(crate) took: Duration,
+}
+
+impl Ran {
+    pub(crate) fn is_red(&self) -> bool {
+        self.hangs || !self.red.is_empty()
+    }
+}
+
+/// The root of the real workspace.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// Writes a file of the real workspace.
+pub(crate) fn store(path: &str, text: &str) -> Result<(), String> {
+    write(&workspace().join(path), text)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(parent)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+impl Tree {
+    /// Copies every file that git tracks or would track.
+    pub(crate) fn copy() -> Result<Self, String> {
+        let base = workspace().join("target/mutate");
+        let tree = Self { root: base.join("tree"), target: base.join("target") };
+        if tree.root.exists() {
+            fs::remove_dir_all(&tree.root).map_err(|error| format!("{}: {error}", tree.root.display()))?;
+        }
+        let listing = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(workspace())
+            .output()
+            .ok()
+            .filter(|output| output.status.success())
+            .ok_or("git ls-files does not work here")?;
+        let listing = String::from_utf8(listing.stdout).map_err(|_| "a file name that is not UTF-8")?;
+        for path in listing.split_terminator('\0') {
+            let (from, to) = (workspace().join(path), tree.root.join(path));
+            if !from.is_file() {
+                continue; // deleted, but not yet from the index
+            }
+            fs::create_dir_all(to.parent().unwrap_or(&tree.root))
+                .and_then(|()| fs::copy(&from, &to))
+                .map_err(|error| format!("copying {path}: {error}"))?;
+        }
+        Ok(tree)
+    }
+
+    fn path(&self, mutant: &Mutant) -> PathBuf {
+        self.root.join(SOURCES).join(mutant.file)
+    }
+
+    /// The mutant's file as it is, and mutated.
+    pub(crate) fn mutated(&self, mutant: &Mutant) -> Result<(String, String), String> {
+        let before = read(&self.path(mutant))?;
+        match before.matches(mutant.text).count() {
+            1 => {
+                let after = before.replacen(mutant.text, mutant.instead, 1);
+                Ok((before, after))
+            }
+            found => Err(format!(
+                "the table of mutants is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
+                mutant.does, mutant.file, mutant.text
+            )),
+        }
+    }
+
+    /// Runs `action` while the mutant is in place.
+    pub(crate) fn with<T>(
+        &self,
+        mutant: &Mutant,
+        action: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        let (before, after) = self.mutated(mutant)?;
+        write(&self.path(mutant), &after)?;
+        let result = action().map_err(|message| format!("\"{}\": {message}", mutant.does));
+        write(&self.path(mutant), &before)?;
+        result
+    }
+
+    /// Builds the tests.
+    pub(crate) fn build(&self) -> Result<Tests, String> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["test", "-p", "tickline-core", "--lib", "--no-run", "--message-format=json"])
+            .arg("--target-dir")
+            .arg(&self.target)
+            .current_dir(&self.root)
+            // Nobody debugs these, and linking takes half of the time with it.
+            .env("CARGO_PROFILE_TEST_DEBUG", "0")
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        let messages = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            // The compiler's own rendering of an error, with its line breaks escaped.
+            let error =
+                messages.split("\"rendered\":\"error").nth(1).and_then(|text| text.split("\\n").next());
+            return Err(format!(
+                "it does not compile, which proves nothing: error{}\n{}",
+                error.unwrap_or(""),
+                String::from_utf8_lossy(&output.stderr)
+            ));
+        }
+        let program = messages
+            .split("\"executable\":\"")
+            .nth(1)
+            .and_then(|text| text.split('"').next())
+            .ok_or("cargo does not say where the tests are")?;
+        Ok(Tests { program: program.into(), output: self.target.join("output") })
+    }
+}
+
+impl Tests {
+    /// Runs the tests; ends them if they take longer than `patience`.
+    pub(crate) fn run(&self, patience: Duration) -> Result<Ran, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
+        let output = fs::File::create(&self.output).map_err(failed)?;
+        let start = Instant::now();
+        // Many threads, so that a test that hangs holds up few others.
+        let mut child = Command::new(&self.program)
+            .arg("--test-threads=16")
+            .args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]))
+            .stdout(output)
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let (hangs, status) = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break (false, Some(status));
+            }
+            if start.elapsed() > patience {
+                child.kill().map_err(failed)?;
+                child.wait().map_err(failed)?;
+                break (true, None);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let took = start.elapsed();
+        let text = fs::read(&self.output).map_err(failed)?;
+        let ended = |how: &str| {
+            String::from_utf8_lossy(&text)
+                .lines()
+                .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let ran = Ran { green: ended(" ... ok"), red: ended(" ... FAILED"), hangs, took };
+        if status.is_some_and(|status| !status.success()) && ran.red.is_empty() {
+            return Err(format!(
+                "the tests ended with {}, and none of them failed",
+                status.unwrap_or_default()
+            ));
+        }
+        Ok(ran)
+    }
+}
