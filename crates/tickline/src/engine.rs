@@ -8,16 +8,23 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
-use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
+use tickline_core::counter::HardwareCounter;
+use tickline_core::gate::{
+    Clocksource, Demand, Facts, Gate, Reason, Verdict, demand, first_closed, judge_all, judge_calibration,
+    judge_plausible,
+};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
+use tickline_core::word::Phase;
 
 use crate::facts::{self, COUNTER};
+use crate::policy::Policy;
 use crate::process;
-use crate::reference::{self, OsClock};
+use crate::reference::OsClock;
 use crate::status::{Driver, State};
+use crate::warp;
 
 /// The cell of this target.
 pub(crate) type Cell = NativeCell;
@@ -30,6 +37,10 @@ const CALLS_PER_INTERVAL: u64 = 256;
 /// nobody has asked for a while.
 const STREAK: u32 = 8;
 
+/// Rounds that readers do between two looks at the kernel's clocksource, which take some 10 us each: four seconds at the default
+/// interval. A thread looks at each interval.
+const ROUNDS_PER_WATCH: u32 = 8;
+
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
@@ -41,6 +52,48 @@ const STAGE_CLOSED: u8 = 2;
 
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
+
+/// What a judgement has seen of the facts that may change at run time.
+#[derive(Debug)]
+struct Seen {
+    /// The place of the clocksource in `Clocksource::NAMED` plus one; 0 for one without a name there.
+    clocksource: AtomicU8,
+    /// [`warp::changes`].
+    comparisons: AtomicU32,
+    /// Whether a comparison of the counters matters here.
+    demand: AtomicU8,
+}
+
+impl Seen {
+    const fn new() -> Self {
+        Self {
+            clocksource: AtomicU8::new(0),
+            comparisons: AtomicU32::new(0),
+            demand: AtomicU8::new(Demand::Idle as u8),
+        }
+    }
+
+    fn code(clocksource: Clocksource) -> u8 {
+        let place = Clocksource::NAMED.iter().position(|(_, named)| *named == clocksource);
+        place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
+    }
+
+    fn note(&self, facts: &Facts, comparisons: u32) {
+        // ORDERING: Relaxed for all, written under the clock's lock or by the thread, figures on their own.
+        self.clocksource.store(Self::code(facts.clocksource), Ordering::Relaxed);
+        // ORDERING: as above.
+        self.comparisons.store(comparisons, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.demand.store(demand(facts) as u8, Ordering::Relaxed);
+    }
+
+    fn is_same(&self, clocksource: Clocksource, comparisons: u32) -> bool {
+        // ORDERING: as above.
+        self.clocksource.load(Ordering::Relaxed) == Self::code(clocksource)
+            // ORDERING: as above.
+            && self.comparisons.load(Ordering::Relaxed) == comparisons
+    }
+}
 
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
@@ -58,6 +111,10 @@ pub(crate) struct Engine {
     /// Whether `disable()` is in force.
     disabled: AtomicU8,
     interval_ns: AtomicU64,
+    /// A [`Policy`], packed.
+    policy: AtomicU8,
+    /// What the last judgement saw, as far as it may change.
+    seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// When the next round is due, or with a gate closed the next judgement, ns.
@@ -65,6 +122,8 @@ pub(crate) struct Engine {
     /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU32,
+    /// Rounds that readers have done.
+    reader_rounds: AtomicU32,
 }
 
 impl Engine {
@@ -78,9 +137,12 @@ impl Engine {
             recent_ns: AtomicI64::new(0),
             disabled: AtomicU8::new(0),
             interval_ns: AtomicU64::new(interval_ns),
+            policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
+            seen: Seen::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU32::new(0),
+            reader_rounds: AtomicU32::new(1),
             due_ns: AtomicI64::new(i64::MIN),
         }
     }
@@ -251,7 +313,12 @@ impl Engine {
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
-        self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some()
+        let served = self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some();
+        // ORDERING: Relaxed, a count of its own.
+        if served && self.reader_rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_WATCH == 0 {
+            self.watch();
+        }
+        served
     }
 
     /// Whether it is time for another round, or, with a gate closed, for another judgement.
@@ -319,12 +386,73 @@ impl Engine {
 
     // ---- gates ------------------------------------------------------------------------------------------------
 
+    /// Judges by `policy` from now on.
+    pub(crate) fn adopt(&self, policy: Policy) {
+        // ORDERING: Relaxed, a setting; who judges after this does so because of what is stored below.
+        let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
+        if before != policy.to_bits() && self.is_judged() {
+            self.judge_again();
+        }
+    }
+
+    /// Ends the present line, and has the gates judged again before the next one.
+    fn judge_again(&self) {
+        self.close(facts::cell_support());
+        self.apply_switch();
+    }
+
+    fn facts(&self, support: Support) -> Facts {
+        // Before the facts, so that a result that comes meanwhile is looked at again.
+        let comparisons = warp::changes();
+        let facts = facts::collect(&facts::Own {
+            disabled: self.is_disabled(),
+            // ORDERING: Relaxed, a setting.
+            policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
+            comparison: warp::result(),
+            was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
+            support,
+            cell: &self.shared.cell,
+        });
+        self.seen.note(&facts, comparisons);
+        facts
+    }
+
+    /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
+    pub(crate) fn wants_comparison(&self) -> bool {
+        // ORDERING: Relaxed, a hint.
+        self.seen.demand.load(Ordering::Relaxed) != Demand::Idle as u8
+    }
+
+    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, or what is known of the counters. If
+    /// so, they are judged again before the next line. Returns whether that should be now. For whoever comes at each
+    /// interval; takes some 10 us.
+    pub(crate) fn watch(&self) -> bool {
+        let _errno = process::PreserveErrno::new();
+        if !self.is_judged() || self.is_disabled() || self.seen.is_same(facts::clocksource(), warp::changes())
+        {
+            return false;
+        }
+        let support = facts::cell_support();
+        let Some(control) = self.lock() else { return false };
+        let clocksource = self.seen.clocksource.load(Ordering::Relaxed); // ORDERING: as in `Seen::note`.
+        let facts = self.facts(support);
+        let verdicts = judge_all(&facts);
+        // ORDERING: Acquire, pairs with the stores of `stage`.
+        let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
+        if open && first_closed(&verdicts).is_none() && clocksource == Seen::code(facts.clocksource) {
+            verdicts.into_iter().for_each(|verdict| self.record(verdict));
+            return false;
+        }
+        drop(control);
+        self.judge_again();
+        true
+    }
+
     /// Collects the facts and judges the gates. A control loop if all are open.
     fn judge(&self, renewal: Renewal) -> Option<Control> {
-        let disabled = self.is_disabled();
         let support = facts::cell_support();
         self.shared.cell.restrict(support);
-        let facts = facts::collect(disabled, support, &self.shared.cell);
+        let facts = self.facts(support);
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);
@@ -349,7 +477,7 @@ impl Engine {
         }
         Some(Control::new(Config {
             interval_ns: self.interval_ns(),
-            quanta: reference::QUANTA,
+            quanta: facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0)),
             guarded: support == Support::Guarded,
             renewal,
         }))
@@ -369,24 +497,40 @@ impl Engine {
         }
     }
 
+    fn reason_of(&self, gate: Gate) -> Option<Reason> {
+        let slot = Gate::ALL.iter().zip(&self.verdicts).find(|(known, _)| **known == gate)?.1;
+        // ORDERING: Acquire, pairs with the Release store in `record`.
+        let code = usize::from(slot.load(Ordering::Acquire));
+        code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied()
+    }
+
     /// What the gates said last.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        let mut verdicts = Gate::ALL.map(|gate| Verdict { gate, closed: None });
-        for (verdict, slot) in verdicts.iter_mut().zip(&self.verdicts) {
-            // ORDERING: Acquire, pairs with the Release store in `record`.
-            let code = usize::from(slot.load(Ordering::Acquire));
-            verdict.closed = code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied();
-            if verdict.gate == Gate::User && self.is_disabled() {
-                verdict.closed = Some(Reason::Disabled);
+        let word = self.shared.cell.word();
+        let measured_hz = self.shared.gauges.frequency_hz();
+        Gate::ALL.map(|gate| match gate {
+            Gate::User if self.is_disabled() => {
+                Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
-        }
-        verdicts
+            // With a gate closed there is no line to look for.
+            Gate::Calibration => {
+                judge_calibration(word.is_gated() || word.phase() != Phase::Cold, measured_hz.is_some())
+            }
+            Gate::Plausible => judge_plausible(facts::nominal_hz(), measured_hz),
+            _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
+        })
     }
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release stores in `judge` and `close`.
         self.stage.load(Ordering::Acquire) != STAGE_NEW
+    }
+
+    /// Whether a gate is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: Acquire, as in `is_judged`.
+        self.stage.load(Ordering::Acquire) == STAGE_CLOSED
     }
 
     fn close(&self, support: Support) {

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::process::{self, Notice, SignalsBlocked, Woken};
-use crate::status::State;
+use crate::reference::OsClock;
+use crate::warp::Comparing;
 
 /// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
 /// takes from the stack. Address space, not memory.
@@ -79,15 +81,25 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     if schedule.priority == Priority::Realtime {
         process::prefer_realtime();
     }
+    let mut comparing = Comparing::default();
+    let mut watched_ns = i64::MIN;
     loop {
         let wait_ns = match engine.serve(Renewal::Ahead) {
             Some(outcome) => outcome.next_in_ns,
-            None => match engine.state() {
-                State::Fallback(_) => engine.interval_ns(),
-                // A reader is doing a round of its own.
-                State::Calibrating | State::Fast => MIN_INTERVAL_NS,
-            },
+            None if engine.is_closed() => engine.interval_ns(),
+            // A reader is doing a round of its own.
+            None => MIN_INTERVAL_NS,
         };
+        let now_ns = OsClock.monotonic_ns();
+        if now_ns.saturating_sub(watched_ns).unsigned_abs() >= engine.interval_ns() {
+            watched_ns = now_ns;
+            if engine.wants_comparison() {
+                comparing.ensure();
+            }
+            if engine.watch() {
+                continue;
+            }
+        }
         if sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) == Woken::Stopped {
             return;
         }
