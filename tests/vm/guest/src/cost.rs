@@ -1,0 +1,56 @@
+//! What a call costs in this guest, and how many times more the OS clock takes.
+
+use std::hint::black_box;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tickline::Clock;
+
+use crate::system::{monotonic_ns, realtime_ns};
+
+/// Calls a round: some 0.1 to 1 ms, so that a round without an interrupt is common.
+const CALLS: u32 = 1_000;
+
+/// Rounds; the fastest counts. They are interleaved, so that all meet the same weather.
+const ROUNDS: u32 = 100;
+
+/// ps a call of everything, and the ratios that matter, in percent.
+pub(crate) fn measure(clock: &Clock) -> Value {
+    let calls: [(&str, &dyn Fn() -> u64); 7] = [
+        ("now_ns", &|| round_ns(|| clock.now_ns())),
+        ("now_ordered_ns", &|| round_ns(|| clock.now_ordered_ns())),
+        ("unix_ns", &|| round_ns(|| clock.unix_ns())),
+        ("reading", &|| round_ns(|| clock.reading())),
+        ("clock_gettime_monotonic", &|| round_ns(monotonic_ns)),
+        ("clock_gettime_realtime", &|| round_ns(realtime_ns)),
+        ("system_time", &|| round_ns(SystemTime::now)),
+    ];
+    let mut fastest_ns = [u64::MAX; 7];
+    for _ in 0..ROUNDS {
+        for ((_, round), fastest_ns) in calls.iter().zip(&mut fastest_ns) {
+            *fastest_ns = (*fastest_ns).min(round());
+        }
+    }
+    let ps: serde_json::Map<String, Value> = calls
+        .iter()
+        .zip(fastest_ns)
+        .map(|((name, _), ns)| ((*name).to_owned(), (ns * 1_000 / u64::from(CALLS)).into()))
+        .collect();
+    let [now, ordered, unix, _, monotonic, realtime, system] = fastest_ns;
+    let percent = |os: u64, ours: u64| os * 100 / ours.max(1);
+    json!({
+        "ps_a_call": ps,
+        "os_to_now_percent": percent(monotonic, now),
+        "os_to_now_ordered_percent": percent(monotonic, ordered),
+        "os_to_unix_percent": percent(realtime, unix),
+        "system_time_to_unix_percent": percent(system, unix),
+    })
+}
+
+fn round_ns<T>(call: impl Fn() -> T) -> u64 {
+    let start_ns = monotonic_ns();
+    for _ in 0..CALLS {
+        black_box(call());
+    }
+    monotonic_ns() - start_ns
+}
