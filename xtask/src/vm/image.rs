@@ -1,4 +1,5 @@
-//! What a guest boots: Debian's cloud kernel, and an initramfs with one static program.
+//! What a guest boots: Debian's cloud kernel, and an initramfs with two static programs: the guest's own, which is the
+//! first process, and `tickline` itself.
 
 use std::fs;
 use std::io;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use crate::step;
 
-/// The static program.
+/// What static programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// Depends on the newest kernel for guests; 27 MB, and all drivers that are needed here are built in.
@@ -53,9 +54,9 @@ pub(super) fn prepare() -> Result<Image, Failure> {
         }
     }
     let kernel = kernel()?;
-    let init = build(target_added)?;
+    let programs = build(target_added)?;
     let initramfs = super::folder().join("initramfs.cpio");
-    fs::write(&initramfs, archive(&init))?;
+    fs::write(&initramfs, archive(&programs))?;
     Ok(Image { kernel, initramfs })
 }
 
@@ -114,10 +115,16 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-fn build(target_added: bool) -> Result<Vec<u8>, Failure> {
-    let line = format!("cargo build -q --release -p tickline-vm-guest --target {TARGET}");
+/// The programs, as they are called in the guest.
+struct Programs {
+    init: Vec<u8>,
+    tickline: Vec<u8>,
+}
+
+fn build(target_added: bool) -> Result<Programs, Failure> {
+    let line = format!("cargo build -q --release -p tickline-vm-guest -p tickline-cli --target {TARGET}");
     let status = step::command(&line).map(|mut command| {
-        // Debug information is most of the program, and unpacking it most of the boot.
+        // Debug information is most of a program, and unpacking it most of the boot.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").status()
     });
     match status {
@@ -127,19 +134,21 @@ fn build(target_added: bool) -> Result<Vec<u8>, Failure> {
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);
-    Ok(fs::read(target.join(TARGET).join("release/tickline-vm-guest"))?)
+    let program = |name: &str| fs::read(target.join(TARGET).join("release").join(name));
+    Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")? })
 }
 
 /// A cpio archive in the "newc" format, as `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel
-/// describes it: the folders to mount on, and the program.
-fn archive(init: &[u8]) -> Vec<u8> {
+/// describes it: the folders to mount on, and the programs.
+fn archive(programs: &Programs) -> Vec<u8> {
     const FOLDER: u32 = 0o040_755;
     const PROGRAM: u32 = 0o100_755;
-    let entries: [(&str, u32, &[u8]); 5] = [
+    let entries: [(&str, u32, &[u8]); 6] = [
         ("dev", FOLDER, &[]),
         ("proc", FOLDER, &[]),
         ("sys", FOLDER, &[]),
-        ("init", PROGRAM, init),
+        ("init", PROGRAM, &programs.init),
+        ("tickline", PROGRAM, &programs.tickline),
         ("TRAILER!!!", 0, &[]),
     ];
     let mut archive = Vec::new();
@@ -160,7 +169,7 @@ fn archive(init: &[u8]) -> Vec<u8> {
 }
 
 fn size(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("the guest's program is a few megabytes")
+    u32::try_from(bytes).expect("programs are a few megabytes")
 }
 
 fn align(archive: &mut Vec<u8>) {
@@ -173,16 +182,15 @@ mod tests {
 
     #[test]
     fn an_archive_is_what_the_kernel_reads() {
-        let archive = archive(b"12345");
+        let archive = archive(&Programs { init: b"12345".to_vec(), tickline: b"1".to_vec() });
         assert_eq!(archive.len() % 4, 0);
         let text = String::from_utf8_lossy(&archive);
-        assert_eq!(text.matches("070701").count(), 5);
+        assert_eq!(text.matches("070701").count(), 6);
         let init = text.find("init\0").expect("the program");
         // The header of 110 bytes comes before the name: the size is its seventh field, the mode its second.
         let header = &text[init - 110..init];
         assert_eq!(&header[6 + 6 * 8..6 + 7 * 8], "00000005");
         assert_eq!(&header[6 + 8..6 + 2 * 8], "000081ed");
-        assert_eq!(&text[init + 110 + 4..][..0], "");
         let content = (init + "init\0".len()).next_multiple_of(4);
         assert_eq!(&archive[content..content + 5], b"12345");
     }

@@ -84,6 +84,7 @@ fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
         Rule::True => seen == true,
         Rule::Nothing => seen.is_null(),
         // A number that is missing holds nothing.
+        Rule::Exactly(number) => seen.as_u64() == Some(number),
         Rule::AtMost(limit) => seen.as_u64().is_some_and(|seen| seen <= limit),
         Rule::AtLeast(limit) => seen.as_u64().is_some_and(|seen| seen >= limit),
         Rule::AtMostTimes(factor, path) => {
@@ -110,6 +111,7 @@ mod tests {
             (Rule::OneOf(&["hpet", "acpi_pm"]), json!("hpet"), json!("tsc")),
             (Rule::True, json!(true), json!(null)),
             (Rule::Nothing, json!(null), json!("slow")),
+            (Rule::Exactly(0), json!(0), json!(1)),
             (Rule::AtMost(5), json!(5), json!(6)),
             (Rule::AtLeast(5), json!(5), json!(4)),
             (Rule::AtMostTimes(2, "unit"), json!(20), json!(21)),
@@ -121,9 +123,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_not_passed() {
-        for rule in
-            [Rule::Is("x"), Rule::True, Rule::AtMost(5), Rule::AtLeast(0), Rule::AtMostTimes(2, "unit")]
-        {
+        for rule in [
+            Rule::Is("x"),
+            Rule::True,
+            Rule::Exactly(0),
+            Rule::AtMost(5),
+            Rule::AtLeast(0),
+            Rule::AtMostTimes(2, "unit"),
+        ] {
             assert!(fault_of(rule, &Value::Null).is_some(), "{rule}");
         }
         let check = Check { phase: "never", path: "a", rule: Rule::Nothing, why: "so" };

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -31,13 +32,14 @@ const SLEEP_S: u64 = 6;
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let act = machine::setting("tickline.act").unwrap_or_default();
+    let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
     let clock = trusting(Clock::builder()).start().map_err(io::Error::other)?;
     let readers = Readers::default();
     let cpus = machine::cpus();
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);
-        let lab = Lab { clock: &clock, readers: &readers };
-        lab.watch_until_fast("start", PATIENCE);
+        let lab = Lab { clock: &clock, readers: &readers, awaits: &awaits };
+        lab.watch_until_settled("start", PATIENCE);
         lab.watch("before", QUIET);
         let done = perform(&lab, &act);
         lab.watch("after", QUIET);
@@ -45,6 +47,7 @@ pub(crate) fn run() -> io::Result<()> {
         readers.stop();
         done
     })?;
+    report::line(&program());
     report::line(&json!({
         "phase": "end",
         "readers": readers.counts().since(&crate::readers::Counts::default()),
@@ -52,6 +55,22 @@ pub(crate) fn run() -> io::Result<()> {
         "messages": machine::facts()["messages"],
     }));
     Ok(())
+}
+
+/// What the program `tickline` says about the machine.
+fn program() -> Value {
+    match Command::new("/tickline").args(["--secs", "1", "--json", "-"]).output() {
+        Ok(output) => {
+            let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            json!({
+                "phase": "program",
+                "exit_code": output.status.code(),
+                "verdict": said["verdict"],
+                "errors": String::from_utf8_lossy(&output.stderr),
+            })
+        }
+        Err(error) => json!({ "phase": "program", "errors": error.to_string() }),
+    }
 }
 
 /// Asks for `Trust::Measured` if the command line does. The builder has no such setting yet; here is its place:
@@ -76,7 +95,7 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
         "hotplug" => hotplug(lab),
         "pause" | "save" => {
             lab.phase("host", || outcome(report::ask_host(act)));
-            lab.watch_until_fast("again", PATIENCE);
+            lab.watch_until_settled("again", PATIENCE);
             Ok(())
         }
         "suspend" => suspend(lab),
@@ -95,7 +114,7 @@ fn outcome(result: io::Result<()>) -> Value {
 fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
-        lab.phase("switched", || until(lab, machine::choose_clocksource(name), |state| state != State::Fast));
+        lab.phase("switched", || until(lab, machine::choose_clocksource(name), is_fallback));
         lab.watch("switched_steady", QUIET);
         let give_back = machine::choose_clocksource(&first);
         lab.phase("back", || until(lab, give_back, |state| state == State::Fast));
@@ -107,8 +126,12 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
 /// The clocksource is taken from the kernel while readers run.
 fn demote(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
-    lab.phase("demoted", || until(lab, machine::take_clocksource(&first), |state| state != State::Fast));
+    lab.phase("demoted", || until(lab, machine::take_clocksource(&first), is_fallback));
     Ok(())
+}
+
+const fn is_fallback(state: State) -> bool {
+    matches!(state, State::Fallback(_))
 }
 
 /// How soon after `done` the clock's state is as `wanted`.
@@ -171,7 +194,7 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     lab.watch("without", QUIET);
     lab.phase("online", || outcome(fs::write(&file, "1")));
     lab.readers.pin_again();
-    lab.watch_until_fast("again", PATIENCE);
+    lab.watch_until_settled("again", PATIENCE);
     Ok(())
 }
 
@@ -193,6 +216,6 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         seen
     });
     lab.readers.pin_again();
-    lab.watch_until_fast("again", PATIENCE);
+    lab.watch_until_settled("again", PATIENCE);
     Ok(())
 }

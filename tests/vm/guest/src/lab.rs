@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::{Clock, State};
+use tickline::Clock;
 
-use crate::look::Look;
+use crate::look::{Look, state_name};
 use crate::readers::Readers;
 use crate::system::monotonic_ns;
 use crate::{machine, report};
@@ -23,6 +23,8 @@ const POLL: Duration = Duration::from_micros(200);
 pub(crate) struct Lab<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) readers: &'a Readers,
+    /// The name of the state that is worth waiting for.
+    pub(crate) awaits: &'a str,
 }
 
 impl Lab<'_> {
@@ -55,10 +57,10 @@ impl Lab<'_> {
         });
     }
 
-    /// Looks until the clock is `Fast` for good, but no longer than `time`, and for a second at least.
-    pub(crate) fn watch_until_fast(&self, name: &str, time: Duration) {
+    /// Looks until the clock's state is the one that was announced, but no longer than `time`, and then for a second more.
+    pub(crate) fn watch_until_settled(&self, name: &str, time: Duration) {
         self.phase(name, || {
-            let reached = wait_for(time, || self.clock.status().state == State::Fast);
+            let reached = wait_for(time, || state_name(self.clock.status().state) == self.awaits);
             thread::sleep(Duration::from_secs(1));
             reached
         });

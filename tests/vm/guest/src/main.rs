@@ -1,7 +1,8 @@
 //! The first process of a guest: reads from the kernel's command line what to do, does it to the kernel and to tickline,
 //! reports what it saw as JSON, and powers off. It judges nothing: expectations are `cargo xtask vm`'s.
 //!
-//! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=measured` asks for `Trust::Measured`.
+//! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=measured` asks for `Trust::Measured`, and `tickline.awaits=STATE`
+//! says which state is worth waiting for before the act.
 
 #[cfg(target_os = "linux")]
 mod acts;
