@@ -41,20 +41,25 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Fetches and builds what guests need.
-pub(super) fn prepare() -> Result<Image, Failure> {
+/// Fetches what guests need from elsewhere: the compiler's target, the emulator, the kernel.
+pub(super) fn fetch() -> Result<PathBuf, Failure> {
     fs::create_dir_all(super::folder())?;
-    // Where rustup is missing, the build below tells whether the target is there all the same.
-    let target_added = works("rustup", &["target", "add", TARGET]);
+    if !works("rustup", &["target", "add", TARGET]) {
+        return Err(Failure::Missing(format!("rustup cannot add the target {TARGET}")));
+    }
     if !works(QEMU, &["--version"]) {
-        let install = ["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"];
-        works("apt-get", &install);
+        works("apt-get", &["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"]);
         if !works(QEMU, &["--version"]) {
             return Err(Failure::Missing(format!("{QEMU} is not here, and apt-get cannot install it")));
         }
     }
-    let kernel = kernel()?;
-    let programs = build(target_added)?;
+    kernel()
+}
+
+/// Fetches and builds what guests need.
+pub(super) fn prepare() -> Result<Image, Failure> {
+    let kernel = fetch()?;
+    let programs = build()?;
     let initramfs = super::folder().join("initramfs.cpio");
     fs::write(&initramfs, archive(&programs))?;
     Ok(Image { kernel, initramfs })
@@ -121,16 +126,14 @@ struct Programs {
     tickline: Vec<u8>,
 }
 
-fn build(target_added: bool) -> Result<Programs, Failure> {
+fn build() -> Result<Programs, Failure> {
     let line = format!("cargo build -q --release -p tickline-vm-guest -p tickline-cli --target {TARGET}");
     let status = step::command(&line).map(|mut command| {
         // Debug information is most of a program, and unpacking it most of the boot.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").status()
     });
-    match status {
-        Some(Ok(status)) if status.success() => {}
-        _ if !target_added => return Err(Failure::Missing(format!("Rust's target {TARGET} is not here"))),
-        _ => return Err(Failure::Broken(format!("`{line}` failed"))),
+    if !matches!(status, Some(Ok(status)) if status.success()) {
+        return Err(Failure::Broken(format!("`{line}` failed")));
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);

@@ -34,7 +34,7 @@ pub(crate) fn run() -> io::Result<()> {
     let act = machine::setting("tickline.act").unwrap_or_default();
     let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
     let clock = trusting(Clock::builder()).start().map_err(io::Error::other)?;
-    let readers = Readers::default();
+    let readers = Readers::new(machine::setting("tickline.readers").as_deref() != Some("sparing"));
     let cpus = machine::cpus();
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);

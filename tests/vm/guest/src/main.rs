@@ -2,7 +2,7 @@
 //! reports what it saw as JSON, and powers off. It judges nothing: expectations are `cargo xtask vm`'s.
 //!
 //! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=measured` asks for `Trust::Measured`, and `tickline.awaits=STATE`
-//! says which state is worth waiting for before the act.
+//! says which state is worth waiting for before the act. `tickline.readers=sparing` has them leave the OS clock alone.
 
 #[cfg(target_os = "linux")]
 mod acts;

@@ -101,12 +101,18 @@ pub(crate) struct Readers {
     os: Handover,
     /// Backward steps of plain `now_ns` within a thread.
     own_backward: AtomicU64,
+    /// Whether to read the OS clock in between.
+    os_too: bool,
     stop: AtomicBool,
     /// Raised to have the readers tie themselves to their CPUs again: the kernel breaks a tie when the CPU goes.
     pin_again: AtomicUsize,
 }
 
 impl Readers {
+    pub(crate) fn new(os_too: bool) -> Self {
+        Self { os_too, ..Self::default() }
+    }
+
     /// Starts one on each CPU.
     pub(crate) fn start<'scope>(
         &'scope self,
@@ -161,7 +167,7 @@ impl Readers {
                 let now_ns = clock.now_ns();
                 own_backward += u64::from(now_ns < plain_ns);
                 plain_ns = now_ns;
-                if round % OS_EVERY == 0 {
+                if self.os_too && round % OS_EVERY == 0 {
                     self.os.once(&mut os_own_ns, &mut os_seen, system::monotonic_ns);
                 }
             }
