@@ -30,6 +30,9 @@ const CHOSEN: &str = "tsc=reliable clocksource=hpet";
 /// now and then that calibrate it against a timer on a busy machine.
 const SLOW: &str = "tsc=reliable tsc_early_khz=260000";
 
+/// What is on offer then: the kernel takes some seconds to make up its mind.
+const ON_OFFER: &[&str] = &["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
+
 /// Why a kernel gate is closed whose kernel keeps time with something else.
 const KERNEL: &[&str] = &["kernel_uses_other"];
 
@@ -344,36 +347,41 @@ fn machines() -> Vec<Scenario> {
             .clocksource("acpi_pm")
             .serves(Os(KERNEL), Os(KERNEL)),
         new("chosen", "hpet by the administrator's choice, tsc on offer", PROCESSOR, CHOSEN)
+            .one_cpu() // see `measured`
             .sparing()
             .clocksource("hpet")
-            .expect(
-                "machine",
-                "clocksources",
-                Rule::Is("tsc hpet acpi_pm"),
-                "the kernel has not rejected the TSC",
-            )
+            .expect("machine", "clocksources", Rule::OneOf(ON_OFFER), "the kernel has not rejected the TSC")
             .serves(Counter, Counter),
     ]
 }
 
-/// Clocksources that are slow beside a counter that its own test finds good. Where nothing is said of the cost, the guest's
-/// OS clock may be the counter.
+/// Clocksources that are slow, and counters that their own test finds good.
+///
+/// Most have one CPU: where several read the emulator's TSC at once, it jumps forward by microseconds, many times a second.
+/// (Threads of the machine below read their own counters a little out of order, and QEMU's `cpu_get_ticks` adds whatever it sees
+/// to step back to an offset.) Where the kernel keeps time with that counter, nobody can tell; beside another clock,
+/// no limit on offsets or bounds can be kept.
 fn measured() -> Vec<Scenario> {
     let new = |name, about, kernel, clocksource| {
         Scenario::new(name, about, PROCESSOR, kernel)
             .measured()
             .sparing()
             .clocksource(clocksource)
-            .serves(Serves::Counter, Serves::Counter)
             .times_cheaper(20)
     };
+    let one = |name, about, kernel, clocksource| {
+        new(name, about, kernel, clocksource).one_cpu().serves(Serves::Counter, Serves::Counter)
+    };
     vec![
-        new("measured_hpet", "hpet, and Trust::Measured", REJECTED, "hpet"),
-        new("measured_acpi_pm", "acpi_pm, and Trust::Measured", REJECTED_NO_HPET, "acpi_pm"),
+        one("measured_hpet", "hpet, and Trust::Measured", REJECTED, "hpet"),
+        one("measured_acpi_pm", "acpi_pm, and Trust::Measured", REJECTED_NO_HPET, "acpi_pm"),
         // The emulator stops the counter and what the kernel uses one after the other.
-        new("measured_paused", "the same as measured_hpet, and stopped for 10 s", REJECTED, "hpet")
+        one("measured_paused", "as measured_hpet, and stopped for 10 s", REJECTED, "hpet")
             .act("pause")
             .done("host"),
+        new("measured_cpus", "as measured_hpet, with two CPUs: order and cost", REJECTED, "hpet")
+            .expect("before", "state", Rule::Is("fast"), "what serves")
+            .expect("after", "state", Rule::Is("fast"), "what serves"),
     ]
 }
 
