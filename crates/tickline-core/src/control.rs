@@ -117,6 +117,8 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
+    /// How long the last burst took, had all of its brackets been as short as the shortest, ticks.
+    burst_ticks: u64,
     /// Whether the present line's slope has proven itself: it came from samples, and not straight after a recovery.
     settled: bool,
     /// Rounds in a row without a line.
@@ -142,6 +144,7 @@ impl Control {
             watch: Watch::new(),
             unix: UnixTrack::new(),
             slope: None,
+            burst_ticks: 0,
             settled: false,
             fruitless: 0,
         }
@@ -188,9 +191,11 @@ impl Control {
         reference: &impl Reference,
     ) -> (Round, u64) {
         for _ in 0..ATTEMPTS {
-            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(burst) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
+            let sample = burst.sample;
+            self.burst_ticks = burst.shortest_ticks.saturating_mul(BRACKETS.into());
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
             let steering_ppb = reference.steering_ppb();
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
@@ -280,11 +285,14 @@ impl Control {
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
+    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. Where looks are slow, a burst alone
+    /// may take as long as that; then four bursts are the limit.
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
+        let limit_ticks = slope.ticks_in(FRESH_NS).max(self.burst_ticks.saturating_mul(4));
         self.watch.history.newest().is_none_or(|newest| {
             [newest.upper, newest.lower]
                 .iter()
-                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > slope.ticks_in(FRESH_NS))
+                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > limit_ticks)
         })
     }
 

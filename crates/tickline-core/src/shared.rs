@@ -283,6 +283,20 @@ impl<S: StateCell> Shared<S> {
         self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
     }
 
+    /// As [`read_bounds`](Self::read_bounds), also from a line that is guarded, or past its soft window: for the slow path.
+    pub fn read_bounds_whole(&self, counter: &impl Counter) -> Option<LineReading> {
+        let state = self.cell.load_whole();
+        if !state.word.is_live() {
+            return None;
+        }
+        let line = self.line(state);
+        let envelope = self.cell.envelope(state.word.slot());
+        let ticks = counter.now_ordered();
+        let in_use = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks()
+            && self.cell.load_whole().word == state.word;
+        in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+    }
+
     /// A stamp: the counter, if the inlined path may use it now.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {

@@ -165,7 +165,8 @@ impl World {
     fn tell(&self, told_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
         let mut chance = self.chance.borrow_mut();
-        let age_ns = if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
+        let age_ns =
+            if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
         let told_ns = told_ns - i64::try_from(age_ns).expect("checked");
         self.told_ns.set(self.told_ns.get().max(told_ns));
         self.told_ns.get()

@@ -451,3 +451,17 @@ fn a_line_off_its_target_is_renewed_soon() {
         machine.pass(outcome.next_in_ns);
     }
 }
+
+/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the same.
+#[test]
+fn a_slow_machine_gets_a_line() {
+    let machine = Machine::new();
+    machine.look_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    let (clock, mut control) = new_clock(machine);
+    for _ in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+    let error = clock.read(machine).expect("live") - machine.truth_ns();
+    assert!(error.abs() <= 8_000, "{error} ns");
+}
