@@ -81,6 +81,9 @@ counts! {
     recovery_ns: "longest recovery, ns", max;
 }
 
+/// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
+const LEAST_SPREAD_PPB: u128 = 19;
+
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
@@ -271,7 +274,10 @@ impl Check {
         let mut counts = self.counts.borrow_mut();
         let envelope = &reading.envelope;
         let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
-        let holds = self.world.clocks.borrow().rate_was_within(since_ps, slowest, fastest);
+        let clocks = self.world.clocks.borrow();
+        // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within.
+        let straight = self.limits.step_back_ns == 0 && clocks.was_straight(since_ps);
+        let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let slack_ns = Clocks::dither_ns(&self.world.scenario.machine) + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
@@ -285,6 +291,11 @@ impl Check {
             "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
              and its rate had kept its limits since {since_ps} ps",
             (earliest_ns - truth_ns).max(truth_ns - latest_ns)
+        );
+        let (slowest, fastest) = (u128::from(slowest), u128::from(fastest));
+        assert!(
+            (fastest - slowest) * 1_000_000_000 >= slowest * LEAST_SPREAD_PPB,
+            "a reference as stable as {slowest} to {fastest} is not to be assumed"
         );
     }
 

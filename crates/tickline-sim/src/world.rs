@@ -82,6 +82,8 @@ pub(crate) struct Actor {
     pub(crate) look: Cell<Look>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
+    /// Steps that its reading may still take; readings wait for nobody.
+    pub(crate) patience: Cell<u64>,
 }
 
 /// See the [module](self).
@@ -97,7 +99,7 @@ pub(crate) struct World {
     hand: Cell<*const Hand>,
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// What the cell holds.
-    word: Cell<Word>,
+    pub(crate) word: Cell<Word>,
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
     /// When the round under way began, ps.
@@ -141,6 +143,9 @@ impl World {
 
     /// Gives way until `step` takes place.
     pub(crate) fn step(&self, step: Step) {
+        let patience = &self.me().patience;
+        assert!(patience.get() != 1, "a reading waits for somebody");
+        patience.set(patience.get().saturating_sub(1));
         let hand = self.hand.get();
         assert!(!hand.is_null(), "a step outside of every actor");
         // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts and below, whenever it
