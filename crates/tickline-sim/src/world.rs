@@ -62,8 +62,10 @@ pub(crate) struct Look {
     pub(crate) at_ps: u64,
     /// The cell's word then.
     pub(crate) word: Word,
-    /// When the round began that published this word, ps.
+    /// When the round began that published this word, ps...
     pub(crate) born_ps: u64,
+    /// ...and when it did, ps.
+    pub(crate) published_ps: u64,
 }
 
 /// What one actor is doing.
@@ -102,6 +104,7 @@ pub(crate) struct World {
     pub(crate) word: Cell<Word>,
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
+    published_ps: Cell<u64>,
     /// When the round under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
     skew_ticks: Vec<i64>,
@@ -125,6 +128,7 @@ impl World {
             chance: RefCell::new(chance),
             word: Cell::new(Word::default()),
             born_ps: Cell::new(0),
+            published_ps: Cell::new(0),
             round_began_ps: Cell::new(0),
             skew_ticks,
             evidence: RefCell::new(HashMap::new()),
@@ -165,11 +169,19 @@ impl World {
     }
 
     fn note_look(&self, ticks: u64, at_ps: u64) {
-        let (word, born_ps) = (self.word.get(), self.born_ps.get());
+        let (word, born_ps, published_ps) = (self.word.get(), self.born_ps.get(), self.published_ps.get());
         self.told_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
-        self.me().look.set(Look { ticks, told_ns: clocks.told(true_ns), true_ns, at_ps, word, born_ps });
+        self.me().look.set(Look {
+            ticks,
+            told_ns: clocks.told(true_ns),
+            true_ns,
+            at_ps,
+            word,
+            born_ps,
+            published_ps,
+        });
     }
 
     fn out_of_order_ps(&self) -> u64 {
@@ -295,6 +307,7 @@ impl SteppedCell {
             self.world.word.set(to);
             if to.is_live() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
+                self.world.published_ps.set(self.world.now_ps.get());
             }
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
