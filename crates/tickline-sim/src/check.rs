@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
+use tickline_core::timeline::CAPACITY;
 use tickline_core::word::Word;
 
 use crate::limits::Limits;
@@ -223,9 +224,11 @@ impl Check {
         self.offset(ns - look.told_ns);
     }
 
-    /// Whether nothing has happened for long enough that everything is known well again.
+    /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
+    /// clock; its reading may be complete much later.
     pub(crate) fn is_calm(&self) -> bool {
-        self.world.now_ps.get().saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+        self.world.me().look.get().at_ps.saturating_sub(self.disturbed_ps.get())
+            >= self.limits.calm_after_ns * PS
     }
 
     /// Holds an offset against the limits.
@@ -279,8 +282,11 @@ impl Check {
         let envelope = &reading.envelope;
         let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
-        // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within.
-        let straight = self.limits.step_back_ns == 0 && clocks.was_straight(since_ps);
+        // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
+        // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
+        let start_ps = clocks.counter.time_ps(envelope.lower.start_ticks);
+        let fitted_ps = since_ps.saturating_sub(2 * start_ps.saturating_sub(since_ps));
+        let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let slack_ns = Clocks::dither_ns(&self.world.scenario.machine) + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -321,8 +327,9 @@ impl Check {
     /// A stamp is complete and converted.
     pub(crate) fn stamp(&self, ns: i64) {
         let look = self.world.me().look.get();
-        // After a reset the same tick comes again, and nothing tells a stamp from before it.
-        if look.at_ps > self.world.clocks.borrow().jumped_ps {
+        // A line that is long gone is forgotten. After a reset the same tick comes again, and nothing tells a stamp from before it.
+        let known = self.world.lines.get() - look.lines < u64::try_from(CAPACITY).expect("small");
+        if known && look.at_ps > self.world.clocks.borrow().jumped_ps {
             self.offset(ns - look.told_ns);
         }
     }

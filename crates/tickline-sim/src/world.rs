@@ -66,6 +66,8 @@ pub(crate) struct Look {
     pub(crate) born_ps: u64,
     /// ...and when it did, ps.
     pub(crate) published_ps: u64,
+    /// Lines published until then.
+    pub(crate) lines: u64,
 }
 
 /// What one actor is doing.
@@ -105,6 +107,8 @@ pub(crate) struct World {
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
     published_ps: Cell<u64>,
+    /// Lines published so far.
+    pub(crate) lines: Cell<u64>,
     /// When the round under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
     skew_ticks: Vec<i64>,
@@ -129,6 +133,7 @@ impl World {
             word: Cell::new(Word::default()),
             born_ps: Cell::new(0),
             published_ps: Cell::new(0),
+            lines: Cell::new(0),
             round_began_ps: Cell::new(0),
             skew_ticks,
             evidence: RefCell::new(HashMap::new()),
@@ -173,6 +178,7 @@ impl World {
         self.told_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
+        let lines = self.lines.get();
         self.me().look.set(Look {
             ticks,
             told_ns: clocks.told(true_ns),
@@ -181,6 +187,7 @@ impl World {
             word,
             born_ps,
             published_ps,
+            lines,
         });
     }
 
@@ -308,6 +315,7 @@ impl SteppedCell {
             if to.is_live() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
                 self.world.published_ps.set(self.world.now_ps.get());
+                self.world.lines.set(self.world.lines.get() + 1);
             }
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
