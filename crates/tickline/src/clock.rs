@@ -11,7 +11,7 @@ use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
-use crate::builder::Builder;
+use crate::builder::{Builder, Probes};
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
 use crate::process;
@@ -82,6 +82,9 @@ impl Clock {
 
     pub(crate) fn own(driver: Driver, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
         let engine = Arc::new(Engine::new(driver, interval_ns));
+        if schedule.probes == Probes::Minimal {
+            engine.restrict_probes();
+        }
         let thread = match driver {
             Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), schedule)?),
             Driver::Reader | Driver::Manual => None,
@@ -278,13 +281,17 @@ impl Guard {
         match slot.as_mut() {
             Some(running) => Ok(Self::share(running)),
             None => {
-                let schedule = Schedule { recent_every: None, priority: Priority::Normal };
+                let schedule =
+                    Schedule { recent_every: None, priority: Priority::Normal, probes: Probes::Full };
                 Self::launch(&mut slot, DEFAULT_INTERVAL_NS, schedule)
             }
         }
     }
 
     pub(crate) fn start(interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+        if schedule.probes == Probes::Minimal {
+            GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
+        }
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) if (running.interval_ns, running.schedule) == (interval_ns, schedule) => {

@@ -4,7 +4,7 @@
 //! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
 //! the control loop first.
 
-use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
@@ -14,9 +14,10 @@ use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
+use crate::builder::Probes;
 use crate::facts::{self, COUNTER};
 use crate::process;
-use crate::reference::{self, OsClock};
+use crate::reference::{self, Followed, OsClock};
 use crate::status::{Driver, State};
 
 /// The cell of this target.
@@ -57,6 +58,8 @@ pub(crate) struct Engine {
     recent_ns: AtomicI64,
     /// Whether `disable()` is in force.
     disabled: AtomicU8,
+    /// Whether [`restrict_probes`](Self::restrict_probes) was called.
+    minimal: AtomicBool,
     interval_ns: AtomicU64,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
@@ -77,6 +80,7 @@ impl Engine {
             thread_token: AtomicU64::new(0),
             recent_ns: AtomicI64::new(0),
             disabled: AtomicU8::new(0),
+            minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             last_slow_ns: AtomicI64::new(i64::MIN),
@@ -237,6 +241,20 @@ impl Engine {
         self.interval_ns.store(interval_ns, Ordering::Relaxed);
     }
 
+    /// Minimal probes from now on, for good: who asks for them may have installed a filter that nobody can remove.
+    pub(crate) fn restrict_probes(&self) {
+        process::forgo_page();
+        reference::trust_libc();
+        // ORDERING: Release, pairs with the Acquire load in `probes`.
+        self.minimal.store(true, Ordering::Release);
+    }
+
+    /// What this clock may ask the system.
+    pub(crate) fn probes(&self) -> Probes {
+        // ORDERING: Acquire, pairs with the Release store in `restrict_probes`.
+        if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
+    }
+
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
@@ -298,9 +316,10 @@ impl Engine {
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
         control.reschedule(renewal, self.interval_ns());
-        let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
+        let followed = Followed(self.probes());
+        let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.round == Round::Recovered {
-            outcome = control.maintain(&self.shared, &counter, &OsClock);
+            outcome = control.maintain(&self.shared, &counter, &followed);
         }
         self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
@@ -324,7 +343,7 @@ impl Engine {
         let disabled = self.is_disabled();
         let support = facts::cell_support();
         self.shared.cell.restrict(support);
-        let facts = facts::collect(disabled, support, &self.shared.cell);
+        let facts = facts::collect(disabled, support, &self.shared.cell, self.probes());
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);

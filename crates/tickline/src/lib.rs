@@ -60,7 +60,7 @@ mod reference;
 mod status;
 mod unix_time;
 
-pub use builder::Builder;
+pub use builder::{Builder, Probes};
 pub use clock::{Clock, Guard};
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;

@@ -7,10 +7,12 @@ mod linux;
 mod notice;
 #[cfg(not(target_os = "linux"))]
 mod other;
+#[cfg(target_os = "linux")]
+mod parking;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{PreserveErrno, SignalsBlocked, prefer_realtime, token};
+pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtime, token};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Notice, PreserveErrno, SignalsBlocked, Woken, prefer_realtime, token};
+pub(crate) use other::{Notice, PreserveErrno, SignalsBlocked, Woken, forgo_page, prefer_realtime, token};
