@@ -142,7 +142,7 @@ fn timespec(time: Duration) -> libc::timespec {
 }
 
 /// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.
-fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
+pub(super) fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
     T::try_from(number).unwrap_or_else(|_| i32::MAX.into())
 }
 

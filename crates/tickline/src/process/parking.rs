@@ -7,6 +7,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
+use super::notice::narrowed;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
@@ -23,8 +25,7 @@ impl Parking {
     /// Sleeps for `time`, or until [`stop`](Self::stop) is called. May end early.
     pub(crate) fn wait(&self, time: Duration) {
         // The kernel's timespec for this call has the width of long, whatever libc's has.
-        let seconds = libc::c_long::try_from(time.as_secs()).unwrap_or(libc::c_long::MAX);
-        let timeout = [seconds, libc::c_long::try_from(time.subsec_nanos()).unwrap_or(0)];
+        let timeout: [libc::c_long; 2] = [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())];
         // SAFETY: the word and the timeout are valid for the call; the kernel goes to sleep only if the word is still 0, so
         // a stop before that is not missed.
         unsafe {
