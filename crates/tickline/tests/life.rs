@@ -70,7 +70,7 @@ fn a_forked_child_may_exec() {
                 .filter(|target| target.to_string_lossy().contains("timerfd"));
             assert_eq!(timers.count(), 0, "the parent's timer came along");
             assert_eq!(tickline_threads(), 0);
-            assert_eq!(signal_mask(), [false; SIGNALS]);
+            assert!(!signal_mask().contains(&true), "blocked: {:?}", signal_mask());
             until_fast(Clock::global());
             let _guard = tickline::start().unwrap();
             await_tickline_threads(1);
@@ -457,7 +457,9 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     in_child("a_fork_into_a_time_namespace_that_is_behind_does_not_step_back", &[], || {
         let clock =
             Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
-        until_fast(&clock);
+        if until_fast(&clock).is_none() {
+            return; // the OS clock itself steps back there, and no line has left a floor
+        }
         let mut last = clock.now_ordered_ns();
         let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();
         in_time_namespace(-behind_s, || {
@@ -535,27 +537,28 @@ fn a_clock_starts_without_any_descriptor() {
 }
 
 /// Signals are numbered from 1 to 64 on every target of these tests.
-const SIGNALS: usize = 65;
+const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
 
 /// Which signals this thread blocks.
-fn signal_mask() -> [bool; SIGNALS] {
+fn signal_mask() -> Vec<bool> {
     // SAFETY: a signal set is plain data.
     let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: only asks; valid for a write.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask) };
-    // SAFETY: the set was written above; libc refuses the numbers that are no signals.
-    std::array::from_fn(|signal| unsafe { libc::sigismember(&raw const mask, signal as libc::c_int) == 1 })
+    // SAFETY: the set was written above; libc refuses the numbers that are its own.
+    SIGNALS.map(|signal| unsafe { libc::sigismember(&raw const mask, signal) == 1 }).collect()
 }
 
 /// The address of each signal's handler.
-fn handlers() -> [usize; SIGNALS] {
-    std::array::from_fn(|signal| {
+fn handlers() -> Vec<usize> {
+    let handler = |signal| {
         // SAFETY: plain data.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: only asks; valid for a write. libc refuses the numbers that are no signals or its own.
-        unsafe { libc::sigaction(signal as libc::c_int, std::ptr::null(), &raw mut action) };
+        // SAFETY: only asks; valid for a write. libc refuses the numbers that are its own.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
         action.sa_sigaction
-    })
+    };
+    SIGNALS.map(handler).collect()
 }
 
 /// The whole of it: threads, descriptors, handlers, the mask.
@@ -575,7 +578,8 @@ fn nothing_is_left_of_a_dropped_clock() {
                 clock.maintain();
                 black_box((clock.now_ns(), clock.status()));
             }
-            assert_eq!((handlers(), signal_mask()), (before.1, before.2), "while clocks live");
+            assert_eq!(handlers(), before.1, "while clocks live");
+            assert_eq!(signal_mask(), before.2, "while clocks live");
             drop((guard, clocks));
             await_tickline_threads(0);
             assert_eq!((open_descriptors(), handlers(), signal_mask()), before);

@@ -28,7 +28,7 @@ const THREADS: &[libc::c_long] = &[
     libc::SYS_rt_sigaction,
     libc::SYS_sigaltstack,
     libc::SYS_set_robust_list,
-    libc::SYS_rseq,
+    RSEQ,
     libc::SYS_sched_getaffinity,
     libc::SYS_gettid,
     libc::SYS_exit,
@@ -42,6 +42,10 @@ const TEST: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_exit_group,
 ];
+
+/// `rseq`, which not every libc's crate names: `arch/x86/entry/syscalls/syscall_64.tbl` of the kernel, and
+/// `include/uapi/asm-generic/unistd.h` for newer architectures.
+const RSEQ: libc::c_long = if cfg!(target_arch = "x86_64") { 334 } else { 293 };
 
 /// `MADV_DONTNEED`, and the guard pages of newer kernels (`include/uapi/asm-generic/mman-common.h`): what libc does with a
 /// thread's stack. Not `MADV_WIPEONFORK`.

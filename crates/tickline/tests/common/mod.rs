@@ -12,8 +12,10 @@ const CHILD: &str = "TICKLINE_TEST_CHILD";
 
 /// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
 pub(crate) fn skip(why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
+    writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
+
+const SKIPPED: &str = "SKIPPED: ";
 
 /// The program, with its arguments, that runs programs of this target, where that is an emulator.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
@@ -29,7 +31,7 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
 }
 
 /// Runs `body` in a process of its own: the test named `name` of this binary, started again with `environment`. What the
-/// child prints is shown if it fails.
+/// child prints is shown if it fails, and what it skips always.
 pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         watch_over();
@@ -50,6 +52,9 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the child ended with {}:\n{text}", output.status);
     assert!(text.contains("1 passed"), "the child ran no test:\n{text}");
+    for (at, _) in text.match_indices(SKIPPED) {
+        skip(text[at + SKIPPED.len()..].lines().next().unwrap_or_default());
+    }
 }
 
 /// What hangs is killed (SIGALRM), and so fails: nothing in these tests takes a tenth of this time, s.
