@@ -3,10 +3,12 @@
 use core::time::Duration;
 
 use tickline_core::control::INTERVAL_RANGE_NS;
+use tickline_core::gate::Trust;
 
-use crate::clock::{Clock, Guard};
+use crate::clock::{Clock, Guard, Settings};
 use crate::engine::DEFAULT_INTERVAL_NS;
 use crate::error::Error;
+use crate::policy::Policy;
 use crate::recalibrator::{Priority, Schedule};
 use crate::status::Driver;
 
@@ -33,9 +35,10 @@ pub enum Probes {
     /// Only `clock_gettime` and sleeping (a futex), and the process id where there was no clock with full probes before:
     /// for processes under seccomp filters that kill. The system calls to allow are listed in `PLATFORM.md`, "System calls".
     ///
-    /// What is not asked is unknown, and an unknown clocksource closes the kernel gate: such a clock is served by the OS,
-    /// with [`Reason::KernelUnknown`](crate::Reason::KernelUnknown). The thread has no name, no priority of its own, and does
-    /// not notice at once when the clock is set.
+    /// What is not asked is unknown, and the CPUs' counters are not compared: such a clock is served by the OS, with
+    /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or [`Reason::Untested`](crate::Reason::Untested), unless a clock
+    /// with full probes has compared them before in this process. Nor are the gates watched. The thread has no name, no
+    /// priority of its own, and does not notice at once when the clock is set.
     Minimal,
 }
 
@@ -62,6 +65,7 @@ pub struct Builder {
     recent_every: Option<Duration>,
     priority: Priority,
     probes: Probes,
+    policy: Policy,
 }
 
 impl Builder {
@@ -72,6 +76,7 @@ impl Builder {
             recent_every: None,
             priority: Priority::Normal,
             probes: Probes::Full,
+            policy: Policy::DEFAULT,
         }
     }
 
@@ -112,6 +117,20 @@ impl Builder {
         self
     }
 
+    /// Whose word about the counter counts; [`Trust::Auto`] by default. What is trusted where: the table of
+    /// [`tickline_core::gate`].
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.policy.trust = trust;
+        self
+    }
+
+    /// Does without CPUID's word that the counter runs at one rate in all power states. For virtual machines that are not
+    /// told (QEMU withholds it by default, because it bars migration) though their host's counter does.
+    pub fn waive_invariant(mut self) -> Self {
+        self.policy.invariant_waived = true;
+        self
+    }
+
     /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first round of the
     /// control loop; until then, and if one is closed, readings are served by the OS clock.
     ///
@@ -121,8 +140,8 @@ impl Builder {
     /// [`Unused`](crate::ErrorKind::Unused) for a setting of the thread without the thread driver;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
-        let (interval_ns, schedule) = self.check()?;
-        Clock::own(self.driver, interval_ns, schedule)
+        let settings = self.check()?;
+        Clock::own(self.driver, settings)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`Guard`] is dropped.
@@ -132,14 +151,14 @@ impl Builder {
     /// As [`start`](Self::start); also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
     /// [`Running`](crate::ErrorKind::Running) if it already runs with other settings.
     pub fn start_global(self) -> Result<Guard, Error> {
-        let (interval_ns, schedule) = self.check()?;
+        let settings = self.check()?;
         if self.driver != Driver::Thread {
             return Err(Error::unused("start_global"));
         }
-        Guard::start(interval_ns, schedule)
+        Guard::start(settings)
     }
 
-    fn check(&self) -> Result<(u64, Schedule), Error> {
+    fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
         let (least, most) = (Duration::from_nanos(*least), Duration::from_nanos(*most));
         let interval_ns = u64::try_from(self.interval.as_nanos())
@@ -160,7 +179,7 @@ impl Builder {
                 return Err(Error::unused("realtime"));
             }
         }
-        let Self { recent_every, priority, probes, .. } = *self;
-        Ok((interval_ns, Schedule { recent_every, priority, probes }))
+        let schedule = Schedule { recent_every: self.recent_every, priority: self.priority };
+        Ok(Settings { interval_ns, policy: self.policy, probes: self.probes, schedule })
     }
 }

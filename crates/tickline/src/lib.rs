@@ -53,12 +53,15 @@ mod facts;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod policy;
 mod process;
 mod reading;
 mod recalibrator;
 mod reference;
+mod seen;
 mod status;
 mod unix_time;
+mod warp;
 
 pub use builder::{Builder, Probes};
 pub use clock::{Clock, Guard};
@@ -66,7 +69,8 @@ pub use error::{Error, ErrorKind};
 pub use instant::Instant;
 pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
-pub use tickline_core::gate::{Gate, Reason, Verdict};
+pub use tickline_core::compare::{Comparison, Difference, Pair};
+pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

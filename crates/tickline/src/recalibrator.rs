@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::sample::Reference;
 
 use crate::builder::Probes;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::process::{self, Notice, SignalsBlocked, Woken};
-use crate::status::State;
+use crate::reference::OsClock;
+use crate::warp::Comparing;
 
 /// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
 /// takes from the stack. Address space, not memory.
@@ -24,8 +26,6 @@ pub(crate) struct Schedule {
     pub(crate) recent_every: Option<Duration>,
     /// Whether to ask for real-time priority.
     pub(crate) priority: Priority,
-    /// What the clock may ask the system.
-    pub(crate) probes: Probes,
 }
 
 /// The thread's priority.
@@ -47,7 +47,6 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
 
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
-        // The engine's, not the schedule's: the global clock's may have been restricted before.
         let probes = engine.probes();
         let mut builder = thread::Builder::new();
         let notice = Arc::new(match probes {
@@ -91,15 +90,25 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     if schedule.priority == Priority::Realtime && engine.probes() == Probes::Full {
         process::prefer_realtime();
     }
+    let mut comparing = Comparing::default();
+    let mut watched_ns = i64::MIN;
     loop {
         let wait_ns = match engine.serve(Renewal::Ahead) {
             Some(outcome) => outcome.next_in_ns,
-            None => match engine.state() {
-                State::Fallback(_) => engine.interval_ns(),
-                // A reader is doing a round of its own.
-                State::Calibrating | State::Fast => MIN_INTERVAL_NS,
-            },
+            None if engine.is_closed() => engine.interval_ns(),
+            // A reader is doing a round of its own.
+            None => MIN_INTERVAL_NS,
         };
+        let now_ns = OsClock.monotonic_ns();
+        if now_ns.saturating_sub(watched_ns).unsigned_abs() >= engine.interval_ns() {
+            watched_ns = now_ns;
+            if engine.wants_comparison() {
+                comparing.ensure();
+            }
+            if engine.watch() {
+                continue;
+            }
+        }
         if sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) == Woken::Stopped {
             return;
         }

@@ -2,6 +2,8 @@
 //! the attributes of a quiet thread.
 
 #[cfg(target_os = "linux")]
+mod affinity;
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod notice;
@@ -11,8 +13,13 @@ mod other;
 mod parking;
 
 #[cfg(target_os = "linux")]
+pub(crate) use affinity::{comparable_cpus, pin_this_thread};
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtime, token};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Notice, PreserveErrno, SignalsBlocked, Woken, forgo_page, prefer_realtime, token};
+pub(crate) use other::{
+    Notice, PreserveErrno, SignalsBlocked, Woken, comparable_cpus, forgo_page, pin_this_thread,
+    prefer_realtime, token,
+};
