@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use tickline_core::gate::{Clocksource, Demand, Facts, demand};
+use tickline_core::gate::{Clocksource, Demand, Facts, Switch, demand};
 
 /// What a judgement has seen of the facts that may change at run time.
 #[derive(Debug)]
@@ -34,8 +34,11 @@ impl Seen {
         self.clocksource.store(Self::code(facts.clocksource), Ordering::Relaxed);
         // ORDERING: as above.
         self.comparisons.store(comparisons, Ordering::Relaxed);
+        // To compare means to read the counter, which is a SIGSEGV where that is denied, and not asked for where it is off.
+        let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
+        let demand = if usable { demand(facts) } else { Demand::Idle };
         // ORDERING: as above.
-        self.demand.store(demand(facts) as u8, Ordering::Relaxed);
+        self.demand.store(demand as u8, Ordering::Relaxed);
     }
 
     pub(crate) fn is_same(&self, clocksource: Clocksource, comparisons: u32) -> bool {
