@@ -376,9 +376,12 @@ impl<S: StateCell> Shared<S> {
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
     /// later. Returns whether this call did it.
     pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
-        let line = self.line(state);
-        let ticks = counter.now_ordered();
-        let (floor_ticks, floor_ns) = self.floor(state, &line, ticks, reference);
+        self.finish_closing_at(state, counter.now_ordered(), reference)
+    }
+
+    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.
+    pub(crate) fn finish_closing_at(&self, state: State, ticks: u64, reference: &impl Reference) -> bool {
+        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, reference);
         self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
     }
 
