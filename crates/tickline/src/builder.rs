@@ -7,6 +7,7 @@ use tickline_core::control::INTERVAL_RANGE_NS;
 use crate::clock::{Clock, Guard};
 use crate::engine::DEFAULT_INTERVAL_NS;
 use crate::error::Error;
+use crate::per_cpu::{self, PerCpu};
 use crate::recalibrator::{Priority, Schedule};
 use crate::status::Driver;
 
@@ -35,6 +36,7 @@ pub struct Builder {
     interval: Duration,
     recent_every: Option<Duration>,
     priority: Priority,
+    per_cpu: PerCpu,
 }
 
 impl Builder {
@@ -44,6 +46,7 @@ impl Builder {
             interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
             recent_every: None,
             priority: Priority::Normal,
+            per_cpu: PerCpu::Auto,
         }
     }
 
@@ -74,6 +77,14 @@ impl Builder {
         self
     }
 
+    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but were not started together. The
+    /// latter is kept by a thread that visits the CPUs, some 20 us each in every interval, and promises less order:
+    /// [`PerCpu`].
+    pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
+        self.per_cpu = per_cpu;
+        self
+    }
+
     /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first round of the
     /// control loop; until then, and if one is closed, readings are served by the OS clock.
     ///
@@ -81,6 +92,7 @@ impl Builder {
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
     /// [`Unused`](crate::ErrorKind::Unused) for a setting of the thread without the thread driver;
+    /// [`PerCpu`](crate::ErrorKind::PerCpu) if a line for each CPU is demanded and cannot be had;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         let (interval_ns, schedule) = self.check()?;
@@ -121,7 +133,14 @@ impl Builder {
             if self.priority == Priority::Realtime {
                 return Err(Error::unused("realtime"));
             }
+            if self.per_cpu == PerCpu::On {
+                return Err(Error::unused("per_cpu"));
+            }
         }
-        Ok((interval_ns, Schedule { recent_every: self.recent_every, priority: self.priority }))
+        if self.per_cpu == PerCpu::On {
+            per_cpu::needs().map_err(Error::per_cpu)?;
+        }
+        let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);
+        Ok((interval_ns, Schedule { recent_every, priority, per_cpu }))
     }
 }

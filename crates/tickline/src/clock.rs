@@ -14,6 +14,7 @@ use tickline_core::try_lock::{self, TryLock};
 use crate::builder::Builder;
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
+use crate::per_cpu::PerCpu;
 use crate::process;
 use crate::reading::Reading;
 use crate::recalibrator::{Priority, Recalibrator, Schedule};
@@ -278,7 +279,8 @@ impl Guard {
         match slot.as_mut() {
             Some(running) => Ok(Self::share(running)),
             None => {
-                let schedule = Schedule { recent_every: None, priority: Priority::Normal };
+                let schedule =
+                    Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto };
                 Self::launch(&mut slot, DEFAULT_INTERVAL_NS, schedule)
             }
         }

@@ -15,6 +15,7 @@ use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
 use crate::facts::{self, COUNTER};
+use crate::per_cpu::{Mode, Sweep, Table};
 use crate::process;
 use crate::reference::{self, OsClock};
 use crate::status::{Driver, State};
@@ -46,6 +47,8 @@ pub(crate) const OS_STAMP: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared<Cell>,
+    /// The lines of the CPUs, where there is one for each.
+    per_cpu: Mode,
     control: TryLock<Option<Control>>,
     /// One of the `STAGE_` constants.
     stage: AtomicU8,
@@ -71,6 +74,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(Cell::new()),
+            per_cpu: Mode::new(),
             control: TryLock::new(None),
             stage: AtomicU8::new(STAGE_NEW),
             driver: AtomicU8::new(driver as u8),
@@ -91,7 +95,7 @@ impl Engine {
     pub(crate) fn now_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.now_slow(),
+            None => self.now_by_cpu(),
         }
     }
 
@@ -99,7 +103,7 @@ impl Engine {
     pub(crate) fn now_ordered_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_ordered(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.now_slow(),
+            None => self.now_ordered_by_cpu(),
         }
     }
 
@@ -107,16 +111,16 @@ impl Engine {
     pub(crate) fn unix_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_unix(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.unix_slow(),
+            None => self.unix_by_cpu(),
         }
     }
 
-    /// A stamp: the counter while the line is in use, else the OS clock with [`OS_STAMP`] set.
+    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's line, with [`OS_STAMP`] set.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
             Some(ticks) if ticks & OS_STAMP == 0 => ticks,
-            _ => self.now_slow() | OS_STAMP,
+            _ => self.now_by_cpu() | OS_STAMP,
         }
     }
 
@@ -140,11 +144,61 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
-        let ns = signed(self.now_slow());
-        (ns, self.read_bounds())
+        if let Some(line) = self.bounds_by_cpu() {
+            return (line.ns, Some(line));
+        }
+        let ns = signed(self.now_ordered_by_cpu());
+        (ns, self.read_bounds().or_else(|| self.bounds_by_cpu()))
     }
 
-    /// Any reading that the inlined path refuses.
+    // ---- readings by the line of the CPU: the common line is cold then, so the inlined path comes here -------------
+
+    /// The lines of the CPUs, if there is one for each, and the gates are open.
+    #[inline(always)]
+    pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
+        self.per_cpu.open_table().filter(|_| !self.shared.cell.word().is_gated())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_by_cpu(&self) -> u64 {
+        match self.per_cpu_table() {
+            Some(table) => table.read().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            None => self.now_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_ordered_by_cpu(&self) -> u64 {
+        match self.per_cpu_table() {
+            Some(table) => table.read_ordered().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            None => self.now_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unix_by_cpu(&self) -> u64 {
+        self.per_cpu_table().and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+    }
+
+    pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
+        self.per_cpu_table().and_then(Table::read_bounds)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_by_cpu_slow(&self, table: &Table) -> u64 {
+        let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
+        if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
+            // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
+            self.per_cpu.close();
+        }
+        to_unsigned(ns)
+    }
+
+    /// Any reading that the inlined path refuses, and no CPU's line can serve.
     #[cold]
     #[inline(never)]
     pub(crate) fn now_slow(&self) -> u64 {
@@ -189,7 +243,8 @@ impl Engine {
 
     pub(crate) fn store_recent(&self, ns: u64) {
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        self.recent_ns.store(signed(ns), Ordering::Relaxed);
+        // The lines of two CPUs may differ by their bounds.
+        self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
     }
 
     // ---- drivers ----------------------------------------------------------------------------------------------
@@ -283,6 +338,49 @@ impl Engine {
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = process::PreserveErrno::new();
+        let mut control = self.lock_judged(renewal)?;
+        if self.per_cpu.is_in_force() {
+            // A common line would be wrong on some CPUs, and only the clock's thread visits them.
+            self.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            return None;
+        }
+        let (counter, control) = (COUNTER?, control.as_mut()?);
+        control.reschedule(renewal, self.interval_ns());
+        let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
+        if outcome.round == Round::Recovered {
+            outcome = control.maintain(&self.shared, &counter, &OsClock);
+        }
+        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        Some(outcome)
+    }
+
+    /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
+    /// is, ns; `None` as [`serve`](Self::serve).
+    pub(crate) fn sweep(&self, sweep: &mut Sweep) -> Option<u64> {
+        let control = self.lock_judged(Renewal::Ahead)?;
+        let (counter, config) = (COUNTER?, *control.as_ref()?.config());
+        let Some(table) = self.per_cpu.enter() else { return Some(config.interval_ns) };
+        if self.shared.cell.word().is_live() {
+            // The common line has had its time.
+            self.shared.close_gate(&counter, &OsClock);
+            self.shared.open_gate(&counter, &OsClock);
+        }
+        self.per_cpu.open();
+        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }))
+    }
+
+    /// No line for each CPU from now on. The thread must not run.
+    pub(crate) fn leave_per_cpu(&self) {
+        self.per_cpu.leave();
+    }
+
+    /// What the comparison of the CPUs' counters says; `None`: not compared.
+    pub(crate) const fn counters_are_apart(&self) -> Option<bool> {
+        None
+    }
+
+    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
+    fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
         let mut control = self.lock()?;
         // ORDERING: Acquire, pairs with the stores of `stage`.
         if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
@@ -296,14 +394,7 @@ impl Engine {
         if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
             *control = self.judge(renewal);
         }
-        let (counter, control) = (COUNTER?, control.as_mut()?);
-        control.reschedule(renewal, self.interval_ns());
-        let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
-        if outcome.round == Round::Recovered {
-            outcome = control.maintain(&self.shared, &counter, &OsClock);
-        }
-        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
-        Some(outcome)
+        control.is_some().then_some(control)
     }
 
     /// The lock, its content reset if it was left half changed by another process.
@@ -392,6 +483,7 @@ impl Engine {
     fn close(&self, support: Support) {
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
+        self.per_cpu.close();
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
             self.shared.close_gate(&counter, &OsClock);
@@ -448,7 +540,8 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        if COUNTER.is_some() && self.shared.cell.word().is_live() { State::Fast } else { State::Calibrating }
+        let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
+        if COUNTER.is_some() && live { State::Fast } else { State::Calibrating }
     }
 }
 

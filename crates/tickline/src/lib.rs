@@ -53,6 +53,7 @@ mod facts;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod per_cpu;
 mod process;
 mod reading;
 mod recalibrator;
@@ -64,6 +65,7 @@ pub use builder::Builder;
 pub use clock::{Clock, Guard};
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
+pub use per_cpu::{CpuState, CpuStatus, NoPerCpu, PerCpu};
 pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
 pub use tickline_core::gate::{Gate, Reason, Verdict};

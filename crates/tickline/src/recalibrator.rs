@@ -9,6 +9,7 @@ use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::per_cpu::{self, PerCpu, Sweep};
 use crate::process::{self, Notice, SignalsBlocked, Woken};
 use crate::status::State;
 
@@ -23,6 +24,8 @@ pub(crate) struct Schedule {
     pub(crate) recent_every: Option<Duration>,
     /// Whether to ask for real-time priority.
     pub(crate) priority: Priority,
+    /// Whether there is a line for each CPU.
+    pub(crate) per_cpu: PerCpu,
 }
 
 /// The thread's priority.
@@ -45,6 +48,7 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
         let notice = Arc::new(Notice::new());
+        engine.leave_per_cpu(); // what a fork has left behind
         engine.attach_thread();
         let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
         let blocked = SignalsBlocked::new();
@@ -72,6 +76,7 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
             // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
             thread.join().ok();
         }
+        self.engine.leave_per_cpu();
     }
 }
 
@@ -79,17 +84,25 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     if schedule.priority == Priority::Realtime {
         process::prefer_realtime();
     }
+    let mut sweep = Sweep::default();
     loop {
-        let wait_ns = match engine.serve(Renewal::Ahead) {
-            Some(outcome) => outcome.next_in_ns,
+        let served_for_ns = if per_cpu::wanted(schedule.per_cpu, engine.counters_are_apart()) {
+            engine.sweep(&mut sweep)
+        } else {
+            engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+        };
+        let wait_ns = match served_for_ns {
+            Some(next_in_ns) => next_in_ns,
             None => match engine.state() {
                 State::Fallback(_) => engine.interval_ns(),
                 // A reader is doing a round of its own.
                 State::Calibrating | State::Fast => MIN_INTERVAL_NS,
             },
         };
-        if sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) == Woken::Stopped {
-            return;
+        match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
+            Woken::Timeout => {}
+            Woken::ClockSet => sweep.hurry(),
+            Woken::Stopped => return,
         }
     }
 }

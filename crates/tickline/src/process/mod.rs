@@ -1,5 +1,5 @@
-//! What the drivers need from the operating system: who we are across `fork`, the notice that the clock was set, and
-//! the attributes of a quiet thread.
+//! What the drivers need from the operating system: who we are across `fork`, the notice that the clock was set, the
+//! attributes of a quiet thread, and where it runs.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -9,8 +9,10 @@ mod notice;
 mod other;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{PreserveErrno, SignalsBlocked, prefer_realtime, token};
+pub(crate) use linux::{CpuMask, PreserveErrno, SignalsBlocked, cpu_ids, prefer_realtime, token};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Notice, PreserveErrno, SignalsBlocked, Woken, prefer_realtime, token};
+pub(crate) use other::{
+    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, cpu_ids, prefer_realtime, token,
+};
