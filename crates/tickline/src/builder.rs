@@ -78,8 +78,8 @@ impl Builder {
     }
 
     /// Whether the clock has one line, or one for each CPU, for counters that have one rate but were not started together. The
-    /// latter is kept by a thread that visits the CPUs, some 20 us each in every interval, and promises less order:
-    /// [`PerCpu`].
+    /// latter is kept by the thread, which visits each CPU once in an interval (some 80 us of CPU each, most of it for being
+    /// moved), and promises less order: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.per_cpu = per_cpu;
         self

@@ -353,8 +353,10 @@ pub(crate) struct Sweep {
 #[derive(Debug, Default)]
 struct Visit {
     control: Option<Box<Control>>,
-    /// When the next one is due, ns.
+    /// When the next one is due, ns...
     due_ns: i64,
+    /// ...and when it may be paid if the thread is awake for another CPU: a wake-up costs more than a visit.
+    ready_ns: i64,
     /// Since when there is no line, ns; `None` before the first visit.
     waiting_since_ns: Option<i64>,
 }
@@ -372,7 +374,7 @@ impl Sweep {
     /// Every CPU is due: the clock was set.
     pub(crate) fn hurry(&mut self) {
         for visit in &mut self.visits {
-            visit.due_ns = i64::MIN;
+            (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN);
         }
     }
 
@@ -391,7 +393,7 @@ impl Sweep {
                 note.state.store(UNVISITED, Ordering::Relaxed);
                 continue;
             }
-            if visit.due_ns <= OsClock.monotonic_ns() {
+            if visit.ready_ns <= OsClock.monotonic_ns() {
                 visit.pay(cpu, table, config);
             }
             next_ns = next_ns.min(visit.due_ns);
@@ -421,7 +423,9 @@ impl Visit {
             }
         }
         let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
-        self.due_ns = now_ns.saturating_add(i64::try_from(wait_ns).unwrap_or(i64::MAX));
+        let wait_ns = i64::try_from(wait_ns).unwrap_or(i64::MAX);
+        self.due_ns = now_ns.saturating_add(wait_ns);
+        self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
         let fallen_back = state_of(unit.cell.word().is_live(), waited_ns) == CpuState::Fallback;
         let state = if fallen_back { FALLEN_BACK } else { VISITED };

@@ -358,6 +358,123 @@ fn an_id_outside_of_the_table_reads_nothing() {
     assert!(Seat::take(board, 0).is_none());
 }
 
+/// Readings, visits and moves in any order, one inside another at any step: what the machine's next steps will be.
+struct Storm {
+    board: &'static Board,
+    units: &'static Units,
+    controls: core::cell::RefCell<[Control; 2]>,
+    chance: Cell<u64>,
+    /// How often a thread was moved in the middle of something.
+    moves: Cell<u32>,
+    /// The largest reading that is complete and began and ended on the CPU, ns.
+    largest_ns: [Cell<i64>; 2],
+    served: Cell<u32>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> &'static Self {
+        let (board, units, controls) = settled_board(seed % 2 == 0);
+        leak(Self {
+            board,
+            units,
+            controls: controls.into(),
+            chance: Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            moves: Cell::new(0),
+            largest_ns: Default::default(),
+            served: Cell::new(0),
+        })
+    }
+
+    /// Marsaglia's xorshift.
+    fn below(&self, limit: u64) -> u64 {
+        let mut bits = self.chance.get();
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        self.chance.set(bits);
+        (bits >> 11) % limit
+    }
+
+    fn pass(&self, most_log2: u64) {
+        self.board.machine.pass(self.below(1 << self.below(most_log2)) + 1);
+    }
+
+    /// A reading, if need be by the slow path, of whichever thread is on this CPU.
+    fn read(&self) {
+        let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
+        let floor_ns = self.largest_ns[cpu].get();
+        // Not in Unix time, which has its own offset.
+        let fast = match self.below(4) {
+            0 => read(self.units, self.board),
+            1 => read_ordered(self.units, self.board),
+            2 => read_bounds(self.units, self.board).map(|line| {
+                let (earliest_ns, latest_ns) = line.bounds_ns();
+                let after = self.board.machine.truth_ns();
+                assert!(earliest_ns <= after && before <= latest_ns, "{line:?}: {before} to {after}");
+                line.ns
+            }),
+            _ => None,
+        };
+        self.served.set(self.served.get() + u32::from(fast.is_some()));
+        let ns = fast.unwrap_or_else(|| read_slow(self.units, self.board, self.board.machine).unwrap().1.ns);
+        let after = self.board.machine.truth_ns();
+        assert!((before - 1_000..after + 2_000_000).contains(&ns), "{ns}: {before} to {after}");
+        if self.moves.get() == moves {
+            assert!(ns >= floor_ns, "CPU {cpu}: {ns} after {floor_ns}, {} ns back", floor_ns - ns);
+            self.largest_ns[cpu].set(self.largest_ns[cpu].get().max(ns));
+        }
+    }
+
+    /// A round on one of the CPUs; whoever was interrupted by it goes on where it was.
+    fn visit(&self) {
+        let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
+        let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());
+        self.board.on.set(cpu);
+        if let Some(seat) = Seat::take(self.board, cpu) {
+            controls[cpu].maintain(&self.units[cpu], &seat, self.board.machine);
+        }
+        self.board.on.set(on);
+    }
+
+    /// What may happen before a step.
+    fn interrupt(&self) {
+        match self.below(40) {
+            0 => self.pass(20),
+            1 => {
+                self.pass(15);
+                self.moves.set(self.moves.get() + 1);
+                self.board.on.set(1 - self.board.on.get());
+            }
+            2 => self.read(),
+            3 => self.visit(),
+            _ => {}
+        }
+    }
+}
+
+/// On one CPU, a reading that was complete before another began is never larger; and the bounds hold on whichever CPU, so a step
+/// back between two is no larger than both.
+#[test]
+fn a_storm_of_moves_and_visits_keeps_the_order_on_each_cpu() {
+    let seeds = if cfg!(miri) { 2 } else { 300 };
+    let mut served = 0;
+    for seed in 0..seeds {
+        let storm = Storm::new(seed);
+        storm.board.machine.hooks.set(move |_| storm.interrupt());
+        for _ in 0..300 {
+            match storm.below(8) {
+                0 => storm.pass(27),
+                1 | 2 => storm.visit(),
+                3 => storm.board.on.set(1 - storm.board.on.get()),
+                _ => storm.read(),
+            }
+        }
+        storm.board.machine.hooks.clear();
+        served += storm.served.get();
+    }
+    assert!(u64::from(served) > 30 * seeds, "{served} readings by the fast path");
+}
+
 #[test]
 fn lists_of_cpus() {
     for (text, ids) in [
