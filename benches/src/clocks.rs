@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use tickline::{Clock, PerCpu};
+use tickline::{Clock, CpuState, CpuStatus, PerCpu};
 use tickline_core::cell::{Envelope, NativeCell, StateCell};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::line::{Line, Slope};
@@ -99,7 +100,16 @@ pub fn quanta_clock() -> &'static quanta::Clock {
 #[must_use]
 pub fn per_cpu_clock() -> Option<&'static Clock> {
     static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
-    CLOCK.get_or_init(|| Clock::builder().per_cpu(PerCpu::On).start().ok()).as_ref()
+    let make = || {
+        let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
+        let end = Instant::now() + Duration::from_secs(3);
+        let waiting = |cpu: &CpuStatus| cpu.state != CpuState::Fast;
+        while Instant::now() < end && clock.status().per_cpu.iter().any(waiting) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Some(clock)
+    };
+    CLOCK.get_or_init(make).as_ref()
 }
 
 /// Lines as of processors without `rdpid`. One line for all CPUs that stays valid for hours: only its cost is of interest.

@@ -16,7 +16,7 @@ use tickline_core::units::{signed, unsigned};
 
 use crate::facts::{self, COUNTER};
 use crate::per_cpu::{Mode, Sweep, Table};
-use crate::process;
+use crate::process::{self, Notice};
 use crate::reference::{self, OsClock};
 use crate::status::{Driver, State};
 
@@ -156,7 +156,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
-        self.per_cpu.open_table().filter(|_| !self.shared.cell.word().is_gated())
+        self.per_cpu.open_table()
     }
 
     #[cold]
@@ -356,7 +356,7 @@ impl Engine {
 
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
     /// is, ns; `None` as [`serve`](Self::serve).
-    pub(crate) fn sweep(&self, sweep: &mut Sweep) -> Option<u64> {
+    pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
         let control = self.lock_judged(Renewal::Ahead)?;
         let (counter, config) = (COUNTER?, *control.as_ref()?.config());
         let Some(table) = self.per_cpu.enter() else { return Some(config.interval_ns) };
@@ -366,7 +366,7 @@ impl Engine {
             self.shared.open_gate(&counter, &OsClock);
         }
         self.per_cpu.open();
-        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }))
+        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
     }
 
     /// No line for each CPU from now on. The thread must not run.
@@ -483,7 +483,7 @@ impl Engine {
     fn close(&self, support: Support) {
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
-        self.per_cpu.close();
+        self.per_cpu.gate();
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
             self.shared.close_gate(&counter, &OsClock);
@@ -528,6 +528,7 @@ impl Engine {
     /// Lets the gates be judged again before the next line.
     fn reconsider(&self) {
         self.set_due(i64::MIN);
+        self.per_cpu.ungate();
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
         if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {

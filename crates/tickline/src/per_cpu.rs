@@ -13,6 +13,7 @@
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::time::Duration;
 
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Round};
@@ -23,7 +24,7 @@ use tickline_core::shared::{Event, LineReading, Shared, Source};
 
 use crate::engine::Cell;
 use crate::facts;
-use crate::process::{self, CpuMask};
+use crate::process::{self, CpuMask, Notice, Woken};
 use crate::reference::OsClock;
 
 /// How long a CPU is without a line before it counts as fallen back, ns: as in libmtev, whose `mtev_time.c` gives a core up
@@ -154,6 +155,14 @@ impl Note {
     }
 }
 
+/// A CPU that is to be visited again this soon is waited for there, ns: to go elsewhere and come back takes milliseconds if it
+/// is busy, and the short lines of the start would not live for so long. The intervals grow by half from round to round, so
+/// this is left after some 10 rounds and 6 ms.
+const STAY_NS: u64 = 2_000_000;
+
+/// ...but no longer than for so many rounds.
+const STAY_ROUNDS: u32 = 16;
+
 /// Not visited; and the other values of `Note::state`.
 const UNVISITED: u8 = 0;
 const VISITED: u8 = 1;
@@ -264,9 +273,12 @@ pub(crate) struct Mode {
     in_force: AtomicBool,
     /// Made when first needed, kept as long as the clock, because readers may be in it.
     table: AtomicPtr<Table>,
-    /// The same for readers, or null: while the gates have not been judged, or one is closed.
+    /// The same for readers; null while there is nothing to read; [`GATED`] while a gate is closed.
     open: AtomicPtr<Table>,
 }
+
+/// Stands for a table that must not be opened. Not a second flag: between two looks, or two stores, a gate may close.
+const GATED: *mut Table = ptr::without_provenance_mut(1);
 
 impl Mode {
     pub(crate) const fn new() -> Self {
@@ -305,16 +317,32 @@ impl Mode {
         unsafe { table.as_ref() }
     }
 
-    /// Lets readers use the table.
+    /// Lets readers use the table, unless a gate is closed.
     pub(crate) fn open(&self) {
-        // ORDERING: Acquire, pairs with the exchange in `enter`; Release, pairs with the Acquire load in `open_table`.
-        self.open.store(self.table.load(Ordering::Acquire), Ordering::Release);
+        // ORDERING: Acquire, pairs with the exchange in `enter`.
+        let table = self.table.load(Ordering::Acquire);
+        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open table, or a gate.
+        self.open.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed).ok();
     }
 
-    /// No reading that begins after this uses the table.
+    /// No reading that begins after this uses the table, until it is opened again.
     pub(crate) fn close(&self) {
-        // ORDERING: SeqCst, as the stage that `Engine::close` has just stored.
-        self.open.store(ptr::null_mut(), Ordering::SeqCst);
+        // ORDERING: Relaxed, a table is opened and closed by the clock's thread; a gate stays as it is.
+        let table = self.table.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, a reader that still finds the table may use it.
+        self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate).
+    pub(crate) fn gate(&self) {
+        // ORDERING: SeqCst, after the stage that `Engine::close` has just stored.
+        self.open.store(GATED, Ordering::SeqCst);
+    }
+
+    /// Lets the table be opened again.
+    pub(crate) fn ungate(&self) {
+        // ORDERING: SeqCst, before the stage that `Engine::reconsider` is about to store.
+        self.open.compare_exchange(GATED, ptr::null_mut(), Ordering::SeqCst, Ordering::Relaxed).ok();
     }
 
     /// Gives the mode up. No thread may be visiting.
@@ -329,7 +357,10 @@ impl Mode {
     pub(crate) fn open_table(&self) -> Option<&Table> {
         // ORDERING: Acquire, pairs with the Release store in `open`.
         let table = self.open.load(Ordering::Acquire);
-        // SAFETY: null, or a table, which is freed with `self` only.
+        if table.addr() <= GATED.addr() {
+            return None;
+        }
+        // SAFETY: neither null nor `GATED`, so a table, which is freed with `self` only.
         unsafe { table.as_ref() }
     }
 }
@@ -348,6 +379,8 @@ impl Drop for Mode {
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     visits: Vec<Visit>,
+    /// Whether the clock was set since the last sweep.
+    hurried: bool,
 }
 
 #[derive(Debug, Default)]
@@ -373,16 +406,17 @@ impl Drop for Home<'_> {
 impl Sweep {
     /// Every CPU is due: the clock was set.
     pub(crate) fn hurry(&mut self) {
-        for visit in &mut self.visits {
-            (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN);
-        }
+        self.hurried = true;
     }
 
-    /// Visits the CPUs that are due. Returns the time until the next one is, ns.
-    pub(crate) fn run(&mut self, table: &Table, config: &Config) -> u64 {
+    /// Visits the CPUs that are due, until `notice` says that the thread is to stop. Returns the time until the next one is, ns.
+    pub(crate) fn run(&mut self, table: &Table, config: &Config, notice: &Notice) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
         self.visits.resize_with(table.units.len(), Visit::default);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
+        if core::mem::take(&mut self.hurried) {
+            self.visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
+        }
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         let home = Home(&mask);
         for (cpu, (visit, note)) in self.visits.iter_mut().zip(&table.notes).enumerate() {
@@ -394,20 +428,41 @@ impl Sweep {
                 continue;
             }
             if visit.ready_ns <= OsClock.monotonic_ns() {
-                visit.pay(cpu, table, config);
+                match visit.pay(cpu, table, config, notice) {
+                    Woken::Timeout => {}
+                    Woken::ClockSet => self.hurried = true,
+                    Woken::Stopped => break,
+                }
             }
             next_ns = next_ns.min(visit.due_ns);
         }
         drop(home);
+        if self.hurried {
+            return MIN_INTERVAL_NS;
+        }
         let wait_ns = next_ns.saturating_sub(OsClock.monotonic_ns());
         u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS)
     }
 }
 
 impl Visit {
-    fn pay(&mut self, cpu: usize, table: &Table, config: &Config) {
-        let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else { return };
-        let outcome = self.round(cpu, unit, &table.counter, config);
+    fn pay(&mut self, cpu: usize, table: &Table, config: &Config, notice: &Notice) -> Woken {
+        let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
+            return Woken::Timeout;
+        };
+        let (mut outcome, mut woken) = (None, Woken::Timeout);
+        for _ in 0..STAY_ROUNDS {
+            outcome = self.round(cpu, unit, &table.counter, config);
+            match outcome {
+                Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
+                    woken = notice.wait(Duration::from_nanos(next_in_ns));
+                }
+                _ => break,
+            }
+            if woken != Woken::Timeout {
+                break;
+            }
+        }
         let now_ns = OsClock.monotonic_ns();
         match outcome {
             Some(Outcome { round: Round::Published | Round::Recovered, .. }) => {
@@ -433,6 +488,7 @@ impl Visit {
         if note.state.swap(state, Ordering::Relaxed) != state && fallen_back {
             note.fail();
         }
+        woken
     }
 
     /// A round on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
@@ -494,7 +550,8 @@ mod tests {
             renewal: tickline_core::control::Renewal::Ahead,
         };
         let mut sweep = Sweep::default();
-        let wait_ns = sweep.run(&table, &config);
+        let notice = Notice::new();
+        let wait_ns = sweep.run(&table, &config, &notice);
         assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
         let status = table.status();
         for cpu in &status {
@@ -505,7 +562,7 @@ mod tests {
         let after = CpuMask::of_this_thread().unwrap();
         assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
 
-        sweep.run(&table, &config);
+        sweep.run(&table, &config, &notice);
         let status = table.status();
         assert!(status.iter().all(|cpu| cpu.cpu != absent), "nobody asks for it any more: {status:?}");
     }

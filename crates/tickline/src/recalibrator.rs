@@ -87,7 +87,7 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     let mut sweep = Sweep::default();
     loop {
         let served_for_ns = if per_cpu::wanted(schedule.per_cpu, engine.counters_are_apart()) {
-            engine.sweep(&mut sweep)
+            engine.sweep(&mut sweep, notice)
         } else {
             engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
         };
