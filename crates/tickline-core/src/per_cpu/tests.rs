@@ -181,11 +181,10 @@ fn a_migration_never_makes_a_unit_cold() {
     }
 }
 
-/// Replaces a unit's line by one that is ten times as steep, and meets the old one at the present tick; before that, it is
-/// below.
-fn bend(board: &Board, unit: &Shared<HookedCell>) {
+/// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the old one at the present tick.
+fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let (state, ticks) = (unit.cell.load_whole(), board.machine.now());
-    let (old, slope) = (unit.line(state), Slope::from_hz(100_000_000).unwrap());
+    let (old, slope) = (unit.line(state), Slope::from_hz(10_000_000_000 / ns).unwrap());
     let word = Word::live(ticks, 20, state.word.slot().other(), false);
     let behind = slope.over(i64::try_from(ticks - word.ticks()).unwrap());
     let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
@@ -208,7 +207,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         board.machine.hooks.set(move |step| {
             if step == Step::Load && !done.replace(true) {
                 board.machine.pass(300);
-                bend(board, &units[0]);
+                bend(board, &units[0], 100);
             }
         });
         let ns = reading(units, board);
@@ -225,11 +224,32 @@ fn a_line_that_was_replaced_meanwhile_is_not_used() {
         let done = leak(Cell::new(false));
         board.machine.hooks.set(move |step| {
             if step == Step::SecondLook && !done.replace(true) {
-                bend(board, &units[0]);
+                bend(board, &units[0], 100);
             }
         });
         assert_eq!(reading(units, board), None);
     }
+}
+
+/// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter one, so the old one would be
+/// ahead of what comes next.
+#[test]
+fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
+    let (board, units, _) = settled_board(true);
+    let looks = leak(Cell::new(0));
+    board.machine.hooks.set(move |step| {
+        looks.set(looks.get() + u32::from(step == Step::Counter));
+        // The first look tells the CPU.
+        if step == Step::Counter && looks.get() == 2 {
+            bend(board, &units[0], 1);
+            board.machine.pass(10_000);
+        }
+    });
+    let first = read_slow(units, board, board.machine).unwrap().1.ns;
+    board.machine.hooks.clear();
+    assert!(looks.get() > 2, "the replaced line was used");
+    let second = read_slow(units, board, board.machine).unwrap().1.ns;
+    assert!(second >= first, "{second} after {first}");
 }
 
 /// Rule 6: while the reference is asked, the unit recovers, and its line is ahead of what the reference said before.
