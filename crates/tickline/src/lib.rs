@@ -40,6 +40,11 @@
 //! (`current_clocksource` is exactly `tsc`, or `arch_sys_counter` on ARM), and reading it is not slower than asking the OS.
 //! The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
 //!
+//! # A line for each CPU
+//!
+//! Counters that have one rate but were not started together can serve all the same, with a line for each
+//! ([`Builder::per_cpu`]). Then the table above holds on one CPU; between two, a reading may step back by their bounds.
+//!
 //! # Features
 //!
 //! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, moved by hand; readings then look at
