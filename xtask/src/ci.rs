@@ -83,6 +83,7 @@ pub(crate) fn steps() -> Vec<Step> {
             "order between threads, 5 s",
             "cargo run --release -q -p tickline-benches --bin order -- --secs 5",
         ),
+        Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
             "cargo +1.86 check -p tickline -p tickline-cli --all-features",

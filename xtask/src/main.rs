@@ -1,7 +1,8 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
 //! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
-//! documentation claims; nothing else should run on the machine meanwhile.
+//! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
+//! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod ci;
@@ -10,6 +11,7 @@ mod prove;
 mod sim;
 mod step;
 mod stress;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -24,7 +26,9 @@ usage: cargo xtask COMMAND
           description or of a file name; --write stores the table in docs/mutants.md
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
-          backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s";
+          backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  vm [NAME...]
+          real kernels with bad clocks, in guests under QEMU's emulation; some five minutes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
         ["stress", ref rest @ ..] => stress::run(rest),
+        ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS

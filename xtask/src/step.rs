@@ -90,7 +90,7 @@ fn works(line: &str) -> bool {
 }
 
 /// The command, to be run in the root of the workspace.
-fn command(line: &str) -> Option<Command> {
+pub(crate) fn command(line: &str) -> Option<Command> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next()?);
     command.args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent()?);

@@ -79,7 +79,12 @@ impl Findings {
             ),
             (State::Fallback(reason), _, _) => {
                 let detail = match (reason, &self.machine.clocksource) {
-                    (tickline::Reason::KernelUsesOther, Some(name)) => format!(" ({name})"),
+                    (
+                        tickline::Reason::KernelRejected
+                        | tickline::Reason::KernelUsesOther
+                        | tickline::Reason::Untested,
+                        Some(name),
+                    ) => format!(" ({name})"),
                     _ => String::new(),
                 };
                 format!("tickline serves the OS clock here, because {reason}{detail}.")

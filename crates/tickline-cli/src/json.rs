@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::findings::Findings;
+use crate::text;
 
 /// Raised when a key changes its meaning or goes away.
 const SCHEMA: &str = "tickline-measurement/1";
@@ -22,6 +23,7 @@ fn value(findings: &Findings) -> Value {
                 "gate": verdict.gate.name(),
                 "open": verdict.closed.is_none(),
                 "reason": verdict.closed.map(tickline::Reason::code),
+                "warning": verdict.warning.map(tickline::Reason::code),
             })
         })
         .collect();
@@ -61,9 +63,12 @@ fn value(findings: &Findings) -> Value {
             "kernel": findings.machine.kernel,
             "clocksource": findings.machine.clocksource,
             "available_clocksources": findings.machine.available_clocksources,
+            "hypervisor": status.hypervisor.name(),
+            "counters": text::comparison(status.comparison),
         },
         "clock": {
             "frequency_hz": status.frequency_hz,
+            "nominal_frequency_hz": status.nominal_hz,
             "bound_ns": status.bound_ns,
             "rho_ppb": status.rho_ppb,
             "interval_ns": status.interval_ns,

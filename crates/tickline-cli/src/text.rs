@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tickline::{Environment, State};
+use tickline::{Comparison, Environment, State};
 
 use crate::findings::Findings;
 use crate::plot;
@@ -25,11 +25,32 @@ fn machine(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "  kernel       {}", known(&machine.kernel))?;
     let (current, available) = (known(&machine.clocksource), known(&machine.available_clocksources));
     writeln!(out, "  clocksource  {current} (available: {available})")?;
+    writeln!(out, "  hypervisor   {}", findings.status.hypervisor.name())?;
+    let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
     if let Some(hz) = findings.status.frequency_hz {
-        let (mhz, rest) = (hz / 1_000_000, hz % 1_000_000);
-        writeln!(out, "  counter      {mhz}.{rest:06} MHz, measured")?;
+        writeln!(out, "  counter      {}, measured", mhz(hz))?;
     }
+    if let Some(hz) = findings.status.nominal_hz {
+        writeln!(out, "  counter      {}, nominal", mhz(hz))?;
+    }
+    writeln!(out, "  counters     {}", comparison(findings.status.comparison))?;
     Ok(())
+}
+
+/// What a comparison of the CPUs' counters has found.
+pub(crate) fn comparison(comparison: Comparison) -> String {
+    match comparison {
+        Comparison::Pending => "not compared by this program".to_owned(),
+        Comparison::Single => "one CPU only".to_owned(),
+        Comparison::InStep { cpus } => format!("in step on {cpus} CPUs"),
+        Comparison::Apart(pair) => format!(
+            "CPU {} and CPU {} are apart by {} ticks at least",
+            pair.here,
+            pair.there,
+            pair.difference.size_ticks()
+        ),
+        _ => "could not be compared".to_owned(),
+    }
 }
 
 fn gates(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
@@ -37,7 +58,12 @@ fn gates(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     for verdict in findings.status.verdicts {
         let name = verdict.gate.name();
         match verdict.closed {
-            None => writeln!(out, "  {name:<15} open")?,
+            None => match verdict.warning {
+                None => writeln!(out, "  {name:<15} open")?,
+                Some(warning) => {
+                    writeln!(out, "  {name:<15} open, but {warning} [{}]", warning.code())?;
+                }
+            },
             Some(reason) => writeln!(out, "  {name:<15} closed: {reason} [{}]", reason.code())?,
         }
     }

@@ -72,6 +72,7 @@
 )]
 
 pub mod cell;
+pub mod compare;
 pub mod control;
 pub mod counter;
 pub mod discipline;

@@ -3,11 +3,13 @@
 use core::time::Duration;
 
 use tickline_core::control::INTERVAL_RANGE_NS;
+use tickline_core::gate::Trust;
 
-use crate::clock::{Clock, Guard};
+use crate::clock::{Clock, Guard, Settings};
 use crate::engine::DEFAULT_INTERVAL_NS;
 use crate::error::Error;
 use crate::per_cpu::{self, PerCpu};
+use crate::policy::Policy;
 use crate::recalibrator::{Priority, Schedule};
 use crate::status::Driver;
 
@@ -36,6 +38,7 @@ pub struct Builder {
     interval: Duration,
     recent_every: Option<Duration>,
     priority: Priority,
+    policy: Policy,
     per_cpu: PerCpu,
 }
 
@@ -46,6 +49,7 @@ impl Builder {
             interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
             recent_every: None,
             priority: Priority::Normal,
+            policy: Policy::DEFAULT,
             per_cpu: PerCpu::Auto,
         }
     }
@@ -85,6 +89,20 @@ impl Builder {
         self
     }
 
+    /// Whose word about the counter counts; [`Trust::Auto`] by default. What is trusted where: the table of
+    /// [`tickline_core::gate`].
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.policy.trust = trust;
+        self
+    }
+
+    /// Does without CPUID's word that the counter runs at one rate in all power states. For virtual machines that are not
+    /// told (QEMU withholds it by default, because it bars migration) though their host's counter does.
+    pub fn waive_invariant(mut self) -> Self {
+        self.policy.invariant_waived = true;
+        self
+    }
+
     /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first round of the
     /// control loop; until then, and if one is closed, readings are served by the OS clock.
     ///
@@ -95,8 +113,8 @@ impl Builder {
     /// [`PerCpu`](crate::ErrorKind::PerCpu) if a line for each CPU is demanded and cannot be had;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
-        let (interval_ns, schedule) = self.check()?;
-        Clock::own(self.driver, interval_ns, schedule)
+        let settings = self.check()?;
+        Clock::own(self.driver, settings)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`Guard`] is dropped.
@@ -106,14 +124,14 @@ impl Builder {
     /// As [`start`](Self::start); also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
     /// [`Running`](crate::ErrorKind::Running) if it already runs with other settings.
     pub fn start_global(self) -> Result<Guard, Error> {
-        let (interval_ns, schedule) = self.check()?;
+        let settings = self.check()?;
         if self.driver != Driver::Thread {
             return Err(Error::unused("start_global"));
         }
-        Guard::start(interval_ns, schedule)
+        Guard::start(settings)
     }
 
-    fn check(&self) -> Result<(u64, Schedule), Error> {
+    fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
         let (least, most) = (Duration::from_nanos(*least), Duration::from_nanos(*most));
         let interval_ns = u64::try_from(self.interval.as_nanos())
@@ -141,6 +159,7 @@ impl Builder {
             per_cpu::needs().map_err(Error::per_cpu)?;
         }
         let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);
-        Ok((interval_ns, Schedule { recent_every, priority, per_cpu }))
+        let schedule = Schedule { recent_every, priority, per_cpu };
+        Ok(Settings { interval_ns, policy: self.policy, schedule })
     }
 }

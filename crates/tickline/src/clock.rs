@@ -15,6 +15,7 @@ use crate::builder::Builder;
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
 use crate::per_cpu::PerCpu;
+use crate::policy::Policy;
 use crate::process;
 use crate::reading::Reading;
 use crate::recalibrator::{Priority, Recalibrator, Schedule};
@@ -81,10 +82,11 @@ impl Clock {
         Builder::new()
     }
 
-    pub(crate) fn own(driver: Driver, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
-        let engine = Arc::new(Engine::new(driver, interval_ns));
+    pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
+        let engine = Arc::new(Engine::new(driver, settings.interval_ns));
+        engine.adopt(settings.policy);
         let thread = match driver {
-            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), schedule)?),
+            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings.schedule)?),
             Driver::Reader | Driver::Manual => None,
         };
         // The Arc's content stays where it is when the Clock moves.
@@ -242,11 +244,27 @@ pub struct Guard {
     token: u64,
 }
 
+/// What a clock is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) interval_ns: u64,
+    pub(crate) policy: Policy,
+    pub(crate) schedule: Schedule,
+}
+
+impl Settings {
+    /// Those of the global clock unless told otherwise.
+    const DEFAULT: Self = Self {
+        interval_ns: DEFAULT_INTERVAL_NS,
+        policy: Policy::DEFAULT,
+        schedule: Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto },
+    };
+}
+
 #[derive(Debug)]
 struct GlobalThread {
     guards: usize,
-    interval_ns: u64,
-    schedule: Schedule,
+    settings: Settings,
     /// Held for its drop, which stops the thread.
     _thread: Recalibrator<&'static Engine>,
 }
@@ -278,22 +296,16 @@ impl Guard {
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) => Ok(Self::share(running)),
-            None => {
-                let schedule =
-                    Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto };
-                Self::launch(&mut slot, DEFAULT_INTERVAL_NS, schedule)
-            }
+            None => Self::launch(&mut slot, Settings::DEFAULT),
         }
     }
 
-    pub(crate) fn start(interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
+    pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
         let mut slot = global_thread();
         match slot.as_mut() {
-            Some(running) if (running.interval_ns, running.schedule) == (interval_ns, schedule) => {
-                Ok(Self::share(running))
-            }
+            Some(running) if running.settings == settings => Ok(Self::share(running)),
             Some(_) => Err(Error::running()),
-            None => Self::launch(&mut slot, interval_ns, schedule),
+            None => Self::launch(&mut slot, settings),
         }
     }
 
@@ -302,12 +314,17 @@ impl Guard {
         Self { token: process::token() }
     }
 
-    fn launch(slot: &mut Option<GlobalThread>, interval_ns: u64, schedule: Schedule) -> Result<Self, Error> {
-        GLOBAL.set_interval_ns(interval_ns);
-        let thread = Recalibrator::start(&GLOBAL, schedule)
-            .inspect_err(|_| GLOBAL.set_interval_ns(DEFAULT_INTERVAL_NS))?;
-        *slot = Some(GlobalThread { guards: 1, interval_ns, schedule, _thread: thread });
+    fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
+        Self::apply(settings);
+        let thread = Recalibrator::start(&GLOBAL, settings.schedule)
+            .inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+        *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
         Ok(Self { token: process::token() })
+    }
+
+    fn apply(settings: Settings) {
+        GLOBAL.set_interval_ns(settings.interval_ns);
+        GLOBAL.adopt(settings.policy);
     }
 }
 
@@ -321,7 +338,7 @@ impl Drop for Guard {
         running.guards = running.guards.saturating_sub(1);
         if running.guards == 0 {
             let last = slot.take();
-            GLOBAL.set_interval_ns(DEFAULT_INTERVAL_NS);
+            Self::apply(Settings::DEFAULT);
             drop(last); // under the lock, so that who starts next finds the thread gone
         }
     }

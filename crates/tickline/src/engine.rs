@@ -7,18 +7,26 @@
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
+use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
-use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_all};
+use tickline_core::counter::HardwareCounter;
+use tickline_core::gate::{
+    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
+use tickline_core::word::Phase;
 
 use crate::facts::{self, COUNTER};
 use crate::per_cpu::{Mode, Sweep, Table};
+use crate::policy::Policy;
 use crate::process::{self, Notice};
-use crate::reference::{self, OsClock};
+use crate::reference::OsClock;
+use crate::seen::Seen;
 use crate::status::{Driver, State};
+use crate::warp;
 
 /// The cell of this target.
 pub(crate) type Cell = NativeCell;
@@ -30,6 +38,10 @@ const CALLS_PER_INTERVAL: u64 = 256;
 /// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
 /// nobody has asked for a while.
 const STREAK: u32 = 8;
+
+/// Rounds that readers do between two looks at the kernel's clocksource, which take some 10 us each: four seconds at the default
+/// interval. A thread looks at each interval.
+const ROUNDS_PER_WATCH: u32 = 8;
 
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
@@ -61,6 +73,10 @@ pub(crate) struct Engine {
     /// Whether `disable()` is in force.
     disabled: AtomicU8,
     interval_ns: AtomicU64,
+    /// A [`Policy`], packed.
+    policy: AtomicU8,
+    /// What the last judgement saw, as far as it may change.
+    seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// When the next round is due, or with a gate closed the next judgement, ns.
@@ -68,6 +84,8 @@ pub(crate) struct Engine {
     /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU32,
+    /// Rounds that readers have done.
+    reader_rounds: AtomicU32,
 }
 
 impl Engine {
@@ -82,9 +100,12 @@ impl Engine {
             recent_ns: AtomicI64::new(0),
             disabled: AtomicU8::new(0),
             interval_ns: AtomicU64::new(interval_ns),
+            policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
+            seen: Seen::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU32::new(0),
+            reader_rounds: AtomicU32::new(1),
             due_ns: AtomicI64::new(i64::MIN),
         }
     }
@@ -140,6 +161,13 @@ impl Engine {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
+    /// As [`read_bounds`](Self::read_bounds), also from lines that the inlined path must not use. The counter may be read only
+    /// if the gates have said so, and then there is a compare-and-swap.
+    fn read_bounds_whole(&self) -> Option<LineReading> {
+        let counter = COUNTER.filter(|_| self.shared.cell.word().is_live())?;
+        self.shared.read_bounds_whole(&counter)
+    }
+
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
     #[cold]
     #[inline(never)]
@@ -148,7 +176,7 @@ impl Engine {
             return (line.ns, Some(line));
         }
         let ns = signed(self.now_ordered_by_cpu());
-        (ns, self.read_bounds().or_else(|| self.bounds_by_cpu()))
+        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()).or_else(|| self.bounds_by_cpu()))
     }
 
     // ---- readings by the line of the CPU: the common line is cold then, so the inlined path comes here -------------
@@ -222,9 +250,10 @@ impl Engine {
         // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
         if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
             let reading = self.shared.read_slow(&counter, &OsClock);
-            if self.serve_as_reader(&reading) {
-                if let Some(ns) = self.shared.read_unix(&counter) {
-                    return to_unsigned(ns);
+            let served = self.serve_as_reader(&reading);
+            if served || matches!(reading.source, Source::Line { .. }) {
+                if let Some(reading) = self.read_bounds_whole() {
+                    return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
             }
         }
@@ -306,7 +335,12 @@ impl Engine {
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
-        self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some()
+        let served = self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some();
+        // ORDERING: Relaxed, a count of its own.
+        if served && self.reader_rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_WATCH == 0 {
+            self.watch();
+        }
+        served
     }
 
     /// Whether it is time for another round, or, with a gate closed, for another judgement.
@@ -357,11 +391,18 @@ impl Engine {
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
     /// is, ns; `None` as [`serve`](Self::serve).
     pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
+        let entered = self.per_cpu.is_in_force();
+        let Some(table) = self.per_cpu.enter() else {
+            return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
+        };
+        if !entered {
+            // That the counters are apart matters no more.
+            self.judge_again();
+        }
         let control = self.lock_judged(Renewal::Ahead)?;
         let (counter, config) = (COUNTER?, *control.as_ref()?.config());
-        let Some(table) = self.per_cpu.enter() else { return Some(config.interval_ns) };
         if self.shared.cell.word().is_live() {
-            // The common line has had its time.
+            // A reader was in the middle of a round when the mode was taken up.
             self.shared.close_gate(&counter, &OsClock);
             self.shared.open_gate(&counter, &OsClock);
         }
@@ -369,14 +410,12 @@ impl Engine {
         Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
     }
 
-    /// No line for each CPU from now on. The thread must not run.
+    /// No line for each CPU from now on. Nobody else may be sweeping.
     pub(crate) fn leave_per_cpu(&self) {
-        self.per_cpu.leave();
-    }
-
-    /// What the comparison of the CPUs' counters says; `None`: not compared.
-    pub(crate) const fn counters_are_apart(&self) -> Option<bool> {
-        None
+        if self.per_cpu.is_in_force() {
+            self.per_cpu.leave();
+            self.judge_again();
+        }
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
@@ -410,12 +449,72 @@ impl Engine {
 
     // ---- gates ------------------------------------------------------------------------------------------------
 
+    /// Judges by `policy` from now on.
+    pub(crate) fn adopt(&self, policy: Policy) {
+        // ORDERING: Relaxed, a setting; who judges after this does so because of what is stored below.
+        let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
+        if before != policy.to_bits() && self.is_judged() {
+            self.judge_again();
+        }
+    }
+
+    /// Ends the present line, and has the gates judged again before the next one.
+    fn judge_again(&self) {
+        self.close(facts::cell_support());
+        self.apply_switch();
+    }
+
+    fn facts(&self, support: Support) -> Facts {
+        // Before the facts, so that a result that comes meanwhile is looked at again.
+        let comparisons = warp::changes();
+        let facts = facts::collect(&facts::Own {
+            disabled: self.is_disabled(),
+            // ORDERING: Relaxed, a setting.
+            policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
+            // With a line for each, every CPU is as good as alone.
+            comparison: if self.per_cpu.is_in_force() { Comparison::Single } else { warp::result() },
+            was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
+            support,
+        });
+        self.seen.note(&facts, comparisons);
+        facts
+    }
+
+    /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
+    pub(crate) fn wants_comparison(&self) -> bool {
+        self.seen.wants_comparison()
+    }
+
+    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, or what is known of the counters. If
+    /// so, they are judged again before the next line. Returns whether that should be now. For whoever comes at each
+    /// interval; takes some 10 us.
+    pub(crate) fn watch(&self) -> bool {
+        let _errno = process::PreserveErrno::new();
+        if !self.is_judged() || self.is_disabled() || self.seen.is_same(facts::clocksource(), warp::changes())
+        {
+            return false;
+        }
+        let support = facts::cell_support();
+        let Some(control) = self.lock() else { return false };
+        let before = self.seen.clocksource();
+        let facts = self.facts(support);
+        let verdicts = judge_all(&facts);
+        // ORDERING: Acquire, pairs with the stores of `stage`.
+        let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
+        if open && first_closed(&verdicts).is_none() && before == self.seen.clocksource() {
+            verdicts.into_iter().for_each(|verdict| self.record(verdict));
+            return false;
+        }
+        drop(control);
+        self.judge_again();
+        true
+    }
+
     /// Collects the facts and judges the gates. A control loop if all are open.
     fn judge(&self, renewal: Renewal) -> Option<Control> {
-        let disabled = self.is_disabled();
         let support = facts::cell_support();
         self.shared.cell.restrict(support);
-        let facts = facts::collect(disabled, support, &self.shared.cell);
+        let facts = self.facts(support);
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);
@@ -440,7 +539,7 @@ impl Engine {
         }
         Some(Control::new(Config {
             interval_ns: self.interval_ns(),
-            quanta: reference::QUANTA,
+            quanta: facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0)),
             guarded: support == Support::Guarded,
             renewal,
         }))
@@ -460,24 +559,40 @@ impl Engine {
         }
     }
 
+    fn reason_of(&self, gate: Gate) -> Option<Reason> {
+        let slot = Gate::ALL.iter().zip(&self.verdicts).find(|(known, _)| **known == gate)?.1;
+        // ORDERING: Acquire, pairs with the Release store in `record`.
+        let code = usize::from(slot.load(Ordering::Acquire));
+        code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied()
+    }
+
     /// What the gates said last.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        let mut verdicts = Gate::ALL.map(|gate| Verdict { gate, closed: None });
-        for (verdict, slot) in verdicts.iter_mut().zip(&self.verdicts) {
-            // ORDERING: Acquire, pairs with the Release store in `record`.
-            let code = usize::from(slot.load(Ordering::Acquire));
-            verdict.closed = code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied();
-            if verdict.gate == Gate::User && self.is_disabled() {
-                verdict.closed = Some(Reason::Disabled);
+        let word = self.shared.cell.word();
+        let table = self.per_cpu_table();
+        let has_line = word.is_gated() || word.phase() != Phase::Cold || table.is_some_and(Table::is_live);
+        let measured_hz = table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges.frequency_hz();
+        Gate::ALL.map(|gate| match gate {
+            Gate::User if self.is_disabled() => {
+                Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
-        }
-        verdicts
+            // With a gate closed there is no line to look for.
+            Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
+            Gate::Plausible => judge_plausible(facts::nominal_hz(), measured_hz),
+            _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
+        })
     }
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release stores in `judge` and `close`.
         self.stage.load(Ordering::Acquire) != STAGE_NEW
+    }
+
+    /// Whether a gate is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: Acquire, as in `is_judged`.
+        self.stage.load(Ordering::Acquire) == STAGE_CLOSED
     }
 
     fn close(&self, support: Support) {

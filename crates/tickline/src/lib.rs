@@ -59,12 +59,15 @@ mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod per_cpu;
+mod policy;
 mod process;
 mod reading;
 mod recalibrator;
 mod reference;
+mod seen;
 mod status;
 mod unix_time;
+mod warp;
 
 pub use builder::Builder;
 pub use clock::{Clock, Guard};
@@ -73,7 +76,8 @@ pub use instant::Instant;
 pub use per_cpu::{CpuState, CpuStatus, NoPerCpu, PerCpu};
 pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
-pub use tickline_core::gate::{Gate, Reason, Verdict};
+pub use tickline_core::compare::{Comparison, Difference, Pair};
+pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

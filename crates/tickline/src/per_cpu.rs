@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, 
 use core::time::Duration;
 
 use tickline_core::cell::StateCell;
+use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Round};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
 use tickline_core::per_cpu::{self, CPU_IDS, Seat};
@@ -101,13 +102,12 @@ pub struct CpuStatus {
     pub failures: u64,
 }
 
-/// Whether there is to be a line for each CPU; `apart` is what the comparison of the counters says, `None` before it has been
-/// made.
-pub(crate) const fn wanted(choice: PerCpu, apart: Option<bool>) -> bool {
+/// Whether there is to be a line for each CPU, by what the comparison of the counters says.
+pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
-        PerCpu::Auto => matches!(apart, Some(true)),
+        PerCpu::Auto => matches!(comparison, Comparison::Apart(_)),
     }
 }
 
@@ -291,14 +291,14 @@ impl Mode {
 
     /// Whether no common line may be published.
     pub(crate) fn is_in_force(&self) -> bool {
-        // ORDERING: Relaxed, written and read under the clock's lock, or with no thread of the clock running.
+        // ORDERING: Relaxed: written by the clock's thread, or while there is none; whoever judges or serves by it does so under
+        // the clock's lock, after the gates were closed for the change.
         self.in_force.load(Ordering::Relaxed)
     }
 
-    /// Takes the mode up: no common line is published from now on. The table; `None` if there cannot be one.
+    /// Takes the mode up: no common line is published from now on. The table; `None`, and nothing changes, if there cannot be
+    /// one.
     pub(crate) fn enter(&self) -> Option<&Table> {
-        // ORDERING: Relaxed, as in `is_in_force`.
-        self.in_force.store(true, Ordering::Relaxed);
         // ORDERING: Acquire, pairs with the Release exchange below.
         let mut table = self.table.load(Ordering::Acquire);
         if table.is_null() {
@@ -313,6 +313,8 @@ impl Mode {
                 }
             };
         }
+        // ORDERING: Relaxed, as in `is_in_force`.
+        self.in_force.store(true, Ordering::Relaxed);
         // SAFETY: not null here; a table is freed with `self` only.
         unsafe { table.as_ref() }
     }
@@ -517,12 +519,18 @@ impl Visit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickline_core::compare::{Difference, Pair};
+    use tickline_core::sample::Quanta;
 
     #[test]
     fn the_builder_decides_and_else_the_counters() {
-        for apart in [None, Some(false), Some(true)] {
-            assert!(wanted(PerCpu::On, apart) && !wanted(PerCpu::Off, apart));
-            assert_eq!(wanted(PerCpu::Auto, apart), apart == Some(true));
+        let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
+        let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
+        let others =
+            [Comparison::Pending, Comparison::Single, Comparison::InStep { cpus: 2 }, Comparison::Impossible];
+        for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(apart, true)]) {
+            assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
+            assert_eq!(wanted(PerCpu::Auto, comparison), auto);
         }
     }
 
@@ -545,7 +553,7 @@ mod tests {
         table.notes[absent].ask();
         let config = Config {
             interval_ns: 1_000_000,
-            quanta: crate::reference::QUANTA,
+            quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
             guarded: false,
             renewal: tickline_core::control::Renewal::Ahead,
         };

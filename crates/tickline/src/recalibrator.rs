@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::per_cpu::{self, PerCpu, Sweep};
 use crate::process::{self, Notice, SignalsBlocked, Woken};
-use crate::status::State;
+use crate::reference::OsClock;
+use crate::warp::{self, Comparing};
 
 /// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
 /// takes from the stack. Address space, not memory.
@@ -84,21 +86,31 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     if schedule.priority == Priority::Realtime {
         process::prefer_realtime();
     }
-    let mut sweep = Sweep::default();
+    let (mut comparing, mut sweep) = (Comparing::default(), Sweep::default());
+    let mut watched_ns = i64::MIN;
     loop {
-        let served_for_ns = if per_cpu::wanted(schedule.per_cpu, engine.counters_are_apart()) {
+        let served_for_ns = if per_cpu::wanted(schedule.per_cpu, warp::result()) {
             engine.sweep(&mut sweep, notice)
         } else {
+            engine.leave_per_cpu();
             engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
         };
         let wait_ns = match served_for_ns {
             Some(next_in_ns) => next_in_ns,
-            None => match engine.state() {
-                State::Fallback(_) => engine.interval_ns(),
-                // A reader is doing a round of its own.
-                State::Calibrating | State::Fast => MIN_INTERVAL_NS,
-            },
+            None if engine.is_closed() => engine.interval_ns(),
+            // A reader is doing a round of its own.
+            None => MIN_INTERVAL_NS,
         };
+        let now_ns = OsClock.monotonic_ns();
+        if now_ns.saturating_sub(watched_ns).unsigned_abs() >= engine.interval_ns() {
+            watched_ns = now_ns;
+            if engine.wants_comparison() {
+                comparing.ensure();
+            }
+            if engine.watch() {
+                continue;
+            }
+        }
         match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
             Woken::Timeout => {}
             Woken::ClockSet => sweep.hurry(),

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use tickline_core::gate::{Reason, Verdict, first_closed};
+use tickline_core::compare::Comparison;
+use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::engine::Engine;
@@ -115,6 +116,14 @@ pub struct Status {
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
     pub environment: Environment,
+    /// Who runs the machine, by CPUID.
+    pub hypervisor: Hypervisor,
+    /// What a comparison of the CPUs' counters has found, if there was one in this process. A clock's thread makes it in the
+    /// background where it matters: under a hypervisor, or where the kernel keeps time with something else.
+    pub comparison: Comparison,
+    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. Shown, compared, and
+    /// never used.
+    pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound: half of the width of the interval that must contain `CLOCK_MONOTONIC` now, ns; `None` without a line.
@@ -151,6 +160,9 @@ impl Status {
             verdicts: engine.verdicts(),
             driver: engine.driver(),
             environment: crate::facts::environment(),
+            hypervisor: crate::facts::hypervisor(),
+            comparison: crate::warp::result(),
+            nominal_hz: crate::facts::nominal_hz(),
             frequency_hz: gauges.frequency_hz(),
             bound_ns,
             rho_ppb: gauges.rho_ppb(),

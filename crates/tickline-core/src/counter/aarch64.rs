@@ -28,6 +28,15 @@ impl HardwareCounter {
     pub const fn if_present() -> Option<Self> {
         Some(Self(()))
     }
+
+    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1, `CNTFRQ_EL0`).
+    #[must_use]
+    pub fn nominal_hz() -> u64 {
+        let hz: u64;
+        // SAFETY: reads one register, which the kernel leaves readable together with the counter (`EL0VCTEN` covers both).
+        unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) };
+        hz
+    }
 }
 
 impl Counter for HardwareCounter {

@@ -8,22 +8,43 @@ use crate::status::Environment;
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// What the kernel keeps time with. Opens and closes the file each time: a descriptor that is kept may be closed by a
-/// daemon and come to mean something else.
-pub(crate) fn clocksource() -> Clocksource {
-    let mut buffer = [0_u8; 64];
+/// `Documentation/ABI/testing/sysfs-devices-system-cpu`: CPUs that the scheduler leaves alone.
+const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
+
+/// The longest of these files that is of use, bytes: a list of isolated CPUs can be long.
+const FILE_BYTES: usize = 1_024;
+
+/// The beginning of a small file; empty if it cannot be read. Opens and closes it each time: a descriptor that is kept may be
+/// closed by a daemon and come to mean something else.
+fn read<T>(path: &CStr, parse: impl FnOnce(&[u8]) -> T) -> T {
+    let mut buffer = [0_u8; FILE_BYTES];
     // SAFETY: the path is a C string; no memory is passed on.
-    let file = unsafe { libc::open(CURRENT.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
-        return Clocksource::Unknown;
+        return parse(&[]);
     }
     // SAFETY: the buffer is valid for writes of its length.
     let length = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
     // SAFETY: the descriptor was opened above and is closed once.
     unsafe { libc::close(file) };
-    let name = usize::try_from(length).ok().and_then(|length| buffer.get(..length)).unwrap_or(&[]);
-    Clocksource::from_name(name)
+    parse(usize::try_from(length).ok().and_then(|length| buffer.get(..length)).unwrap_or(&[]))
+}
+
+/// What the kernel keeps time with.
+pub(crate) fn clocksource() -> Clocksource {
+    read(CURRENT, Clocksource::from_name)
+}
+
+/// Whether the kernel would keep time with `clocksource`; `None` if it does not say.
+pub(crate) fn is_available(clocksource: Clocksource) -> Option<bool> {
+    read(AVAILABLE, |list| clocksource.is_listed(list))
+}
+
+/// Whether the scheduler leaves `cpu` alone (`isolcpus`), so that whoever uses it wants no visitors.
+pub(crate) fn is_isolated(cpu: u32) -> bool {
+    read(ISOLATED, |list| super::cpu_list::names(list, cpu))
 }
 
 /// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has. Where it cannot be asked, nobody can

@@ -12,16 +12,26 @@ mod cpu;
 mod cpu;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{clocksource, counter_readable, environment};
-#[cfg(not(target_os = "linux"))]
-pub(crate) use other::{clocksource, counter_readable, environment};
+mod cpu_list;
 
-use tickline_core::cell::{StateCell, Support};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{clocksource, counter_readable, environment, is_available, is_isolated};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::{clocksource, counter_readable, environment, is_available};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use tickline_core::cell::{Envelope, StateCell, Support};
+use tickline_core::compare::Comparison;
 use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
-use tickline_core::gate::{Cost, Facts, Switch};
+use tickline_core::gate::{Cost, Facts, Hypervisor, Switch};
+use tickline_core::line::{Line, Slope};
 use tickline_core::sample::Reference;
+use tickline_core::shared::Shared;
+use tickline_core::word::{MAX_EXPONENT, Slot, Word};
 
 use crate::engine::Cell;
+use crate::policy::Policy;
 use crate::reference::OsClock;
 use crate::status::Environment;
 
@@ -33,28 +43,70 @@ pub(crate) fn cell_support() -> Support {
     cpu::cell_support()
 }
 
-/// Everything that the gates judge, for a `cell` with this `support` (asked once: CPUID is a trap under a hypervisor).
-/// `disabled` says that the program has switched the counter off.
-pub(crate) fn collect(disabled: bool, support: Support, cell: &Cell) -> Facts {
+/// [`nominal_hz`], asked once: CPUID is a trap under a hypervisor.
+static NOMINAL_HZ: AtomicU64 = AtomicU64::new(NOT_ASKED);
+const NOT_ASKED: u64 = 0;
+const NOT_NAMED: u64 = 1;
+
+/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz.
+pub(crate) fn nominal_hz() -> Option<u64> {
+    // ORDERING: Relaxed for both, the figure is all there is, and the same whoever asks.
+    let mut known = NOMINAL_HZ.load(Ordering::Relaxed);
+    if known == NOT_ASKED {
+        known = cpu::nominal_hz().unwrap_or(NOT_NAMED);
+        // ORDERING: as above.
+        NOMINAL_HZ.store(known, Ordering::Relaxed);
+    }
+    Some(known).filter(|hz| *hz > NOT_NAMED)
+}
+
+/// Who runs the machine.
+pub(crate) fn hypervisor() -> Hypervisor {
+    cpu::hypervisor()
+}
+
+/// What the clock itself contributes to the facts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    /// Whether the program has switched the counter off.
+    pub(crate) disabled: bool,
+    pub(crate) policy: Policy,
+    pub(crate) comparison: Comparison,
+    /// Whether the counter was found too slow before.
+    pub(crate) was_slow: bool,
+    /// What the processor offers for the cell, asked once: CPUID is a trap under a hypervisor.
+    pub(crate) support: Support,
+}
+
+/// Everything that the gates judge.
+pub(crate) fn collect(own: &Own) -> Facts {
     let readable = counter_readable();
     let measured = if readable {
-        COUNTER.map(|counter| (measure_cost(&counter, support, cell), quantum_ticks(&counter)))
+        COUNTER.map(|counter| (measure_cost(&counter, own.support), quantum_ticks(&counter)))
     } else {
         None
     };
+    let counters_clocksource = HardwareCounter::CLOCKSOURCE;
     Facts {
-        switch: match (disabled, environment()) {
+        switch: match (own.disabled, environment()) {
             (true, _) => Switch::Disabled,
             (false, Environment::Off) => Switch::SwitchedOff,
             (false, _) => Switch::On,
         },
+        trust: own.policy.trust,
+        invariant_waived: own.policy.invariant_waived,
         counter_present: COUNTER.is_some(),
-        cell: support,
+        cell: own.support,
         readable,
         invariant: cpu::invariant(),
+        hypervisor: hypervisor(),
         clocksource: clocksource(),
-        counters_clocksource: HardwareCounter::CLOCKSOURCE,
+        counters_clocksource,
+        available: is_available(counters_clocksource),
+        comparison: own.comparison,
+        line_per_cpu: false,
         cost: measured.map(|(cost, _)| cost),
+        was_slow: own.was_slow,
         quantum_ticks: measured.map(|(_, quantum)| quantum),
     }
 }
@@ -64,20 +116,31 @@ pub(crate) fn collect(disabled: bool, support: Support, cell: &Cell) -> Facts {
 const CALLS: u32 = 16;
 const ROUNDS: u32 = 5;
 
-fn measure_cost(counter: &HardwareCounter, support: Support, cell: &Cell) -> Cost {
-    let guarded = support == Support::Guarded;
-    let counter_ps = fastest_ps(|| {
-        let ticks = counter.now();
-        if guarded {
-            // The slow path, which is all that a processor without atomic 16-byte loads has, looks twice.
-            core::hint::black_box((cell.load_whole(), cell.load_whole()));
-        }
-        core::hint::black_box(ticks);
-    });
+fn measure_cost(counter: &HardwareCounter, support: Support) -> Cost {
+    let counter_ps = if support == Support::Guarded {
+        measure_guarded_ps(counter)
+    } else {
+        fastest_ps(|| {
+            core::hint::black_box(counter.now());
+        })
+    };
     let os_ps = fastest_ps(|| {
         core::hint::black_box(OsClock.monotonic_ns());
     });
     Cost { counter_ps, os_ps }
+}
+
+/// The slow path, which is all that a processor without atomic 16-byte loads has, on a line made up for it.
+fn measure_guarded_ps(counter: &HardwareCounter) -> u64 {
+    let probe = Shared::new(Cell::new());
+    probe.cell.restrict(Support::Guarded);
+    let ticks = counter.now();
+    let line = Line { start_ticks: ticks, base_ns: 0, slope: Slope::from_bits(1) };
+    let word = Word::live(ticks, MAX_EXPONENT, Slot::B, true);
+    probe.cell.publish(probe.cell.load_whole(), word, &line, &Envelope::default());
+    fastest_ps(|| {
+        core::hint::black_box(probe.read_slow(counter, &OsClock));
+    })
 }
 
 /// Time of one call in the fastest round, ps; the OS clock's own cost is in both figures alike.

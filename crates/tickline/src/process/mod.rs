@@ -2,17 +2,26 @@
 //! attributes of a quiet thread, and where it runs.
 
 #[cfg(target_os = "linux")]
+mod affinity;
+#[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod mask;
 #[cfg(target_os = "linux")]
 mod notice;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{CpuMask, PreserveErrno, SignalsBlocked, cpu_ids, prefer_realtime, token};
+pub(crate) use affinity::{comparable_cpus, pin_this_thread};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{PreserveErrno, SignalsBlocked, prefer_realtime, token};
+#[cfg(target_os = "linux")]
+pub(crate) use mask::{CpuMask, cpu_ids};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, cpu_ids, prefer_realtime, token,
+    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, comparable_cpus, cpu_ids, pin_this_thread,
+    prefer_realtime, token,
 };

@@ -60,6 +60,16 @@ impl SignalsBlocked {
 /// Not available.
 pub(crate) fn prefer_realtime() {}
 
+/// Nobody can say.
+pub(crate) fn comparable_cpus() -> Vec<u32> {
+    Vec::new()
+}
+
+/// Not available.
+pub(crate) fn pin_this_thread(_: u32) -> bool {
+    false
+}
+
 /// Nothing here changes what a program sees of an earlier call.
 #[derive(Debug)]
 pub(crate) struct PreserveErrno;

@@ -1,0 +1,140 @@
+//! Comparing the counters of two CPUs: handovers -> the interval that contains their difference.
+//!
+//! Two threads on two CPUs hand a token to and fro, and read their counters before they give it and after they got it:
+//!
+//! ```text
+//! here   t1 ----.                  .---> t4        t1 <= t2 - d,  t3 - d <= t4
+//! there          '---> t2    t3 --'                so  t3 - t4 <= d <= t2 - t1
+//! ```
+//!
+//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long a handover takes:
+//! many of them give the largest lower and the smallest upper limit. Counters in step have 0 inside. Linux' own test
+//! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) looks for backward steps only, which is one of the two limits.
+
+use crate::units::ticks_between;
+
+/// The interval that contains the difference of two counters, ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    /// At least...
+    pub least_ticks: i64,
+    /// ...and at most.
+    pub most_ticks: i64,
+}
+
+impl Difference {
+    /// Nothing is known yet.
+    pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
+
+    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own counter.
+    pub fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
+    }
+
+    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own counter.
+    pub fn received(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
+    }
+
+    /// Whether the counters are in step as far as can be known with a counter that moves by `quantum_ticks`.
+    #[must_use]
+    pub fn is_none(&self, quantum_ticks: u64) -> bool {
+        let quantum = i64::try_from(quantum_ticks).unwrap_or(i64::MAX);
+        self.least_ticks <= quantum && self.most_ticks >= quantum.saturating_neg()
+    }
+
+    /// Whether the difference changed between two measurements: the counters do not run at one rate.
+    #[must_use]
+    pub fn contradicts(&self, other: &Self) -> bool {
+        self.least_ticks > other.most_ticks || other.least_ticks > self.most_ticks
+    }
+
+    /// How far the counters are apart at the least, ticks; 0 if they may be in step.
+    #[must_use]
+    pub fn size_ticks(&self) -> u64 {
+        let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
+        ahead.max(u64::try_from(self.most_ticks.saturating_neg()).unwrap_or(0))
+    }
+}
+
+/// Two CPUs whose counters differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// One CPU.
+    pub here: u32,
+    /// The other.
+    pub there: u32,
+    /// The other's counter minus this one's.
+    pub difference: Difference,
+}
+
+/// What a comparison of the CPUs' counters found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Comparison {
+    /// Nothing: it has not been made, or is not complete.
+    Pending,
+    /// There was nothing to compare: the process may use one CPU only.
+    Single,
+    /// All counters are in step.
+    InStep {
+        /// How many CPUs were compared.
+        cpus: u32,
+    },
+    /// At least these two are not.
+    Apart(Pair),
+    /// It could not be made: the threads could not be put on their CPUs, or did not get to run there.
+    Impossible,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Handovers between counters that differ by `d`, each taking a different time.
+    fn measured(d: i64, wrap: bool) -> Difference {
+        let mut difference = Difference::UNKNOWN;
+        let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };
+        for round in 0..50 {
+            let (there, back) = (60 + (round * 37) % 90, 60 + (round * 53) % 90);
+            difference.sent(now, (now.wrapping_add(there)).wrapping_add_signed(d));
+            now = now.wrapping_add(there + 10);
+            difference.received(now.wrapping_add_signed(d), now.wrapping_add(back));
+            now = now.wrapping_add(back + 10);
+        }
+        difference
+    }
+
+    #[test]
+    fn the_interval_contains_the_difference_and_no_more_than_two_handovers() {
+        for wrap in [false, true] {
+            for d in [0, 1, -1, 59, -59, 5_000, -5_000, 66_930, i64::MAX / 2] {
+                let Difference { least_ticks, most_ticks } = measured(d, wrap);
+                assert!(least_ticks <= d && d <= most_ticks, "{d}: {least_ticks} to {most_ticks}");
+                assert!(most_ticks.abs_diff(least_ticks) <= 130, "{d}: {least_ticks} to {most_ticks}");
+            }
+        }
+    }
+
+    #[test]
+    fn counters_are_apart_if_zero_is_outside() {
+        for (d, in_step) in [(0, true), (50, true), (-50, true), (66_930, false), (-200, false), (200, false)]
+        {
+            let difference = measured(d, false);
+            assert_eq!(difference.is_none(0), in_step, "{d}: {difference:?}");
+            assert_eq!(difference.size_ticks() == 0, in_step, "{d}: {difference:?}");
+        }
+        assert!(measured(100, false).is_none(60), "a counter's step may hide as much");
+        assert!(measured(0, false).size_ticks() == 0);
+        assert!((66_800..=66_930).contains(&measured(66_930, false).size_ticks()));
+        assert!((66_800..=66_930).contains(&measured(-66_930, false).size_ticks()));
+        assert!(Difference::UNKNOWN.is_none(0), "nothing known is nothing found");
+    }
+
+    #[test]
+    fn a_difference_that_moves_is_a_contradiction() {
+        assert!(measured(5_000, false).contradicts(&measured(9_000, false)));
+        assert!(measured(9_000, false).contradicts(&measured(5_000, false)));
+        assert!(!measured(5_000, false).contradicts(&measured(5_010, false)));
+    }
+}

@@ -1,0 +1,229 @@
+//! What the gates judge. Collected elsewhere; here are only the names that kernels and processors use for it.
+
+use crate::cell::Support;
+use crate::compare::Comparison;
+use crate::sample::Quanta;
+
+/// Whose word counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Trust {
+    /// The kernel's alone: the counter is used where the kernel keeps time with it.
+    Kernel,
+    /// The kernel's, where it speaks for or against the counter. Where it does not (another clock was chosen, or a hypervisor's
+    /// is in use, or nobody can ask), a comparison of the CPUs' counters decides.
+    #[default]
+    Auto,
+    /// The comparison's, even against the kernel. For machines whose kernel threw the counter out for a reason that does
+    /// not matter here; where the kernel is right about drift or power states, a comparison at one moment cannot show it.
+    Measured,
+}
+
+/// What the kernel keeps time with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Clocksource {
+    /// `tsc`: the x86 counter.
+    Tsc,
+    /// `tsc-early`: the x86 counter, before the kernel has made up its mind.
+    TscEarly,
+    /// `arch_sys_counter`: the ARM generic timer.
+    ArchSysCounter,
+    /// `kvm-clock`: the counter, scaled by the KVM host.
+    KvmClock,
+    /// `hyperv_clocksource_tsc_page`: the counter, scaled by Hyper-V.
+    HypervPage,
+    /// `xen`: the counter, scaled by the Xen host.
+    Xen,
+    /// `hpet`: the high precision event timer.
+    Hpet,
+    /// `acpi_pm`: the ACPI power management timer.
+    AcpiPm,
+    /// `jiffies` or `refined-jiffies`: timer interrupts.
+    Jiffies,
+    /// Any other name.
+    Other,
+    /// Not readable.
+    Unknown,
+}
+
+impl Clocksource {
+    /// Every clocksource that has a name here, with that name.
+    pub const NAMED: [(&'static str, Self); 10] = [
+        ("tsc", Self::Tsc),
+        ("tsc-early", Self::TscEarly),
+        ("arch_sys_counter", Self::ArchSysCounter),
+        ("kvm-clock", Self::KvmClock),
+        ("hyperv_clocksource_tsc_page", Self::HypervPage),
+        ("xen", Self::Xen),
+        ("hpet", Self::Hpet),
+        ("acpi_pm", Self::AcpiPm),
+        ("jiffies", Self::Jiffies),
+        ("refined-jiffies", Self::Jiffies),
+    ];
+
+    /// The clocksource of exactly this name, as `current_clocksource` in sysfs spells it; a trailing line break is
+    /// allowed. Never a substring: `hyperv_clocksource_tsc_page` is not `tsc`.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Self {
+        let name = name.strip_suffix(b"\n").unwrap_or(name);
+        if name.is_empty() {
+            return Self::Unknown;
+        }
+        Self::NAMED
+            .iter()
+            .find(|(known, _)| known.as_bytes() == name)
+            .map_or(Self::Other, |(_, clocksource)| *clocksource)
+    }
+
+    /// Whether a list of names, as `available_clocksource` in sysfs spells it, has this one; `None` for an empty list.
+    #[must_use]
+    pub fn is_listed(self, list: &[u8]) -> Option<bool> {
+        let mut names = list.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()).peekable();
+        names.peek()?;
+        Some(names.any(|name| Self::from_name(name) == self))
+    }
+
+    /// The largest steps of a counter that moves by `counter_ticks`, and of a clock that the kernel keeps with this
+    /// clocksource. A kernel that keeps time with the same counter adds nothing to its steps but a nanosecond of rounding.
+    #[must_use]
+    pub const fn quanta(self, counters_clocksource: Self, counter_ticks: u64) -> Quanta {
+        let reference_ns = match (self, counters_clocksource) {
+            (Self::Tsc | Self::TscEarly, Self::Tsc) | (Self::ArchSysCounter, Self::ArchSysCounter) => {
+                return Quanta { counter_ticks: 0, reference_ns: 1 };
+            }
+            (Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::KvmClock | Self::Xen, _) => 1,
+            // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference Counter"); the HPET's period is
+            // at most 100 ns (IA-PC HPET specification 1.0a, 2.3.4).
+            (Self::HypervPage | Self::Hpet, _) => 100,
+            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1).
+            (Self::AcpiPm, _) => 280,
+            // 100 Hz is the slowest tick that Linux can be built with.
+            (Self::Jiffies, _) => 10_000_000,
+            // As coarse as the coarsest timer that a PC has.
+            (Self::Other | Self::Unknown, _) => 280,
+        };
+        Quanta { counter_ticks, reference_ns }
+    }
+}
+
+/// Who runs the machine, by CPUID's leaf 4000_0000h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hypervisor {
+    /// CPUID says that there is none, or the architecture has no way to ask.
+    None,
+    /// KVM, or what speaks its language (Firecracker, Cloud Hypervisor, Google's).
+    Kvm,
+    /// Hyper-V, Azure and WSL2.
+    HyperV,
+    /// Xen.
+    Xen,
+    /// VMware.
+    Vmware,
+    /// VirtualBox, with its own interface.
+    VirtualBox,
+    /// QEMU's emulation, without a hypervisor below.
+    Tcg,
+    /// bhyve.
+    Bhyve,
+    /// Parallels.
+    Parallels,
+    /// There is one, of another kind.
+    Other,
+}
+
+impl Hypervisor {
+    /// Every hypervisor that has a signature here: EBX, ECX and EDX of CPUID 4000_0000h.
+    pub const NAMED: [(&'static [u8; 12], Self); 9] = [
+        (b"KVMKVMKVM\0\0\0", Self::Kvm),
+        (b"Linux KVM Hv", Self::Kvm),
+        (b"Microsoft Hv", Self::HyperV),
+        (b"XenVMMXenVMM", Self::Xen),
+        (b"VMwareVMware", Self::Vmware),
+        (b"VBoxVBoxVBox", Self::VirtualBox),
+        (b"TCGTCGTCGTCG", Self::Tcg),
+        (b"bhyve bhyve ", Self::Bhyve),
+        (b" lrpepyh  vr", Self::Parallels),
+    ];
+
+    /// The hypervisor with exactly this signature.
+    #[must_use]
+    pub fn from_signature(signature: [u8; 12]) -> Self {
+        Self::NAMED.iter().find(|(known, _)| **known == signature).map_or(Self::Other, |(_, named)| *named)
+    }
+
+    /// A stable name, in snake case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Kvm => "kvm",
+            Self::HyperV => "hyper_v",
+            Self::Xen => "xen",
+            Self::Vmware => "vmware",
+            Self::VirtualBox => "virtualbox",
+            Self::Tcg => "tcg",
+            Self::Bhyve => "bhyve",
+            Self::Parallels => "parallels",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Time of one call, picoseconds, both measured alike in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// A reading by the counter.
+    pub counter_ps: u64,
+    /// A reading by the OS.
+    pub os_ps: u64,
+}
+
+/// Who switched the counter off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// Nobody.
+    On,
+    /// `disable()`.
+    Disabled,
+    /// `TICKLINE=off`.
+    SwitchedOff,
+}
+
+/// What the gates judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Who switched the counter off.
+    pub switch: Switch,
+    /// Whose word counts.
+    pub trust: Trust,
+    /// Whether the program does without the invariant counter.
+    pub invariant_waived: bool,
+    /// Whether the target has a counter.
+    pub counter_present: bool,
+    /// What the processor offers for the cell.
+    pub cell: Support,
+    /// Whether the process may read the counter.
+    pub readable: bool,
+    /// Whether the counter is invariant; `None` where the architecture demands it (ARM).
+    pub invariant: Option<bool>,
+    /// Who runs the machine.
+    pub hypervisor: Hypervisor,
+    /// What the kernel keeps time with.
+    pub clocksource: Clocksource,
+    /// What a kernel would keep time with that uses this target's counter.
+    pub counters_clocksource: Clocksource,
+    /// Whether the kernel would accept that one; `None` if it does not say.
+    pub available: Option<bool>,
+    /// What a comparison of the CPUs' counters found.
+    pub comparison: Comparison,
+    /// Whether each CPU has a line of its own.
+    pub line_per_cpu: bool,
+    /// What readings cost; `None` if the counter may not be read, or not yet measured.
+    pub cost: Option<Cost>,
+    /// Whether the counter was found too slow before.
+    pub was_slow: bool,
+    /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
+    pub quantum_ticks: Option<u64>,
+}

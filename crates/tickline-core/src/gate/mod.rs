@@ -1,0 +1,388 @@
+//! Gates: facts -> verdicts. Pure functions; who collects the facts is elsewhere.
+//!
+//! | the kernel keeps time with | and | [`Trust::Kernel`] | [`Trust::Auto`] | [`Trust::Measured`] |
+//! |---|---|---|---|---|
+//! | the counter | no hypervisor | open | open | open |
+//! | the counter | a hypervisor | open until the comparison says otherwise | same | same |
+//! | `tsc-early` | | `kernel_undecided` | same | same |
+//! | `kvm-clock`, `xen` | | `kernel_uses_other` | if compared | if compared |
+//! | Hyper-V's page | | `hypervisor_policy` | if compared | if compared |
+//! | anything else | would accept the counter | `kernel_uses_other` | if compared | if compared |
+//! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
+//! | not known | | `kernel_unknown` | if compared | if compared |
+//!
+//! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are in step.
+//! That takes a thread, so the reader driver alone never gets there. The other gates are judged alike under each trust.
+//!
+//! Every gate must be open for the counter to be used. A closed one names its [`Reason`], whose code is stable. The
+//! first closed gate, in the order of [`Gate`], is the one that a status shows.
+
+mod facts;
+#[cfg(test)]
+mod situations;
+#[cfg(test)]
+mod tests;
+
+pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
+
+use crate::cell::Support;
+use crate::compare::Comparison;
+
+/// What a gate looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Gate {
+    /// Nobody has switched the counter off.
+    User,
+    /// The target has a counter that this crate reads, and a cell to publish lines in.
+    Exists,
+    /// The process may read the counter.
+    Readable,
+    /// The counter runs at one rate in all power states.
+    Invariant,
+    /// The kernel keeps time with the same counter, or has nothing against it.
+    Kernel,
+    /// The counters of all CPUs are in step.
+    Synchronised,
+    /// Reading the counter is not slower than the OS clock.
+    Cost,
+    /// There is a line: it was renewed before its window passed. Warns, never closes.
+    Calibration,
+    /// The measured frequency is what the processor or the hypervisor says. Warns, never closes.
+    Plausible,
+}
+
+impl Gate {
+    /// Every gate, in the order in which they are judged.
+    pub const ALL: [Self; 9] = [
+        Self::User,
+        Self::Exists,
+        Self::Readable,
+        Self::Invariant,
+        Self::Kernel,
+        Self::Synchronised,
+        Self::Cost,
+        Self::Calibration,
+        Self::Plausible,
+    ];
+
+    /// A stable name, in snake case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Exists => "counter_exists",
+            Self::Readable => "readable",
+            Self::Invariant => "invariant",
+            Self::Kernel => "kernel",
+            Self::Synchronised => "synchronised",
+            Self::Cost => "cost",
+            Self::Calibration => "calibration",
+            Self::Plausible => "plausible",
+        }
+    }
+}
+
+/// Why a gate is closed. The codes are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// `disable()` was called.
+    Disabled,
+    /// The environment says `TICKLINE=off`.
+    SwitchedOff,
+    /// The target has no counter that this crate reads.
+    NoCounter,
+    /// The processor has no 128-bit compare-and-swap.
+    NoAtomics,
+    /// The process has been denied the counter (`PR_SET_TSC`).
+    Denied,
+    /// CPUID does not call the counter invariant.
+    NotInvariant,
+    /// The kernel is still deciding about the counter (`tsc-early`).
+    KernelUndecided,
+    /// The kernel does not accept the counter, and keeps time with something else.
+    KernelRejected,
+    /// The kernel keeps time with something else, though it would accept the counter.
+    KernelUsesOther,
+    /// Hyper-V's kernels keep time with a page of its own whatever the counter is worth.
+    HypervisorPolicy,
+    /// What the kernel keeps time with could not be read.
+    KernelUnknown,
+    /// The counters of the CPUs have not been compared yet.
+    Untested,
+    /// The counters of the CPUs could not be compared.
+    Untestable,
+    /// The counters of two CPUs differ.
+    Apart,
+    /// Reading the counter takes longer than asking the OS.
+    Slow,
+    /// The counter stood still while its cost was measured.
+    Stuck,
+    /// Nobody renewed the line, and its window has passed.
+    WindowPassed,
+    /// The measured frequency is not the one that the processor or the hypervisor names.
+    Implausible,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 18] = [
+        Self::Disabled,
+        Self::SwitchedOff,
+        Self::NoCounter,
+        Self::NoAtomics,
+        Self::Denied,
+        Self::NotInvariant,
+        Self::KernelUndecided,
+        Self::KernelRejected,
+        Self::KernelUsesOther,
+        Self::HypervisorPolicy,
+        Self::KernelUnknown,
+        Self::Untested,
+        Self::Untestable,
+        Self::Apart,
+        Self::Slow,
+        Self::Stuck,
+        Self::WindowPassed,
+        Self::Implausible,
+    ];
+
+    /// A stable name, in snake case.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::SwitchedOff => "switched_off",
+            Self::NoCounter => "no_counter",
+            Self::NoAtomics => "no_atomics",
+            Self::Denied => "denied",
+            Self::NotInvariant => "not_invariant",
+            Self::KernelUndecided => "kernel_undecided",
+            Self::KernelRejected => "kernel_rejected",
+            Self::KernelUsesOther => "kernel_uses_other",
+            Self::HypervisorPolicy => "hypervisor_policy",
+            Self::KernelUnknown => "kernel_unknown",
+            Self::Untested => "untested",
+            Self::Untestable => "untestable",
+            Self::Apart => "apart",
+            Self::Slow => "slow",
+            Self::Stuck => "stuck",
+            Self::WindowPassed => "window_passed",
+            Self::Implausible => "implausible",
+        }
+    }
+
+    /// One sentence for people, without a full stop.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Disabled => "the program called disable()",
+            Self::SwitchedOff => "the environment variable TICKLINE is off",
+            Self::NoCounter => "this target has no counter that tickline reads",
+            Self::NoAtomics => "the processor has no 128-bit compare-and-swap",
+            Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
+            Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
+            Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
+            Self::KernelRejected => "the kernel does not accept the counter as a clocksource",
+            Self::KernelUsesOther => "the kernel keeps time with another clocksource",
+            Self::HypervisorPolicy => "Hyper-V's clocksource is in use, which says nothing about the counter",
+            Self::KernelUnknown => "the kernel's clocksource could not be read",
+            Self::Untested => {
+                "the counters of the CPUs have not been compared yet, which a clock's thread does"
+            }
+            Self::Untestable => "the counters of the CPUs could not be compared",
+            Self::Apart => "the counters of two CPUs differ",
+            Self::Slow => "reading the counter takes longer than asking the OS",
+            Self::Stuck => "the counter stands still",
+            Self::WindowPassed => "nobody renewed the line in time",
+            Self::Implausible => "the measured frequency is not the one that the processor names",
+        }
+    }
+}
+
+impl core::fmt::Display for Reason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.explanation())
+    }
+}
+
+/// What a gate says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The gate.
+    pub gate: Gate,
+    /// Why it is closed; `None` if it is open.
+    pub closed: Option<Reason>,
+    /// What is odd though it is open.
+    pub warning: Option<Reason>,
+}
+
+impl Verdict {
+    /// An open gate.
+    #[must_use]
+    pub const fn open(gate: Gate) -> Self {
+        Self { gate, closed: None, warning: None }
+    }
+}
+
+/// What the kernel says about the counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stance {
+    /// It keeps time with it.
+    Uses,
+    /// It is still looking at it.
+    Undecided,
+    /// It would accept it, or a hypervisor's clock is in use that is made of it.
+    NotRejected,
+    /// The same, with Hyper-V's clock.
+    HypervisorPolicy,
+    /// It does not accept it.
+    Rejects,
+    /// Nobody can ask.
+    Unknown,
+}
+
+const fn stance(facts: &Facts) -> Stance {
+    match (facts.clocksource, facts.counters_clocksource) {
+        (Clocksource::Tsc, Clocksource::Tsc) | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter) => {
+            Stance::Uses
+        }
+        (Clocksource::TscEarly, Clocksource::Tsc) => Stance::Undecided,
+        (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => Stance::NotRejected,
+        (Clocksource::HypervPage, Clocksource::Tsc) => Stance::HypervisorPolicy,
+        (Clocksource::Unknown, _) => Stance::Unknown,
+        _ => match facts.available {
+            Some(true) => Stance::NotRejected,
+            Some(false) => Stance::Rejects,
+            None => Stance::Unknown,
+        },
+    }
+}
+
+const fn judge_kernel(facts: &Facts) -> Option<Reason> {
+    match (stance(facts), facts.trust) {
+        (Stance::Uses, _) => None,
+        // Within seconds of boot it makes up its mind; nobody is in such a hurry.
+        (Stance::Undecided, _) => Some(Reason::KernelUndecided),
+        (_, Trust::Measured) => None,
+        (Stance::Rejects, _) => Some(Reason::KernelRejected),
+        (_, Trust::Auto) => None,
+        (Stance::NotRejected, Trust::Kernel) => Some(Reason::KernelUsesOther),
+        (Stance::HypervisorPolicy, Trust::Kernel) => Some(Reason::HypervisorPolicy),
+        (Stance::Unknown, Trust::Kernel) => Some(Reason::KernelUnknown),
+    }
+}
+
+/// How much a comparison of the counters matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// Not at all: the kernel has compared them, and nobody is between it and them.
+    Idle,
+    /// It may close the gate: under a hypervisor the kernel's own checks may have been skipped.
+    Welcome,
+    /// Without it the gate stays closed: nobody else has looked.
+    Needed,
+}
+
+/// How much a comparison of the counters matters on this machine.
+#[must_use]
+pub const fn demand(facts: &Facts) -> Demand {
+    match (stance(facts), facts.hypervisor) {
+        (Stance::Uses, Hypervisor::None) => Demand::Idle,
+        (Stance::Uses, _) => Demand::Welcome,
+        _ => Demand::Needed,
+    }
+}
+
+const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
+    match (facts.comparison, demand(facts)) {
+        // Counters of one rate may start anywhere where each CPU has a line of its own.
+        (_, _) if facts.line_per_cpu => None,
+        (Comparison::Apart(_), _) => Some(Reason::Apart),
+        (Comparison::Single | Comparison::InStep { .. }, _) => None,
+        (_, Demand::Idle | Demand::Welcome) => None,
+        (Comparison::Pending, Demand::Needed) => Some(Reason::Untested),
+        (Comparison::Impossible, Demand::Needed) => Some(Reason::Untestable),
+    }
+}
+
+/// A counter that was too slow once must be a tenth faster than the OS to be used again.
+const fn judge_cost(facts: &Facts) -> Option<Reason> {
+    match (facts.quantum_ticks, facts.cost) {
+        (Some(0), _) => Some(Reason::Stuck),
+        (_, Some(cost)) => {
+            let allowance_ps = if facts.was_slow { cost.counter_ps / 10 } else { 0 };
+            if cost.counter_ps.saturating_add(allowance_ps) > cost.os_ps { Some(Reason::Slow) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// Judges one gate. [`Calibration`](Gate::Calibration) and [`Plausible`](Gate::Plausible) are about the line, not the machine:
+/// they are open here, and judged by [`judge_calibration`] and [`judge_plausible`].
+#[must_use]
+pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
+    let closed = match gate {
+        Gate::User => match facts.switch {
+            Switch::On => None,
+            Switch::Disabled => Some(Reason::Disabled),
+            Switch::SwitchedOff => Some(Reason::SwitchedOff),
+        },
+        Gate::Exists => match (facts.counter_present, facts.cell) {
+            (false, _) => Some(Reason::NoCounter),
+            (true, Support::Missing) => Some(Reason::NoAtomics),
+            (true, _) => None,
+        },
+        Gate::Readable if facts.readable => None,
+        Gate::Readable => Some(Reason::Denied),
+        Gate::Invariant => match facts.invariant {
+            Some(false) if !facts.invariant_waived => Some(Reason::NotInvariant),
+            _ => None,
+        },
+        Gate::Kernel => judge_kernel(facts),
+        Gate::Synchronised => judge_synchronised(facts),
+        Gate::Cost => judge_cost(facts),
+        Gate::Calibration | Gate::Plausible => None,
+    };
+    Verdict { gate, closed, warning: None }
+}
+
+/// Judges [`Gate::Calibration`]: a warning while there is no line, though there has been one. Never closed: the next round opens
+/// it, and until then the clock is calibrating.
+#[must_use]
+pub const fn judge_calibration(has_line: bool, had_line: bool) -> Verdict {
+    let warning = if had_line && !has_line { Some(Reason::WindowPassed) } else { None };
+    Verdict { warning, ..Verdict::open(Gate::Calibration) }
+}
+
+/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at most; hypervisors and
+/// firmware round to MHz.
+const PLAUSIBLE_PPM: u64 = 5_000;
+
+/// Judges [`Gate::Plausible`]: a warning if the measured frequency is far from the nominal one. Never closed: hints are wrong
+/// more often than measurements, and what is measured against the OS clock follows the OS clock.
+#[must_use]
+pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) -> Verdict {
+    let warning = match (nominal_hz, measured_hz) {
+        (Some(nominal), Some(measured))
+            if nominal.abs_diff(measured) > (nominal / 1_000_000).saturating_mul(PLAUSIBLE_PPM) =>
+        {
+            Some(Reason::Implausible)
+        }
+        _ => None,
+    };
+    Verdict { warning, ..Verdict::open(Gate::Plausible) }
+}
+
+/// Judges every gate, in order.
+#[must_use]
+pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
+    Gate::ALL.map(|gate| judge(gate, facts))
+}
+
+/// The reason of the first closed gate; `None` if all are open.
+#[must_use]
+pub fn first_closed(verdicts: &[Verdict]) -> Option<Reason> {
+    verdicts.iter().find_map(|verdict| verdict.closed)
+}

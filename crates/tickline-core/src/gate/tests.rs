@@ -1,0 +1,198 @@
+//! Each gate by itself. Whole machines: `situations`.
+
+use super::*;
+use crate::compare::{Difference, Pair};
+
+pub(super) fn healthy() -> Facts {
+    Facts {
+        switch: Switch::On,
+        trust: Trust::Auto,
+        invariant_waived: false,
+        counter_present: true,
+        cell: Support::Full,
+        readable: true,
+        invariant: Some(true),
+        hypervisor: Hypervisor::None,
+        clocksource: Clocksource::Tsc,
+        counters_clocksource: Clocksource::Tsc,
+        available: Some(true),
+        comparison: Comparison::Pending,
+        line_per_cpu: false,
+        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000 }),
+        was_slow: false,
+        quantum_ticks: Some(26),
+    }
+}
+
+fn reason(change: impl FnOnce(&mut Facts)) -> Option<Reason> {
+    let mut facts = healthy();
+    change(&mut facts);
+    first_closed(&judge_all(&facts))
+}
+
+fn apart(facts: &mut Facts) {
+    let difference = Difference { least_ticks: 500, most_ticks: 600 };
+    facts.comparison = Comparison::Apart(Pair { here: 0, there: 3, difference });
+}
+
+#[test]
+fn a_healthy_machine_opens_every_gate() {
+    assert_eq!(reason(|_| {}), None);
+    assert_eq!(reason(|facts| facts.cell = Support::Guarded), None);
+    assert_eq!(reason(|facts| facts.invariant = None), None);
+    let waived = |facts: &mut Facts| (facts.invariant, facts.invariant_waived) = (Some(false), true);
+    assert_eq!(reason(waived), None);
+    assert_eq!(reason(|facts| facts.trust = Trust::Kernel), None);
+}
+
+#[test]
+fn each_fault_closes_its_gate_with_its_reason() {
+    type Fault = fn(&mut Facts);
+    let cases: [(Reason, Fault); 16] = [
+        (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
+        (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
+        (Reason::NoCounter, |facts| facts.counter_present = false),
+        (Reason::NoAtomics, |facts| facts.cell = Support::Missing),
+        (Reason::Denied, |facts| facts.readable = false),
+        (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
+        (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),
+        (Reason::KernelRejected, |facts| {
+            (facts.clocksource, facts.available) = (Clocksource::Hpet, Some(false));
+        }),
+        (Reason::KernelUsesOther, |facts| {
+            (facts.clocksource, facts.trust) = (Clocksource::Hpet, Trust::Kernel);
+        }),
+        (Reason::HypervisorPolicy, |facts| {
+            (facts.clocksource, facts.trust) = (Clocksource::HypervPage, Trust::Kernel);
+        }),
+        (Reason::KernelUnknown, |facts| {
+            (facts.clocksource, facts.trust) = (Clocksource::Unknown, Trust::Kernel);
+        }),
+        (Reason::Untested, |facts| facts.clocksource = Clocksource::Hpet),
+        (Reason::Untestable, |facts| {
+            (facts.clocksource, facts.comparison) = (Clocksource::Hpet, Comparison::Impossible);
+        }),
+        (Reason::Apart, apart),
+        (Reason::Slow, |facts| facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000 })),
+        (Reason::Stuck, |facts| facts.quantum_ticks = Some(0)),
+    ];
+    for (index, (expected, fault)) in cases.into_iter().enumerate() {
+        assert_eq!(reason(fault), Some(expected));
+        assert_eq!(Reason::ALL[index], expected, "in the order of Reason::ALL");
+    }
+    assert_eq!(Reason::ALL[cases.len()..], [Reason::WindowPassed, Reason::Implausible]);
+}
+
+#[test]
+fn a_kernel_of_another_architecture_does_not_speak_for_this_counter() {
+    // An emulator on an x86 host shows the host's files.
+    let emulated = |facts: &mut Facts| {
+        facts.counters_clocksource = Clocksource::ArchSysCounter;
+        facts.available = facts.counters_clocksource.is_listed(b"tsc hpet acpi_pm \n");
+    };
+    assert_eq!(reason(emulated), Some(Reason::KernelRejected));
+}
+
+#[test]
+fn counters_that_are_apart_are_used_only_with_a_line_per_cpu() {
+    for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
+        for hypervisor in [Hypervisor::None, Hypervisor::Kvm] {
+            let fault = |line_per_cpu| {
+                reason(|facts| {
+                    apart(facts);
+                    (facts.trust, facts.hypervisor, facts.line_per_cpu) = (trust, hypervisor, line_per_cpu);
+                })
+            };
+            assert_eq!(fault(false), Some(Reason::Apart));
+            assert_eq!(fault(true), None);
+        }
+    }
+}
+
+#[test]
+fn a_counter_that_was_too_slow_must_become_faster_by_a_tenth() {
+    let slow = |was_slow, counter_ps| {
+        reason(|facts| {
+            facts.was_slow = was_slow;
+            facts.cost = Some(Cost { counter_ps, os_ps: 25_000 });
+        })
+    };
+    assert_eq!(slow(false, 24_999), None);
+    assert_eq!(slow(true, 24_999), Some(Reason::Slow));
+    assert_eq!(slow(true, 22_000), None);
+}
+
+#[test]
+fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
+    let demand = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
+    assert_eq!(demand(Clocksource::Tsc, Hypervisor::None), Demand::Idle);
+    assert_eq!(demand(Clocksource::Tsc, Hypervisor::Vmware), Demand::Welcome);
+    assert_eq!(demand(Clocksource::Hpet, Hypervisor::None), Demand::Needed);
+    assert_eq!(demand(Clocksource::Unknown, Hypervisor::None), Demand::Needed);
+}
+
+#[test]
+fn the_line_has_gates_of_its_own() {
+    assert_eq!(judge_calibration(true, true).warning, None);
+    assert_eq!(judge_calibration(false, false).warning, None, "a new clock");
+    assert_eq!(judge_calibration(false, true).warning, Some(Reason::WindowPassed));
+    assert_eq!(judge_calibration(false, true).closed, None);
+    let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
+    assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
+    assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));
+    assert_eq!(plausible(None, Some(1)), None);
+    assert_eq!(plausible(Some(1), None), None);
+    assert_eq!(judge_plausible(Some(5), Some(7)).closed, None);
+}
+
+#[test]
+fn clocksource_names_are_exact() {
+    for (name, expected) in Clocksource::NAMED {
+        assert_eq!(Clocksource::from_name(name.as_bytes()), expected);
+        assert_eq!(Clocksource::from_name(format!("{name}\n").as_bytes()), expected);
+        for near in [format!("{name} "), format!(" {name}"), format!("{name}\n\n"), name.to_uppercase()] {
+            assert_eq!(Clocksource::from_name(near.as_bytes()), Clocksource::Other, "{near:?}");
+        }
+    }
+    assert_eq!(Clocksource::from_name(b"hyperv_clocksource_msr\n"), Clocksource::Other);
+    assert_eq!(Clocksource::from_name(b"\n"), Clocksource::Unknown);
+    assert_eq!(Clocksource::from_name(b""), Clocksource::Unknown);
+}
+
+#[test]
+fn lists_are_searched_for_whole_names() {
+    assert_eq!(Clocksource::Tsc.is_listed(b"kvm-clock tsc hpet \n"), Some(true));
+    assert_eq!(Clocksource::Tsc.is_listed(b"hyperv_clocksource_tsc_page tsc-early acpi_pm \n"), Some(false));
+    assert_eq!(Clocksource::Tsc.is_listed(b" \n"), None);
+    assert_eq!(Clocksource::Tsc.is_listed(b""), None);
+}
+
+#[test]
+fn hypervisors_are_known_by_their_whole_signature() {
+    for (signature, expected) in Hypervisor::NAMED {
+        assert_eq!(Hypervisor::from_signature(*signature), expected);
+    }
+    assert_eq!(Hypervisor::from_signature(*b"KVMKVMKVM   "), Hypervisor::Other);
+    assert_eq!(Hypervisor::from_signature([0; 12]), Hypervisor::Other);
+}
+
+#[test]
+fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
+    let quanta = |clocksource: Clocksource| clocksource.quanta(Clocksource::Tsc, 26);
+    assert_eq!((quanta(Clocksource::Tsc).counter_ticks, quanta(Clocksource::Tsc).reference_ns), (0, 1));
+    for (_, clocksource) in Clocksource::NAMED {
+        if !matches!(clocksource, Clocksource::Tsc | Clocksource::TscEarly) {
+            assert_eq!(quanta(clocksource).counter_ticks, 26, "{clocksource:?}");
+        }
+    }
+    assert!(quanta(Clocksource::AcpiPm).reference_ns >= 279);
+    assert!(quanta(Clocksource::Unknown).reference_ns >= quanta(Clocksource::AcpiPm).reference_ns);
+}
+
+#[test]
+fn codes_are_distinct() {
+    let codes = Reason::ALL.map(Reason::code);
+    for (index, code) in codes.iter().enumerate() {
+        assert!(!codes[..index].contains(code), "{code} twice");
+    }
+}

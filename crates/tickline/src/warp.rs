@@ -1,0 +1,328 @@
+//! Comparing the counters of the CPUs that this process may use: a star around the first one, a pair at a time.
+//!
+//! Each pair are two threads of their own, pinned, that hand a token to and fro for a millisecond at the most
+//! (`tickline_core::compare` has the arithmetic); between two pairs everything rests for twenty times as long. Isolated
+//! CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long as a clock's thread
+//! lives to want it. Never in a caller.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread;
+
+use tickline_core::compare::{Comparison, Difference, Pair};
+use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
+use tickline_core::sample::Reference;
+use tickline_core::try_lock::{self, TryLock};
+
+use crate::facts::COUNTER;
+use crate::process::{self, SignalsBlocked};
+use crate::reference::OsClock;
+
+/// Handovers to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
+const ROUNDS: u32 = 1_000;
+
+/// Fewer say nothing: the first ones run with cold caches.
+const LEAST_ROUNDS: u32 = 50;
+
+/// For how long a pair may hand over, ns.
+const PAIR_NS: i64 = 1_000_000;
+
+/// For how long one waits for the other, which may have to wait for its CPU, ns.
+const PATIENCE_NS: i64 = 200_000_000;
+
+/// Looks at a token before one sees to the time.
+const SPINS: u32 = 2_000;
+
+/// The rest between two pairs.
+const REST: Duration = Duration::from_millis(20);
+
+/// How long a result counts, ns. CPUs come and go, and machines are resumed elsewhere.
+const GOOD_FOR_NS: i64 = 600_000_000_000;
+
+/// Tries for a pair before it counts as impossible.
+const TRIES: u32 = 5;
+
+/// What is known, and since when, ns.
+static RESULT: TryLock<Option<(Comparison, i64)>> = TryLock::new(None);
+
+/// How often `RESULT` has changed.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// The token of the process that is comparing; 0 for none.
+static BUSY: AtomicU64 = AtomicU64::new(0);
+
+/// The lock on what is known; `None` while somebody else has it. A child takes it over from threads that it does not have.
+fn known() -> Option<try_lock::Guard<'static, Option<(Comparison, i64)>>> {
+    // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
+    // handlers, see `Engine::lock`.
+    let mut known = unsafe { RESULT.try_lock(process::token()) }?;
+    if known.was_abandoned() {
+        *known = None;
+    }
+    Some(known)
+}
+
+/// What is known. [`Pending`](Comparison::Pending) also while somebody else looks: nobody waits here, for a judge may be a
+/// signal handler.
+pub(crate) fn result() -> Comparison {
+    known().and_then(|known| *known).map_or(Comparison::Pending, |(comparison, _)| comparison)
+}
+
+/// How often the result has changed.
+pub(crate) fn changes() -> u32 {
+    // ORDERING: Acquire, pairs with the Release addition in `publish`.
+    CHANGES.load(Ordering::Acquire)
+}
+
+fn publish(comparison: Comparison) {
+    let mut known = loop {
+        match known() {
+            Some(known) => break known,
+            None => thread::yield_now(), // looks take nanoseconds
+        }
+    };
+    let changed = known.is_none_or(|(before, _)| before != comparison);
+    *known = Some((comparison, OsClock.monotonic_ns()));
+    drop(known);
+    if changed {
+        // ORDERING: Release, pairs with the Acquire load in `changes`.
+        CHANGES.fetch_add(1, Ordering::Release);
+    }
+}
+
+fn is_fresh() -> bool {
+    let known = known().and_then(|known| *known);
+    known.is_some_and(|(_, at_ns)| OsClock.monotonic_ns().saturating_sub(at_ns) < GOOD_FOR_NS)
+}
+
+/// A comparison under way, or none; stopped and joined when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Comparing {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Comparing {
+    /// Starts a comparison in the background if there is no fresh result and nobody in this process is at it. Without a thread
+    /// to be had, there will be none.
+    pub(crate) fn ensure(&mut self) {
+        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) || is_fresh() {
+            return;
+        }
+        let token = process::token();
+        // ORDERING: Acquire, pairs with the Release store below; a token that is not ours is that of an ancestor, whose
+        // threads we do not have.
+        let busy = BUSY.load(Ordering::Acquire);
+        // ORDERING: as above.
+        let exchange = BUSY.compare_exchange(busy, token, Ordering::Acquire, Ordering::Relaxed);
+        if busy == token || exchange.is_err() {
+            return;
+        }
+        let stop = Arc::clone(&self.stop);
+        let blocked = SignalsBlocked::new();
+        let made = thread::Builder::new().name("tickline-warp".to_owned()).spawn(move || {
+            if let Some(comparison) = compare(&stop) {
+                publish(comparison);
+            }
+            // ORDERING: Release, pairs with the Acquire load in `ensure`.
+            BUSY.store(0, Ordering::Release);
+        });
+        drop(blocked);
+        match made {
+            Ok(thread) => self.thread = Some(thread),
+            Err(_) => {
+                publish(Comparison::Impossible);
+                // ORDERING: as above.
+                BUSY.store(0, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Comparing {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, a flag that is looked at again and again.
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// Compares all CPUs. `None` if it was told to stop.
+fn compare(stop: &AtomicBool) -> Option<Comparison> {
+    let Some(counter) = COUNTER else { return Some(Comparison::Impossible) };
+    let cpus = process::comparable_cpus();
+    let [first, others @ ..] = cpus.as_slice() else { return Some(Comparison::Impossible) };
+    if others.is_empty() {
+        return Some(Comparison::Single);
+    }
+    let quantum_ticks = quantum_ticks(&counter);
+    for other in others {
+        let mut tries = 0;
+        let difference = loop {
+            thread::sleep(REST);
+            // ORDERING: Relaxed, pairs with the store in `drop`.
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            match compare_pair(counter, *first, *other) {
+                Some(difference) => break difference,
+                None if tries == TRIES => return Some(Comparison::Impossible),
+                None => tries += 1,
+            }
+        };
+        if !difference.is_none(quantum_ticks) {
+            return Some(Comparison::Apart(Pair { here: *first, there: *other, difference }));
+        }
+    }
+    Some(Comparison::InStep { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
+}
+
+/// What two threads hand over: a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Token {
+    /// Even: here. Odd: there. [`GIVEN_UP`]: one of the two has.
+    turn: AtomicU32,
+    /// What the giver's counter said, ticks.
+    given_ticks: AtomicU64,
+}
+
+const GIVEN_UP: u32 = u32::MAX;
+
+impl Token {
+    fn give(&self, turn: u32, ticks: u64) {
+        // ORDERING: Relaxed, published by the store below.
+        self.given_ticks.store(ticks, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `get`. A failure means that the other has given up.
+        self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
+    }
+
+    /// The token of `turn`: what the giver's counter said, and what ours says now.
+    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<(u64, u64)> {
+        let mut deadline_ns = None;
+        loop {
+            for _ in 0..SPINS {
+                // ORDERING: Acquire, pairs with the Release store in `give`.
+                match self.turn.load(Ordering::Acquire) {
+                    GIVEN_UP => return None,
+                    found if found == turn => {
+                        let got_ticks = counter.now_ordered();
+                        // ORDERING: Relaxed, ordered by the load above.
+                        return Some((self.given_ticks.load(Ordering::Relaxed), got_ticks));
+                    }
+                    _ => core::hint::spin_loop(),
+                }
+            }
+            let now_ns = OsClock.monotonic_ns();
+            if now_ns > *deadline_ns.get_or_insert(now_ns.saturating_add(PATIENCE_NS)) {
+                // ORDERING: Relaxed, the word is all there is.
+                self.turn.store(GIVEN_UP, Ordering::Relaxed);
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// The difference of the counters of two CPUs; `None` if one of the threads did not get there, or not often enough.
+fn compare_pair(counter: HardwareCounter, here: u32, there: u32) -> Option<Difference> {
+    let token = Token::default();
+    thread::scope(|scope| {
+        let builder = || thread::Builder::new().name("tickline-warp".to_owned());
+        let other = builder()
+            .spawn_scoped(scope, || {
+                let pinned = process::pin_this_thread(there);
+                if !pinned {
+                    // ORDERING: Relaxed, the word is all there is.
+                    token.turn.store(GIVEN_UP, Ordering::Relaxed);
+                }
+                answer(&token, counter)
+            })
+            .ok()?;
+        // The star's centre runs in a thread of its own as well, so that no mask needs to be put back.
+        let this = builder().spawn_scoped(scope, || {
+            if !process::pin_this_thread(here) {
+                // ORDERING: as above.
+                token.turn.store(GIVEN_UP, Ordering::Relaxed);
+            }
+            ask(&token, counter)
+        });
+        if this.is_err() {
+            // ORDERING: as above.
+            token.turn.store(GIVEN_UP, Ordering::Relaxed);
+        }
+        let (least, rounds) = this.ok()?.join().ok()?;
+        let most = other.join().ok()?;
+        (rounds >= LEAST_ROUNDS)
+            .then_some(Difference { least_ticks: least.least_ticks, most_ticks: most.most_ticks })
+    })
+}
+
+fn ask(token: &Token, counter: HardwareCounter) -> (Difference, u32) {
+    let mut difference = Difference::UNKNOWN;
+    let mut started_ns = None;
+    for round in 0..ROUNDS {
+        token.give(2 * round + 1, counter.now_ordered());
+        let Some((given_ticks, got_ticks)) = token.get(2 * round + 2, counter) else {
+            return (difference, round);
+        };
+        difference.received(given_ticks, got_ticks);
+        let now_ns = OsClock.monotonic_ns();
+        // The first handover waits until the other thread runs.
+        if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
+            // ORDERING: Relaxed, the word is all there is.
+            token.turn.store(GIVEN_UP, Ordering::Relaxed);
+            return (difference, round);
+        }
+    }
+    (difference, ROUNDS)
+}
+
+fn answer(token: &Token, counter: HardwareCounter) -> Difference {
+    let mut difference = Difference::UNKNOWN;
+    for round in 0..ROUNDS {
+        let Some((given_ticks, got_ticks)) = token.get(2 * round + 1, counter) else { break };
+        difference.sent(given_ticks, got_ticks);
+        token.give(2 * round + 2, counter.now_ordered());
+    }
+    difference
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_this_machine_are_compared() {
+        if COUNTER.is_none() || !crate::facts::counter_readable() {
+            eprintln!("SKIPPED: no counter that may be read");
+            return;
+        }
+        let stop = AtomicBool::new(false);
+        let comparison = compare(&stop).expect("nobody stopped it");
+        match process::comparable_cpus().len() {
+            0 => assert_eq!(comparison, Comparison::Impossible),
+            1 => assert_eq!(comparison, Comparison::Single),
+            // Counters may be apart on the machine that runs this, and CPUs too busy; but it must have come to an end.
+            _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
+        }
+        stop.store(true, Ordering::Relaxed);
+        if process::comparable_cpus().len() > 1 {
+            assert_eq!(compare(&stop), None);
+        }
+    }
+
+    #[test]
+    fn a_token_that_nobody_gives_is_given_up() {
+        let Some(counter) = COUNTER.filter(|_| crate::facts::counter_readable()) else {
+            eprintln!("SKIPPED: no counter that may be read");
+            return;
+        };
+        let token = Token::default();
+        assert_eq!(token.get(1, counter), None);
+        assert_eq!(token.get(1, counter), None, "and stays so");
+    }
+}

@@ -1,0 +1,180 @@
+//! Looks: readings between two of the OS clock.
+//!
+//! A reading outside its bracket is wrong by at least the distance, whatever the bracket's width; one inside says no more than
+//! the width. So what counts are distances, and limits that miss the bracket.
+
+use serde_json::{Value, json};
+use tickline::{Clock, Event, Events, State};
+
+use crate::system::{monotonic_ns, realtime_ns};
+
+/// Looks before offsets are taken: they show how narrow brackets get.
+const TRIAL_LOOKS: u64 = 200;
+
+/// What was seen in a phase.
+#[derive(Debug)]
+pub(crate) struct Look {
+    looks: u64,
+    narrowest_ns: u64,
+    /// `now_ordered_ns` outside its bracket.
+    outside: u64,
+    ahead_ns: u64,
+    behind_ns: u64,
+    /// Offset from the middle of narrow brackets, ns.
+    least_offset_ns: i64,
+    most_offset_ns: i64,
+    /// `reading()` whose limits missed the bracket.
+    bound_violated: u64,
+    bound_missed_ns: u64,
+    widest_bound_ns: u64,
+    /// `unix_ns` outside its bracket.
+    unix_outside: u64,
+    unix_outside_ns: u64,
+    unix_bound_violated: u64,
+    /// `reading()` that was served by a line, and so has limits of the line.
+    by_line: u64,
+    /// States, one for each row of looks.
+    fast: u64,
+    calibrating: u64,
+    fallback: u64,
+    events: Events,
+}
+
+impl Look {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self {
+            looks: 0,
+            narrowest_ns: u64::MAX,
+            outside: 0,
+            ahead_ns: 0,
+            behind_ns: 0,
+            least_offset_ns: i64::MAX,
+            most_offset_ns: i64::MIN,
+            bound_violated: 0,
+            bound_missed_ns: 0,
+            widest_bound_ns: 0,
+            unix_outside: 0,
+            unix_outside_ns: 0,
+            unix_bound_violated: 0,
+            by_line: 0,
+            fast: 0,
+            calibrating: 0,
+            fallback: 0,
+            events: clock.status().events,
+        }
+    }
+
+    /// So many looks.
+    pub(crate) fn row(&mut self, clock: &Clock, looks: u32) {
+        match clock.status().state {
+            State::Fast => self.fast += 1,
+            State::Fallback(_) => self.fallback += 1,
+            _ => self.calibrating += 1,
+        }
+        for _ in 0..looks {
+            self.looks += 1;
+            self.ordered(clock);
+            self.bounds(clock);
+            self.unix(clock);
+        }
+    }
+
+    fn ordered(&mut self, clock: &Clock) {
+        let before_ns = monotonic_ns();
+        let now_ns = clock.now_ordered_ns();
+        let after_ns = monotonic_ns();
+        let (ahead_ns, behind_ns) = (now_ns.saturating_sub(after_ns), before_ns.saturating_sub(now_ns));
+        self.outside += u64::from(ahead_ns > 0 || behind_ns > 0);
+        self.ahead_ns = self.ahead_ns.max(ahead_ns);
+        self.behind_ns = self.behind_ns.max(behind_ns);
+        let width_ns = after_ns - before_ns;
+        // Brackets a quarter wider than the narrowest still say where their middle is.
+        if self.looks > TRIAL_LOOKS && width_ns <= self.narrowest_ns + self.narrowest_ns / 4 {
+            let middle_ns = before_ns + width_ns / 2;
+            let offset_ns = now_ns.wrapping_sub(middle_ns).cast_signed();
+            self.least_offset_ns = self.least_offset_ns.min(offset_ns);
+            self.most_offset_ns = self.most_offset_ns.max(offset_ns);
+        }
+        self.narrowest_ns = self.narrowest_ns.min(width_ns);
+    }
+
+    fn bounds(&mut self, clock: &Clock) {
+        let before_ns = monotonic_ns();
+        let reading = clock.reading();
+        let after_ns = monotonic_ns();
+        let missed_ns =
+            reading.earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(reading.latest_ns));
+        self.bound_violated += u64::from(missed_ns > 0);
+        self.bound_missed_ns = self.bound_missed_ns.max(missed_ns);
+        if reading.status == State::Fast {
+            self.by_line += 1;
+            let bound_ns = (reading.ns - reading.earliest_ns).max(reading.latest_ns - reading.ns);
+            self.widest_bound_ns = self.widest_bound_ns.max(bound_ns);
+        }
+    }
+
+    fn unix(&mut self, clock: &Clock) {
+        let before_ns = realtime_ns();
+        let now_ns = clock.unix_ns();
+        let between_ns = realtime_ns();
+        let reading = clock.unix_reading();
+        let after_ns = realtime_ns();
+        // A clock that was set meanwhile leaves no bracket.
+        if (before_ns..=after_ns).contains(&between_ns) {
+            let outside_ns = now_ns.saturating_sub(between_ns).max(before_ns.saturating_sub(now_ns));
+            self.unix_outside += u64::from(outside_ns > 0);
+            self.unix_outside_ns = self.unix_outside_ns.max(outside_ns);
+            self.unix_bound_violated +=
+                u64::from(reading.earliest_ns > after_ns || reading.latest_ns < between_ns);
+        }
+    }
+
+    /// What was seen, with the clock's state at the end.
+    pub(crate) fn report(&self, clock: &Clock) -> Value {
+        let status = clock.status();
+        let events: serde_json::Map<String, Value> = Event::ALL
+            .into_iter()
+            .map(|event| (event, status.events.get(event) - self.events.get(event)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(event, count)| (event.name().to_owned(), count.into()))
+            .collect();
+        let offset = |ns: i64| (self.least_offset_ns <= self.most_offset_ns).then_some(ns);
+        let rows = self.fast + self.calibrating + self.fallback;
+        let share = |count: u64| count * 100 / rows.max(1);
+        json!({
+            "state": state_name(status.state),
+            "reason": status.reason().map(|reason| reason.code()),
+            "fast_percent": share(self.fast),
+            "calibrating_percent": share(self.calibrating),
+            "fallback_percent": share(self.fallback),
+            "looks": self.looks,
+            "bounded_percent": self.by_line * 100 / self.looks.max(1),
+            "narrowest_bracket_ns": self.narrowest_ns,
+            "outside": self.outside,
+            "ahead_ns": self.ahead_ns,
+            "behind_ns": self.behind_ns,
+            "least_offset_ns": offset(self.least_offset_ns),
+            "most_offset_ns": offset(self.most_offset_ns),
+            "bound_violated": self.bound_violated,
+            "bound_missed_ns": self.bound_missed_ns,
+            "widest_bound_ns": self.widest_bound_ns,
+            "rho_ppb": status.rho_ppb,
+            "interval_ns": status.interval_ns,
+            "frequency_hz": status.frequency_hz,
+            "unix_outside": self.unix_outside,
+            "unix_outside_ns": self.unix_outside_ns,
+            "unix_bound_violated": self.unix_bound_violated,
+            "events": events,
+        })
+    }
+}
+
+/// The state's name in a report.
+pub(crate) fn state_name(state: State) -> &'static str {
+    match state {
+        State::Fast => "fast",
+        State::Calibrating => "calibrating",
+        State::Fallback(_) => "fallback",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,41 @@
+//! Lines of JSON over the second serial port, and answers from the other side.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The first serial port is the kernel's console, whose messages would cut lines in two.
+const PORT: &str = "/dev/ttyS1";
+
+static OPEN: OnceLock<File> = OnceLock::new();
+
+/// Opens the port, as it is: no echo, no change of line ends.
+///
+/// # Errors
+///
+/// If there is no such port.
+pub(crate) fn open() -> io::Result<()> {
+    let port = File::options().read(true).write(true).open(PORT)?;
+    crate::system::make_raw(&port)?;
+    OPEN.set(port).map_err(|_| io::Error::other("opened twice"))
+}
+
+/// Reports.
+pub(crate) fn line(value: &Value) {
+    // One write, so that lines do not mix. Nobody is left to tell of a failure.
+    if let Some(mut port) = OPEN.get() {
+        port.write_all(format!("{value}\n").as_bytes()).ok();
+    }
+}
+
+/// Asks the other side to do `action` to the machine, and waits until it says that it is done.
+pub(crate) fn ask_host(action: &str) -> io::Result<()> {
+    line(&serde_json::json!({ "host": action }));
+    let mut byte = [0];
+    while byte != *b"\n" {
+        OPEN.get().ok_or_else(|| io::Error::other("no port"))?.read_exact(&mut byte)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! What a guest boots: Debian's cloud kernel, and an initramfs with two static programs: the guest's own, which is the
+//! first process, and `tickline` itself.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step;
+
+/// What static programs are built for.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// Depends on the newest kernel for guests; 27 MB, and all drivers that are needed here are built in.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+
+/// Another kernel than Debian's, if set.
+const KERNEL_VARIABLE: &str = "TICKLINE_VM_KERNEL";
+
+pub(super) const QEMU: &str = "qemu-system-x86_64";
+
+/// What all guests boot.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) kernel: PathBuf,
+    pub(super) initramfs: PathBuf,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// This machine lacks something: nothing was checked, and nothing failed.
+    Missing(String),
+    /// The project's own part does not work.
+    Broken(String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// Fetches what guests need from elsewhere: the compiler's target, the emulator, the kernel.
+pub(super) fn fetch() -> Result<PathBuf, Failure> {
+    fs::create_dir_all(super::folder())?;
+    if !works("rustup", &["target", "add", TARGET]) {
+        return Err(Failure::Missing(format!("rustup cannot add the target {TARGET}")));
+    }
+    if !works(QEMU, &["--version"]) {
+        works("apt-get", &["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"]);
+        if !works(QEMU, &["--version"]) {
+            return Err(Failure::Missing(format!("{QEMU} is not here, and apt-get cannot install it")));
+        }
+    }
+    kernel()
+}
+
+/// Fetches and builds what guests need.
+pub(super) fn prepare() -> Result<Image, Failure> {
+    let kernel = fetch()?;
+    let programs = build()?;
+    let initramfs = super::folder().join("initramfs.cpio");
+    fs::write(&initramfs, archive(&programs))?;
+    Ok(Image { kernel, initramfs })
+}
+
+fn works(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// The kernel, unpacked from its package into `target/vm`: nothing is installed on this machine.
+fn kernel() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os(KERNEL_VARIABLE) {
+        let path = PathBuf::from(path);
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(Failure::Broken(format!("{KERNEL_VARIABLE}: {} is no file", path.display())))
+        };
+    }
+    let unpacked = super::folder().join("kernel");
+    if let Some(kernel) = vmlinuz(&unpacked) {
+        return Ok(kernel);
+    }
+    let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
+    let depends = Command::new("apt-cache").args(["depends", KERNEL_PACKAGE]).output();
+    let depends = depends.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let depends = depends.map_err(|_| missing("apt-cache is not here"))?;
+    let package = depends
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Depends: "))
+        .filter(|name| name.starts_with("linux-image-"))
+        .ok_or_else(|| missing("apt does not know linux-image-cloud-amd64"))?;
+    println!("fetching {package}");
+    let packages = super::folder().join("package");
+    fs::create_dir_all(&packages)?;
+    Command::new("apt-get").args(["download", "-qq", package]).current_dir(&packages).output().ok();
+    let file = entries(&packages)
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .ok_or_else(|| missing("apt-get cannot download it"))?;
+    let unpack = Command::new("dpkg-deb").arg("-x").arg(&file).arg(&unpacked).output();
+    if !unpack.is_ok_and(|output| output.status.success()) {
+        return Err(missing("dpkg-deb cannot unpack it"));
+    }
+    fs::remove_dir_all(packages)?;
+    vmlinuz(&unpacked).ok_or_else(|| missing("there is none in the package"))
+}
+
+fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
+    let is_kernel =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
+    entries(&unpacked.join("boot")).into_iter().find(is_kernel)
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// The programs, as they are called in the guest.
+struct Programs {
+    init: Vec<u8>,
+    tickline: Vec<u8>,
+}
+
+fn build() -> Result<Programs, Failure> {
+    let line = format!("cargo build -q --release -p tickline-vm-guest -p tickline-cli --target {TARGET}");
+    let status = step::command(&line).map(|mut command| {
+        // Debug information is most of a program, and unpacking it most of the boot.
+        command.env("CARGO_PROFILE_RELEASE_STRIP", "true").status()
+    });
+    if !matches!(status, Some(Ok(status)) if status.success()) {
+        return Err(Failure::Broken(format!("`{line}` failed")));
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);
+    let program = |name: &str| fs::read(target.join(TARGET).join("release").join(name));
+    Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")? })
+}
+
+/// A cpio archive in the "newc" format, as `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel
+/// describes it: the folders to mount on, and the programs.
+fn archive(programs: &Programs) -> Vec<u8> {
+    const FOLDER: u32 = 0o040_755;
+    const PROGRAM: u32 = 0o100_755;
+    let entries: [(&str, u32, &[u8]); 6] = [
+        ("dev", FOLDER, &[]),
+        ("proc", FOLDER, &[]),
+        ("sys", FOLDER, &[]),
+        ("init", PROGRAM, &programs.init),
+        ("tickline", PROGRAM, &programs.tickline),
+        ("TRAILER!!!", 0, &[]),
+    ];
+    let mut archive = Vec::new();
+    for (number, (name, mode, content)) in (1..).zip(entries) {
+        // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with its zero, checksum
+        let fields = [number, mode, 0, 0, 1, 0, size(content.len()), 0, 0, 0, 0, size(name.len() + 1), 0];
+        archive.extend_from_slice(b"070701");
+        for field in fields {
+            archive.extend_from_slice(format!("{field:08x}").as_bytes());
+        }
+        archive.extend_from_slice(name.as_bytes());
+        archive.push(0);
+        align(&mut archive);
+        archive.extend_from_slice(content);
+        align(&mut archive);
+    }
+    archive
+}
+
+fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("programs are a few megabytes")
+}
+
+fn align(archive: &mut Vec<u8>) {
+    archive.resize(archive.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_is_what_the_kernel_reads() {
+        let archive = archive(&Programs { init: b"12345".to_vec(), tickline: b"1".to_vec() });
+        assert_eq!(archive.len() % 4, 0);
+        let text = String::from_utf8_lossy(&archive);
+        assert_eq!(text.matches("070701").count(), 6);
+        let init = text.find("init\0").expect("the program");
+        // The header of 110 bytes comes before the name: the size is its seventh field, the mode its second.
+        let header = &text[init - 110..init];
+        assert_eq!(&header[6 + 6 * 8..6 + 7 * 8], "00000005");
+        assert_eq!(&header[6 + 8..6 + 2 * 8], "000081ed");
+        let content = (init + "init\0".len()).next_multiple_of(4);
+        assert_eq!(&archive[content..content + 5], b"12345");
+    }
+}
