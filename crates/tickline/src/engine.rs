@@ -20,13 +20,15 @@ use tickline_core::units::{signed, unsigned};
 use tickline_core::word::Phase;
 
 use crate::facts::{self, COUNTER};
-use crate::per_cpu::{Mode, Sweep, Table};
+use crate::per_cpu::{Mode, Table};
 use crate::policy::Policy;
-use crate::process::{self, Notice};
+use crate::process;
 use crate::reference::OsClock;
 use crate::seen::Seen;
 use crate::status::{Driver, State};
 use crate::warp;
+
+mod by_cpu;
 
 /// The cell of this target.
 pub(crate) type Cell = NativeCell;
@@ -177,53 +179,6 @@ impl Engine {
         }
         let ns = signed(self.now_ordered_by_cpu());
         (ns, self.read_bounds().or_else(|| self.read_bounds_whole()).or_else(|| self.bounds_by_cpu()))
-    }
-
-    // ---- readings by the line of the CPU: the common line is cold then, so the inlined path comes here -------------
-
-    /// The lines of the CPUs, if there is one for each, and the gates are open.
-    #[inline(always)]
-    pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
-        self.per_cpu.open_table()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn now_by_cpu(&self) -> u64 {
-        match self.per_cpu_table() {
-            Some(table) => table.read().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
-            None => self.now_slow(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn now_ordered_by_cpu(&self) -> u64 {
-        match self.per_cpu_table() {
-            Some(table) => table.read_ordered().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
-            None => self.now_slow(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unix_by_cpu(&self) -> u64 {
-        self.per_cpu_table().and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
-    }
-
-    pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
-        self.per_cpu_table().and_then(Table::read_bounds)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn now_by_cpu_slow(&self, table: &Table) -> u64 {
-        let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
-        if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
-            // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
-            self.per_cpu.close();
-        }
-        to_unsigned(ns)
     }
 
     /// Any reading that the inlined path refuses, and no CPU's line can serve.
@@ -386,36 +341,6 @@ impl Engine {
         }
         self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
-    }
-
-    /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
-    /// is, ns; `None` as [`serve`](Self::serve).
-    pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
-        let entered = self.per_cpu.is_in_force();
-        let Some(table) = self.per_cpu.enter() else {
-            return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
-        };
-        if !entered {
-            // That the counters are apart matters no more.
-            self.judge_again();
-        }
-        let control = self.lock_judged(Renewal::Ahead)?;
-        let (counter, config) = (COUNTER?, *control.as_ref()?.config());
-        if self.shared.cell.word().is_live() {
-            // A reader was in the middle of a round when the mode was taken up.
-            self.shared.close_gate(&counter, &OsClock);
-            self.shared.open_gate(&counter, &OsClock);
-        }
-        self.per_cpu.open();
-        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
-    }
-
-    /// No line for each CPU from now on. Nobody else may be sweeping.
-    pub(crate) fn leave_per_cpu(&self) {
-        if self.per_cpu.is_in_force() {
-            self.per_cpu.leave();
-            self.judge_again();
-        }
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
