@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use tickline_core::cell::StateCell;
 use tickline_core::compare::Comparison;
-use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Round};
+use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
 use tickline_core::per_cpu::{self, CPU_IDS, Seat};
 use tickline_core::sample::Reference;
@@ -507,7 +507,7 @@ impl Visit {
         // Some systems number their CPUs otherwise than the register does.
         let seat = Seat::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
-        control.reschedule(config.renewal, config.interval_ns);
+        control.reschedule(Renewal::Visit, config.interval_ns);
         let mut outcome = control.maintain(unit, &seat, &OsClock);
         if outcome.round == Round::Recovered {
             outcome = control.maintain(unit, &seat, &OsClock);
@@ -555,7 +555,7 @@ mod tests {
             interval_ns: 1_000_000,
             quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
             guarded: false,
-            renewal: tickline_core::control::Renewal::Ahead,
+            renewal: Renewal::Visit,
         };
         let mut sweep = Sweep::default();
         let notice = Notice::new();
