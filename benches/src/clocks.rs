@@ -2,8 +2,15 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use tickline_core::counter::{Counter, HardwareCounter};
+use tickline::{Clock, CpuState, CpuStatus, PerCpu};
+use tickline_core::cell::{Envelope, NativeCell, StateCell};
+use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
+use tickline_core::line::{Line, Slope};
+use tickline_core::per_cpu;
+use tickline_core::shared::Shared;
+use tickline_core::word::{MAX_EXPONENT, Slot, Word};
 
 /// A loop of so many calls; the second one waits for each result.
 #[derive(Debug, Clone, Copy)]
@@ -89,10 +96,81 @@ pub fn quanta_clock() -> &'static quanta::Clock {
     CLOCK.get_or_init(quanta::Clock::new)
 }
 
+/// A clock with a line for each CPU; `None` where there cannot be one.
+#[must_use]
+pub fn per_cpu_clock() -> Option<&'static Clock> {
+    static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
+    let make = || {
+        let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
+        let end = Instant::now() + Duration::from_secs(3);
+        let waiting = |cpu: &CpuStatus| cpu.state != CpuState::Fast;
+        while Instant::now() < end && clock.status().per_cpu.iter().any(waiting) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Some(clock)
+    };
+    CLOCK.get_or_init(make).as_ref()
+}
+
+/// Lines as of processors without `rdpid`. One line for all CPUs that stays valid for hours: only its cost is of interest.
+#[derive(Debug)]
+struct WithoutRdpid {
+    units: Vec<Shared<NativeCell>>,
+    counter: HardwareCpuCounter,
+}
+
+fn without_rdpid() -> Option<&'static WithoutRdpid> {
+    static TABLE: OnceLock<Option<WithoutRdpid>> = OnceLock::new();
+    let make = || {
+        let counter = HardwareCpuCounter::detect()?.without_rdpid();
+        let (ticks, _) = counter.now_ordered()?;
+        let word = Word::live(ticks, MAX_EXPONENT, Slot::B, false);
+        let line = Line { start_ticks: word.ticks(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
+        let unit = || {
+            let unit = Shared::new(NativeCell::new());
+            unit.cell.publish(unit.cell.load_whole(), word, &line, &Envelope::default());
+            unit
+        };
+        Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })
+    };
+    TABLE.get_or_init(make).as_ref()
+}
+
+/// What is compared of lines for each CPU, where there can be such.
+fn per_cpu_subjects() -> Vec<Subject> {
+    if per_cpu_clock().is_none() || without_rdpid().is_none() {
+        return Vec::new();
+    }
+    fn clock() -> &'static Clock {
+        per_cpu_clock().expect("looked at before")
+    }
+    fn table() -> &'static WithoutRdpid {
+        without_rdpid().expect("looked at before")
+    }
+    vec![
+        subject!("rdtscp", {
+            let counter = table().counter;
+            move || counter.now_ordered()
+        }),
+        subject!("tickline per CPU now_ns", {
+            let clock = clock();
+            move || clock.now_ns()
+        }),
+        subject!("tickline per CPU now_ordered_ns", {
+            let clock = clock();
+            move || clock.now_ordered_ns()
+        }),
+        subject!("core per CPU by rdtscp", {
+            let table = table();
+            move || per_cpu::read(&table.units, &table.counter)
+        }),
+    ]
+}
+
 /// Everything that is compared. The first two are the bare counter, plain and ordered.
 #[must_use]
 pub fn subjects() -> Vec<Subject> {
-    vec![
+    let mut subjects = vec![
         subject!(HardwareCounter::NAME, || counter().now()),
         subject!(HardwareCounter::ORDERED_NAME, || counter().now_ordered()),
         subject!("tickline now_ns", tickline::now_ns),
@@ -113,5 +191,7 @@ pub fn subjects() -> Vec<Subject> {
         subject!("minstant now, ticks only", minstant::Instant::now),
         subject!("fastant now, ticks only", fastant::Instant::now),
         subject!("coarsetime Instant::now", coarsetime::Instant::now),
-    ]
+    ];
+    subjects.extend(per_cpu_subjects());
+    subjects
 }

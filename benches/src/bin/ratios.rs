@@ -31,11 +31,11 @@ fn main() {
     let awaited = one_thread(&subjects, rounds, |subject| subject.awaited);
     let both = two_threads(&subjects, rounds);
     println!(
-        "\n{:<30} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
+        "\n{:<32} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
         "", "tight", "/plain", "/ord.", "awaited", "/plain", "/ord.", "2 threads", "/plain", "/ord."
     );
     for (index, subject) in subjects.iter().enumerate() {
-        print!("{:<30}", subject.name);
+        print!("{:<32}", subject.name);
         for (column, width) in [(&tight, 8), (&awaited, 8), (&both, 9)] {
             let ns = column[index];
             print!(" {ns:>width$.2} {:>6.3} {:>6.3}", ns / column[0], ns / column[1]);

@@ -71,6 +71,8 @@ const ATTEMPTS: u32 = 4;
 pub enum Renewal {
     /// Before it: a driver comes by itself, so the soft window lasts 1.5 to 3 intervals.
     Ahead,
+    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the soft window lasts 3 to 6 intervals.
+    Visit,
     /// At it: a reader that finds it passed renews the line, so the soft window lasts 1 to 2 intervals.
     AtExpiry,
 }
@@ -256,7 +258,7 @@ impl Control {
     fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
         let good_ns = fit.map_or(0, |fit| match self.config.renewal {
             // Whoever comes by itself can come more often to keep the bound narrow.
-            Renewal::Ahead => {
+            Renewal::Ahead | Renewal::Visit => {
                 let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
                 self.watch.good_for_ns(fit).min(narrow_ns.max(self.short_interval_ns()))
             }
@@ -305,6 +307,7 @@ impl Control {
     fn exponent(&self, interval_ticks: u64) -> u32 {
         let wanted = match self.config.renewal {
             Renewal::Ahead => interval_ticks.saturating_add(interval_ticks >> 1),
+            Renewal::Visit => interval_ticks.saturating_mul(3),
             Renewal::AtExpiry => interval_ticks,
         };
         ceil_log2(wanted)

@@ -82,6 +82,7 @@ pub mod line;
 #[cfg(loom)]
 #[cfg(test)]
 mod loom_tests;
+pub mod per_cpu;
 mod primitive;
 pub mod sample;
 pub mod shared;

@@ -405,11 +405,17 @@ impl<S: StateCell> Shared<S> {
     /// later. An opening goes back to where it came from. Returns whether this call did it.
     pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
         if state.word.is_opening() {
+            return self.finish_closing_at(state, 0, reference);
+        }
+        self.finish_closing_at(state, counter.now_ordered(), reference)
+    }
+
+    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.
+    pub(crate) fn finish_closing_at(&self, state: State, ticks: u64, reference: &impl Reference) -> bool {
+        if state.word.is_opening() {
             return self.cell.retire(state, state.word.given_up(), state.base_ns);
         }
-        let line = self.line(state);
-        let ticks = counter.now_ordered();
-        let (floor_ticks, floor_ns) = self.floor(state, &line, ticks, reference);
+        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, reference);
         self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
     }
 

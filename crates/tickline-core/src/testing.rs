@@ -20,6 +20,8 @@ pub(crate) enum Step {
     Load,
     SecondLook,
     Counter,
+    /// A look at the CPU's id (`per_cpu` only).
+    CpuId,
     Reference,
     /// A change to a word that is not live.
     Retire(Word),
@@ -46,7 +48,7 @@ impl Hooks {
         *self.0.borrow_mut() = None;
     }
 
-    fn run(&self, step: Step) {
+    pub(crate) fn run(&self, step: Step) {
         let hook = self.0.borrow_mut().take();
         if let Some(mut hook) = hook {
             hook(step);
@@ -159,6 +161,12 @@ pub(crate) struct HookedCell {
     machine: &'static Machine,
 }
 
+impl HookedCell {
+    pub(crate) fn new(machine: &'static Machine) -> Self {
+        Self { inner: PortableCell::new(), machine }
+    }
+}
+
 impl StateCell for HookedCell {
     fn load(&self) -> State {
         self.machine.hooks.run(Step::Load);
@@ -196,14 +204,16 @@ pub(crate) const INTERVAL_NS: u64 = 500_000_000;
 
 /// A clock that knows nothing yet, and its control loop.
 pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
-    let clock = leak(Shared::new(HookedCell { inner: PortableCell::new(), machine }));
-    let control = Control::new(Config {
+    (leak(Shared::new(HookedCell::new(machine))), new_control())
+}
+
+pub(crate) fn new_control() -> Control {
+    Control::new(Config {
         interval_ns: INTERVAL_NS,
         quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
         guarded: false,
         renewal: Renewal::Ahead,
-    });
-    (clock, control)
+    })
 }
 
 /// A clock on the cell of this processor, or `None` if that cannot be used here. Only its counter and reference can be

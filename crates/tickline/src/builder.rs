@@ -8,6 +8,7 @@ use tickline_core::gate::Trust;
 use crate::clock::{Clock, Guard, Settings};
 use crate::engine::DEFAULT_INTERVAL_NS;
 use crate::error::Error;
+use crate::per_cpu::{self, PerCpu};
 use crate::policy::Policy;
 use crate::recalibrator::{Priority, Schedule};
 use crate::status::Driver;
@@ -66,6 +67,7 @@ pub struct Builder {
     priority: Priority,
     probes: Probes,
     policy: Policy,
+    per_cpu: PerCpu,
 }
 
 impl Builder {
@@ -77,6 +79,7 @@ impl Builder {
             priority: Priority::Normal,
             probes: Probes::Full,
             policy: Policy::DEFAULT,
+            per_cpu: PerCpu::Auto,
         }
     }
 
@@ -117,6 +120,14 @@ impl Builder {
         self
     }
 
+    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but were not started together. The
+    /// latter is kept by the thread, which visits each CPU once in an interval (some 80 us of CPU each, most of it for being
+    /// moved), and promises less order: [`PerCpu`].
+    pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
+        self.per_cpu = per_cpu;
+        self
+    }
+
     /// Whose word about the counter counts; [`Trust::Auto`] by default. What is trusted where: the table of
     /// [`tickline_core::gate`].
     pub fn trust(mut self, trust: Trust) -> Self {
@@ -138,6 +149,7 @@ impl Builder {
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
     /// [`Unused`](crate::ErrorKind::Unused) for a setting of the thread without the thread driver;
+    /// [`PerCpu`](crate::ErrorKind::PerCpu) if a line for each CPU is demanded and cannot be had;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         let settings = self.check()?;
@@ -178,8 +190,18 @@ impl Builder {
             if self.priority == Priority::Realtime {
                 return Err(Error::unused("realtime"));
             }
+            if self.per_cpu == PerCpu::On {
+                return Err(Error::unused("per_cpu"));
+            }
         }
-        let schedule = Schedule { recent_every: self.recent_every, priority: self.priority };
+        if self.per_cpu == PerCpu::On {
+            if self.probes == Probes::Minimal {
+                return Err(Error::unused("per_cpu"));
+            }
+            per_cpu::needs().map_err(Error::per_cpu)?;
+        }
+        let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);
+        let schedule = Schedule { recent_every, priority, per_cpu };
         Ok(Settings { interval_ns, policy: self.policy, probes: self.probes, schedule })
     }
 }

@@ -14,6 +14,7 @@ use tickline_core::try_lock::{self, TryLock};
 use crate::builder::{Builder, Probes};
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
+use crate::per_cpu::PerCpu;
 use crate::policy::Policy;
 use crate::process;
 use crate::reading::Reading;
@@ -110,7 +111,7 @@ impl Clock {
     }
 
     /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
-    /// Demands synchronised counters, which the gates look after.
+    /// Demands synchronised counters, which the gates look after; with a line for each CPU ([`PerCpu`]) this holds on one CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
@@ -135,8 +136,8 @@ impl Clock {
     /// A stamp to be converted later by [`ticks_to_ns`](Self::ticks_to_ns): cheaper than a time by the conversion.
     ///
     /// While the counter is in use these are its ticks. While it is not, this is the OS clock in ns with the top bit set, so
-    /// stamps taken on both sides of such a change convert to one timescale; they do not compare. Unordered, as
-    /// [`now_ns`](Self::now_ns).
+    /// stamps taken on both sides of such a change convert to one timescale; they do not compare. With a line for each CPU
+    /// ticks alone say nothing, so this is always the time in ns. Unordered, as [`now_ns`](Self::now_ns).
     #[inline]
     #[must_use]
     pub fn ticks(&self) -> u64 {
@@ -210,7 +211,7 @@ impl Clock {
 
     /// One round of the control loop, for the manual driver, though any driver bears it. Returns when the next one is due; a
     /// line stays valid for at least 1.5 times that. Takes 2 to 5 us, the first one about 100. Does nothing while another
-    /// thread is at it, or while a gate is closed.
+    /// thread is at it, while a gate is closed, or with a line for each CPU, which need the clock's thread.
     pub fn maintain(&self) -> Duration {
         let outcome = self.engine().serve(Renewal::Ahead);
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
@@ -261,7 +262,7 @@ impl Settings {
         interval_ns: DEFAULT_INTERVAL_NS,
         policy: Policy::DEFAULT,
         probes: Probes::Full,
-        schedule: Schedule { recent_every: None, priority: Priority::Normal },
+        schedule: Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto },
     };
 }
 

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
+use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::{
@@ -20,12 +21,15 @@ use tickline_core::word::Phase;
 
 use crate::builder::Probes;
 use crate::facts::{self, COUNTER};
+use crate::per_cpu::{Mode, Table};
 use crate::policy::Policy;
 use crate::process;
 use crate::reference::{self, Followed, OsClock};
 use crate::seen::Seen;
 use crate::status::{Driver, State};
 use crate::warp;
+
+mod by_cpu;
 
 /// The cell of this target.
 pub(crate) type Cell = NativeCell;
@@ -58,6 +62,8 @@ pub(crate) const OS_STAMP: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared<Cell>,
+    /// The lines of the CPUs, where there is one for each.
+    per_cpu: Mode,
     control: TryLock<Option<Control>>,
     /// One of the `STAGE_` constants.
     stage: AtomicU8,
@@ -91,6 +97,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(Cell::new()),
+            per_cpu: Mode::new(),
             control: TryLock::new(None),
             stage: AtomicU8::new(STAGE_NEW),
             driver: AtomicU8::new(driver as u8),
@@ -115,7 +122,7 @@ impl Engine {
     pub(crate) fn now_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.now_slow(),
+            None => self.now_by_cpu(),
         }
     }
 
@@ -123,7 +130,7 @@ impl Engine {
     pub(crate) fn now_ordered_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_ordered(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.now_slow(),
+            None => self.now_ordered_by_cpu(),
         }
     }
 
@@ -131,16 +138,16 @@ impl Engine {
     pub(crate) fn unix_ns(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_unix(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.unix_slow(),
+            None => self.unix_by_cpu(),
         }
     }
 
-    /// A stamp: the counter while the line is in use, else the OS clock with [`OS_STAMP`] set.
+    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's line, with [`OS_STAMP`] set.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
             Some(ticks) if ticks & OS_STAMP == 0 => ticks,
-            _ => self.now_slow() | OS_STAMP,
+            _ => self.now_by_cpu() | OS_STAMP,
         }
     }
 
@@ -171,11 +178,14 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
-        let ns = signed(self.now_slow());
-        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()))
+        if let Some(line) = self.bounds_by_cpu() {
+            return (line.ns, Some(line));
+        }
+        let ns = signed(self.now_ordered_by_cpu());
+        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()).or_else(|| self.bounds_by_cpu()))
     }
 
-    /// Any reading that the inlined path refuses.
+    /// Any reading that the inlined path refuses, and no CPU's line can serve.
     #[cold]
     #[inline(never)]
     pub(crate) fn now_slow(&self) -> u64 {
@@ -221,7 +231,8 @@ impl Engine {
 
     pub(crate) fn store_recent(&self, ns: u64) {
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        self.recent_ns.store(signed(ns), Ordering::Relaxed);
+        // The lines of two CPUs may differ by their bounds.
+        self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
     }
 
     // ---- drivers ----------------------------------------------------------------------------------------------
@@ -334,6 +345,25 @@ impl Engine {
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = process::PreserveErrno::new();
+        let mut control = self.lock_judged(renewal)?;
+        if self.per_cpu.is_in_force() {
+            // A common line would be wrong on some CPUs, and only the clock's thread visits them.
+            self.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            return None;
+        }
+        let (counter, control) = (COUNTER?, control.as_mut()?);
+        control.reschedule(renewal, self.interval_ns());
+        let followed = Followed(self.probes());
+        let mut outcome = control.maintain(&self.shared, &counter, &followed);
+        if outcome.round == Round::Recovered {
+            outcome = control.maintain(&self.shared, &counter, &followed);
+        }
+        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        Some(outcome)
+    }
+
+    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
+    fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
         let mut control = self.lock()?;
         // ORDERING: Acquire, pairs with the stores of `stage`.
         if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
@@ -347,15 +377,7 @@ impl Engine {
         if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
             *control = self.judge(renewal);
         }
-        let (counter, control) = (COUNTER?, control.as_mut()?);
-        control.reschedule(renewal, self.interval_ns());
-        let followed = Followed(self.probes());
-        let mut outcome = control.maintain(&self.shared, &counter, &followed);
-        if outcome.round == Round::Recovered {
-            outcome = control.maintain(&self.shared, &counter, &followed);
-        }
-        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
-        Some(outcome)
+        control.is_some().then_some(control)
     }
 
     /// The lock, its content reset if it was left half changed by another process.
@@ -394,7 +416,8 @@ impl Engine {
             probes: self.probes(),
             // ORDERING: Relaxed, a setting.
             policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
-            comparison: warp::result(),
+            // With a line for each, every CPU is as good as alone.
+            comparison: if self.per_cpu.is_in_force() { Comparison::Single } else { warp::result() },
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
             support,
         });
@@ -494,15 +517,15 @@ impl Engine {
     /// What the gates said last.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         let word = self.shared.cell.word();
-        let measured_hz = self.shared.gauges.frequency_hz();
+        let table = self.per_cpu_table();
+        let has_line = word.is_gated() || word.phase() != Phase::Cold || table.is_some_and(Table::is_live);
+        let measured_hz = table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges.frequency_hz();
         Gate::ALL.map(|gate| match gate {
             Gate::User if self.is_disabled() => {
                 Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
             // With a gate closed there is no line to look for.
-            Gate::Calibration => {
-                judge_calibration(word.is_gated() || word.phase() != Phase::Cold, measured_hz.is_some())
-            }
+            Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
             Gate::Plausible => judge_plausible(facts::nominal_hz(), measured_hz),
             _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
         })
@@ -523,6 +546,7 @@ impl Engine {
     fn close(&self, support: Support) {
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
+        self.per_cpu.gate();
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
             self.shared.close_gate(&counter, &OsClock);
@@ -567,6 +591,7 @@ impl Engine {
     /// Lets the gates be judged again before the next line.
     fn reconsider(&self) {
         self.set_due(i64::MIN);
+        self.per_cpu.ungate();
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
         if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
@@ -579,7 +604,8 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        if COUNTER.is_some() && self.shared.cell.word().is_live() { State::Fast } else { State::Calibrating }
+        let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
+        if COUNTER.is_some() && live { State::Fast } else { State::Calibrating }
     }
 }
 

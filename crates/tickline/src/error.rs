@@ -5,6 +5,8 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
+use crate::per_cpu::NoPerCpu;
+
 /// Why a clock could not be made or started.
 #[derive(Debug)]
 pub struct Error(Inner);
@@ -15,6 +17,7 @@ enum Inner {
     Unused { setting: &'static str },
     Thread(io::Error),
     Running,
+    PerCpu(NoPerCpu),
 }
 
 /// The kinds of [`Error`].
@@ -29,6 +32,8 @@ pub enum ErrorKind {
     Thread,
     /// The global clock's thread already runs, with other settings.
     Running,
+    /// There cannot be a line for each CPU here, and why.
+    PerCpu(NoPerCpu),
 }
 
 impl Error {
@@ -40,6 +45,7 @@ impl Error {
             Inner::Unused { .. } => ErrorKind::Unused,
             Inner::Thread(_) => ErrorKind::Thread,
             Inner::Running => ErrorKind::Running,
+            Inner::PerCpu(reason) => ErrorKind::PerCpu(reason),
         }
     }
 
@@ -63,6 +69,10 @@ impl Error {
     pub(crate) fn running() -> Self {
         Self(Inner::Running)
     }
+
+    pub(crate) fn per_cpu(reason: NoPerCpu) -> Self {
+        Self(Inner::PerCpu(reason))
+    }
 }
 
 impl fmt::Display for Error {
@@ -74,6 +84,7 @@ impl fmt::Display for Error {
             Inner::Unused { setting } => write!(f, "{setting} needs the thread driver"),
             Inner::Thread(error) => write!(f, "the clock's thread could not be started: {error}"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
+            Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
         }
     }
 }

@@ -40,6 +40,11 @@
 //! (`current_clocksource` is exactly `tsc`, or `arch_sys_counter` on ARM), and reading it is not slower than asking the OS.
 //! The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
 //!
+//! # A line for each CPU
+//!
+//! Counters that have one rate but were not started together can serve all the same, with a line for each
+//! ([`Builder::per_cpu`]). Then the table above holds on one CPU; between two, a reading may step back by their bounds.
+//!
 //! # Features
 //!
 //! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, moved by hand; readings then look at
@@ -53,6 +58,7 @@ mod facts;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod per_cpu;
 mod policy;
 mod process;
 mod reading;
@@ -67,6 +73,7 @@ pub use builder::{Builder, Probes};
 pub use clock::{Clock, Guard};
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
+pub use per_cpu::{CpuState, CpuStatus, NoPerCpu, PerCpu};
 pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};

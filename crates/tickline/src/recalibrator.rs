@@ -11,9 +11,10 @@ use tickline_core::sample::Reference;
 use crate::builder::Probes;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::per_cpu::{self, PerCpu, Sweep};
 use crate::process::{self, Notice, SignalsBlocked, Woken};
 use crate::reference::OsClock;
-use crate::warp::Comparing;
+use crate::warp::{self, Comparing};
 
 /// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
 /// takes from the stack. Address space, not memory.
@@ -26,6 +27,8 @@ pub(crate) struct Schedule {
     pub(crate) recent_every: Option<Duration>,
     /// Whether to ask for real-time priority.
     pub(crate) priority: Priority,
+    /// Whether there is a line for each CPU.
+    pub(crate) per_cpu: PerCpu,
 }
 
 /// The thread's priority.
@@ -57,6 +60,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             // A name is given by prctl.
             Probes::Minimal => Notice::without_timer(),
         });
+        engine.leave_per_cpu(); // what a fork has left behind
         engine.attach_thread();
         let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
         let blocked = SignalsBlocked::new();
@@ -83,6 +87,7 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
             // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
             thread.join().ok();
         }
+        self.engine.leave_per_cpu();
     }
 }
 
@@ -90,11 +95,18 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
     if schedule.priority == Priority::Realtime && engine.probes() == Probes::Full {
         process::prefer_realtime();
     }
-    let mut comparing = Comparing::default();
+    let (mut comparing, mut sweep) = (Comparing::default(), Sweep::default());
     let mut watched_ns = i64::MIN;
     loop {
-        let wait_ns = match engine.serve(Renewal::Ahead) {
-            Some(outcome) => outcome.next_in_ns,
+        let by_cpu = engine.probes() == Probes::Full && per_cpu::wanted(schedule.per_cpu, warp::result());
+        let served_for_ns = if by_cpu {
+            engine.sweep(&mut sweep, notice)
+        } else {
+            engine.leave_per_cpu();
+            engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+        };
+        let wait_ns = match served_for_ns {
+            Some(next_in_ns) => next_in_ns,
             None if engine.is_closed() => engine.interval_ns(),
             // A reader is doing a round of its own.
             None => MIN_INTERVAL_NS,
@@ -109,8 +121,10 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
                 continue;
             }
         }
-        if sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) == Woken::Stopped {
-            return;
+        match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
+            Woken::Timeout => {}
+            Woken::ClockSet => sweep.hurry(),
+            Woken::Stopped => return,
         }
     }
 }

@@ -8,6 +8,7 @@ use tickline_core::shared::Event;
 
 use crate::builder::Probes;
 use crate::engine::Engine;
+use crate::per_cpu::CpuStatus;
 use crate::reference;
 
 /// How a clock's readings are served.
@@ -93,7 +94,8 @@ impl Events {
     }
 }
 
-/// What a clock says about itself, at one moment; each figure is read on its own.
+/// What a clock says about itself, at one moment; each figure is read on its own. With a line for each CPU, frequency, bound,
+/// rho, offset and interval are those of the CPU that asks, and the events those of all.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
@@ -102,7 +104,7 @@ impl Events {
 ///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Status {
     /// How readings are served.
@@ -141,12 +143,15 @@ pub struct Status {
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
+    /// The CPUs, each with a line of its own; empty in a clock that has one for all.
+    pub per_cpu: Vec<CpuStatus>,
 }
 
 impl Status {
     pub(crate) fn of(engine: &Engine) -> Self {
-        let gauges = &engine.shared.gauges;
-        let bound_ns = engine.read_bounds().map(|reading| {
+        let table = engine.per_cpu_table();
+        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&engine.shared).gauges;
+        let bound_ns = engine.read_bounds().or_else(|| engine.bounds_by_cpu()).map(|reading| {
             let (earliest_ns, latest_ns) = reading.bounds_ns();
             latest_ns.abs_diff(earliest_ns).div_ceil(2)
         });
@@ -168,7 +173,11 @@ impl Status {
                 Probes::Full => reference::utc_error_ns(),
                 Probes::Minimal => None,
             },
-            events: Events(Event::ALL.map(|event| engine.shared.events(event))),
+            events: Events(Event::ALL.map(|event| {
+                let by_cpu = table.map_or(0, |table| table.events(event));
+                engine.shared.events(event).saturating_add(by_cpu)
+            })),
+            per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }
     }
 

@@ -293,7 +293,10 @@ fn answer(token: &Token, counter: HardwareCounter) -> Difference {
 
 #[cfg(test)]
 mod tests {
+    use tickline_core::gate::Reason;
+
     use super::*;
+    use crate::{Clock, PerCpu, State, Status};
 
     #[test]
     fn the_counters_of_this_machine_are_compared() {
@@ -313,6 +316,44 @@ mod tests {
         if process::comparable_cpus().len() > 1 {
             assert_eq!(compare(&stop), None);
         }
+    }
+
+    /// What a comparison says, and what becomes of a clock that may have a line for each CPU, and of one that may not. No other
+    /// test of this binary has a clock.
+    #[test]
+    fn counters_that_are_apart_get_a_line_each() {
+        if let Err(why) = crate::per_cpu::needs() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        let until = |what: &str, clock: &Clock, done: fn(&Status) -> bool| {
+            let start = std::time::Instant::now();
+            loop {
+                let status = clock.status();
+                match status.reason() {
+                    _ if done(&status) => return true,
+                    None | Some(Reason::Apart | Reason::Untested) => {}
+                    Some(other) => {
+                        eprintln!("SKIPPED: {other}");
+                        return false;
+                    }
+                }
+                assert!(start.elapsed() < Duration::from_secs(20), "{what}: {status:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let builder = || Clock::builder().interval(Duration::from_millis(5));
+        publish(Comparison::InStep { cpus: 2 });
+        let (auto, off) = (builder().start().unwrap(), builder().per_cpu(PerCpu::Off).start().unwrap());
+        let one = |status: &Status| status.state == State::Fast && status.per_cpu.is_empty();
+        if !until("one line", &auto, one) || !until("one line", &off, one) {
+            return;
+        }
+        let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
+        publish(Comparison::Apart(Pair { here: 0, there: 1, difference }));
+        until("the OS", &off, |status| status.state == State::Fallback(Reason::Apart));
+        until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
+        publish(Comparison::InStep { cpus: 2 });
+        assert!(until("one line again", &auto, one) && until("one line again", &off, one));
     }
 
     #[test]

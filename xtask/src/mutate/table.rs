@@ -5,6 +5,7 @@
 
 mod bounds;
 mod order;
+mod per_cpu;
 
 /// A rule that is taken out.
 #[derive(Debug)]
@@ -42,5 +43,5 @@ const fn mutant(
 
 /// Every mutant: first those of the rules of order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    order::MUTANTS.iter().chain(bounds::MUTANTS)
+    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS)
 }

@@ -18,6 +18,8 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(not(target_arch = "x86_64"))]
+mod no_cpu_id;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod unsupported;
 #[cfg(target_arch = "x86_64")]
@@ -25,10 +27,12 @@ mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::HardwareCounter;
+#[cfg(not(target_arch = "x86_64"))]
+pub use no_cpu_id::HardwareCpuCounter;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use unsupported::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{HardwareCounter, Rdpid, Rdtscp};
+pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp};
 
 /// A counter that fulfils the [contract](self) of this module.
 pub trait Counter {
@@ -37,6 +41,25 @@ pub trait Counter {
 
     /// The counter, in ticks, read after every earlier load.
     fn now_ordered(&self) -> u64;
+
+    /// Keeps later loads after everything before this call.
+    fn barrier(&self);
+}
+
+/// A counter together with the id of the CPU whose counter it is. MUST fulfil points 1 to 5 of the [contract](self) on each CPU
+/// by itself, and
+///
+/// 6. give the id by which the operating system knows the CPU, and below [`CPU_IDS`](crate::per_cpu::CPU_IDS);
+/// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was read, whatever happens to
+///    the thread meanwhile. [`now`](CpuCounter::now) may be wrong about it if the thread was moved away and back between
+///    two instructions.
+pub trait CpuCounter {
+    /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The CPU may read the counter
+    /// before older loads that still wait.
+    fn now(&self) -> Option<(u64, usize)>;
+
+    /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` as above.
+    fn now_ordered(&self) -> Option<(u64, usize)>;
 
     /// Keeps later loads after everything before this call.
     fn barrier(&self);
@@ -101,6 +124,19 @@ mod tests {
         // A migration in between makes them differ, but not a thousand times.
         let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
         assert!(same > 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
+    fn the_counter_of_a_cpu_comes_with_an_id_of_the_table() {
+        let Some(counter) = HardwareCpuCounter::detect() else {
+            crate::testing::skip("this processor has no instruction for the CPU's id");
+            return;
+        };
+        // A migration in between gives none, but not a thousand times.
+        let plain = (0..1_000).find_map(|_| counter.now()).expect("a reading");
+        let ordered = (0..1_000).find_map(|_| counter.now_ordered()).expect("a reading");
+        assert!(plain.1 < crate::per_cpu::CPU_IDS && ordered.1 < crate::per_cpu::CPU_IDS);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
-use super::Counter;
+use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
 /// The time-stamp counter. Making one reads nothing; reading may fault where the process has been denied it.
@@ -93,11 +93,71 @@ impl Rdpid {
     #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
     pub fn read(self) -> u32 {
         let aux: u64;
-        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing else.
-        unsafe {
-            core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nomem, nostack, preserves_flags))
-        }
+        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing else. Without `nomem` the
+        // compiler keeps it where it is among loads and reads of the counter.
+        unsafe { core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nostack, preserves_flags)) }
         aux as u32
+    }
+}
+
+/// The counter with the id of the CPU it was read on, by whichever instructions the processor has.
+///
+/// Only an operating system that fills TSC_AUX as Linux does (`node << 12 | cpu`: `setup_getcpu` in
+/// `arch/x86/kernel/cpu/common.c`) gives the id a meaning.
+#[derive(Debug, Clone, Copy)]
+pub struct HardwareCpuCounter {
+    rdtscp: Rdtscp,
+    rdpid: Option<Rdpid>,
+}
+
+impl HardwareCpuCounter {
+    /// If the processor has the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
+    }
+
+    /// The same without `rdpid`, as on older processors: for tests and measurements.
+    #[must_use]
+    pub const fn without_rdpid(self) -> Self {
+        Self { rdpid: None, ..self }
+    }
+
+    /// What a plain read is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        if self.rdpid.is_some() { "rdpid; rdtsc; rdpid" } else { "rdtscp" }
+    }
+}
+
+#[inline(always)]
+const fn cpu_of(aux: u32) -> usize {
+    aux as usize & (crate::per_cpu::CPU_IDS - 1)
+}
+
+impl CpuCounter for HardwareCpuCounter {
+    #[inline(always)]
+    fn now(&self) -> Option<(u64, usize)> {
+        let Some(rdpid) = self.rdpid else { return self.now_ordered() };
+        // A thread is moved by an interrupt, and that comes between two instructions, all earlier ones done and no later one:
+        // whatever the CPU reorders, equal ids mean the same CPU, or a thread that was moved twice.
+        let before = rdpid.read();
+        // SAFETY: as in `HardwareCounter`.
+        let ticks = unsafe { _rdtsc() };
+        let after = rdpid.read();
+        (before == after).then_some((ticks, cpu_of(after)))
+    }
+
+    #[inline(always)]
+    fn now_ordered(&self) -> Option<(u64, usize)> {
+        // One instruction reads both.
+        let (ticks, aux) = self.rdtscp.read();
+        Some((ticks, cpu_of(aux)))
+    }
+
+    #[inline(always)]
+    fn barrier(&self) {
+        HardwareCounter(()).barrier();
     }
 }
 

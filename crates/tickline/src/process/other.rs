@@ -86,3 +86,34 @@ impl PreserveErrno {
         Self
     }
 }
+
+/// Not available: there is no value of this type.
+#[derive(Debug)]
+pub(crate) enum CpuMask {}
+
+impl CpuMask {
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn only(_cpu: usize) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn contains(&self, _cpu: usize) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn apply(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn restore(&self) {
+        match *self {}
+    }
+}
+
+/// Not known.
+pub(crate) fn cpu_ids() -> Option<usize> {
+    None
+}

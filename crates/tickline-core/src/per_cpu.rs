@@ -1,0 +1,224 @@
+//! A line for each CPU, for counters of one rate and different origins.
+//!
+//! The promise is smaller than that of a common line: readings on one CPU are in order, across its line's replacement, its
+//! fallback and its recovery. Between two CPUs a reading may step back by no more than the sum of their published bounds; so
+//! may a thread that is moved.
+//!
+//! ```text
+//! (t, cpu) = counter and id              // moved in between -> slow path
+//! (w, base) = state of units[cpu]        // not open         -> slow path
+//! slope    = slot(w)
+//! x        = t - start(w) - granule
+//! x >> exponent(w) != 0, or the word is another one now      -> slow path
+//! otherwise                                 base + ((t - start(w)) * slope >> 48)
+//! ```
+//!
+//! **The counter comes first**, because on processors without `rdpid` one instruction reads both it and the id, and a second
+//! one would double the cost. So the line may be younger than the reading: the thread was stopped in between, and the CPU was
+//! visited meanwhile. A line counts from the tick that was read when its predecessor was closed, and starts up to a granule
+//! before that; a reading in the first granule is therefore left to the slow path (0.4 us of each interval), and every other
+//! one was made when the line, or the closing before it, was current. The second look only proves that the slope belongs
+//! to the word.
+//!
+//! A unit's control loop runs on its CPU, through a [`Seat`]. So whoever finds a unit closing, and is on that CPU, has
+//! interrupted the writer: nobody waits, the closing is finished at once.
+//!
+//! What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+
+use core::cell::Cell;
+
+use crate::cell::StateCell;
+use crate::counter::{Counter, CpuCounter};
+use crate::sample::Reference;
+use crate::shared::{Event, LineReading, Shared, SlowReading, Source};
+use crate::word::{GRANULE_TICKS, Phase, Slot};
+
+/// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
+pub const CPU_IDS: usize = 1 << 12;
+
+/// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
+/// be taken.
+#[inline(always)]
+pub fn read<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
+    let (ticks, cpu) = counter.now()?;
+    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+}
+
+/// As [`read`], with the counter read after every earlier load.
+#[inline(always)]
+pub fn read_ordered<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
+    let (ticks, cpu) = counter.now_ordered()?;
+    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+}
+
+/// As [`read`], in Unix time.
+#[inline(always)]
+pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
+    let (ticks, cpu) = counter.now()?;
+    let unit = units.get(cpu)?;
+    read_at(unit, ticks, |slot| unit.cell.unix_offset_ns(slot))
+        .map(|(ns, offset_ns)| ns.wrapping_add(offset_ns))
+}
+
+/// As [`read_ordered`], with the bounds that belong to the line.
+#[inline]
+pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
+    let (ticks, cpu) = counter.now_ordered()?;
+    let unit = units.get(cpu)?;
+    read_at(unit, ticks, |slot| unit.cell.envelope(slot)).map(|(ns, envelope)| LineReading {
+        ticks,
+        ns,
+        envelope,
+    })
+}
+
+/// The line at `ticks`, which were read before this was called, and what else its slot holds.
+#[inline(always)]
+fn read_at<S: StateCell, E>(
+    unit: &Shared<S>,
+    ticks: u64,
+    slot_holds: impl FnOnce(Slot) -> E,
+) -> Option<(i64, E)> {
+    let state = unit.cell.load();
+    if !state.word.is_open() {
+        return None;
+    }
+    let (line, rest) = (unit.line(state), slot_holds(state.word.slot()));
+    // A granule later than the soft window: that is still inside the hard one, which is longer by two granules at least.
+    let delta = ticks.wrapping_sub(line.start_ticks).wrapping_sub(GRANULE_TICKS);
+    // `&`, not `&&`: one branch that is never taken costs less than two.
+    (state.word.admits(delta) & (unit.cell.word() == state.word)).then(|| (line.at(ticks), rest))
+}
+
+/// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
+/// unit. Waits for nobody; repeats only when the thread was moved, or another one has changed the state meanwhile.
+pub fn read_slow<S: StateCell>(
+    units: &[Shared<S>],
+    counter: &impl CpuCounter,
+    reference: &impl Reference,
+) -> Option<(usize, SlowReading)> {
+    loop {
+        let Some((_, cpu)) = counter.now_ordered() else { continue };
+        let unit = units.get(cpu)?;
+        let state = unit.cell.load_whole();
+        if state.word.phase() == Phase::Cold {
+            let reference_ns = reference.monotonic_ns();
+            counter.barrier();
+            // Rule 6: a line that was published meanwhile may already be above this.
+            if unit.cell.load_whole() == state {
+                let source = Source::Reference { reference_ns };
+                return Some((cpu, SlowReading { ns: reference_ns.max(state.base_ns), source }));
+            }
+            continue;
+        }
+        // A tick that was read after the state was seen, and by this CPU's counter: any other says nothing about the line.
+        let ticks = match counter.now_ordered() {
+            Some((ticks, now_on)) if now_on == cpu => ticks,
+            _ => continue,
+        };
+        if state.word.phase() == Phase::Closing {
+            // Rule 3: the writer is this CPU's, and does not run while this does.
+            if unit.finish_closing_at(state, ticks, reference) {
+                unit.count(Event::Rescue);
+            }
+            continue;
+        }
+        let line = unit.line(state);
+        if ticks.wrapping_sub(line.start_ticks) >= state.word.hard_ticks() {
+            unit.expire(state, &line, ticks, reference);
+        } else if unit.cell.word() == state.word {
+            let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
+            let ns = line.at(ticks);
+            let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
+            return Some((cpu, SlowReading { ns, source: Source::Line { overdue_ns } }));
+        }
+    }
+}
+
+/// The counter of one CPU, for a control loop whose thread was put there.
+///
+/// The kernel may move the thread all the same (the CPU went offline, the cpuset was changed). From then on this behaves as a
+/// counter that was reset and runs backwards: no sample can be taken with it, a line that is being replaced goes cold with a
+/// floor that the reference limits, and no line is published.
+#[derive(Debug)]
+pub struct Seat<'a, C> {
+    counter: &'a C,
+    cpu: usize,
+    last_ticks: Cell<u64>,
+    lost: Cell<bool>,
+}
+
+/// How far back a lost seat's counter goes: outside of every window, and a quarter of what a difference can be.
+const LOST_TICKS: u64 = 1 << 62;
+
+impl<'a, C: CpuCounter> Seat<'a, C> {
+    /// The counter of `cpu`, if this thread is there.
+    pub fn take(counter: &'a C, cpu: usize) -> Option<Self> {
+        let (ticks, found) = counter.now_ordered()?;
+        (found == cpu).then(|| Self { counter, cpu, last_ticks: Cell::new(ticks), lost: Cell::new(false) })
+    }
+
+    /// Whether the thread was moved away meanwhile.
+    pub fn is_lost(&self) -> bool {
+        self.lost.get()
+    }
+}
+
+impl<C: CpuCounter> Counter for Seat<'_, C> {
+    fn now(&self) -> u64 {
+        self.now_ordered()
+    }
+
+    fn now_ordered(&self) -> u64 {
+        let last_ticks = self.last_ticks.get();
+        let ticks = match self.counter.now_ordered() {
+            _ if self.lost.get() => last_ticks.wrapping_sub(1),
+            Some((ticks, cpu)) if cpu == self.cpu => ticks,
+            _ => {
+                self.lost.set(true);
+                last_ticks.wrapping_sub(LOST_TICKS)
+            }
+        };
+        self.last_ticks.set(ticks);
+        ticks
+    }
+
+    fn barrier(&self) {
+        self.counter.barrier();
+    }
+}
+
+/// How many ids a list of CPUs as Linux writes it (`0-3,8-11`, then perhaps a line break; cpu-lists in
+/// `Documentation/admin-guide/cputopology.rst`) takes: its largest id plus one. `None` for anything else.
+#[must_use]
+pub fn ids_in_list(text: &[u8]) -> Option<usize> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut count = 0;
+    for range in text.split(|byte| *byte == b',') {
+        let mut ends = range.split(|byte| *byte == b'-');
+        let first = number(ends.next()?)?;
+        let last = match ends.next() {
+            Some(last) => number(last)?,
+            None => first,
+        };
+        if last < first || ends.next().is_some() {
+            return None;
+        }
+        count = last.checked_add(1)?.max(count);
+    }
+    Some(count)
+}
+
+/// Decimal digits, at least one, and nothing else.
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_usize, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(usize::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,527 @@
+//! Each test moves the thread, or lets the CPU be visited, at an exact step.
+
+// As `control::following_tests`: hundreds of clocks that settle, and no unsafe code.
+#![cfg(not(miri))]
+
+use core::cell::Cell;
+
+use super::*;
+use crate::control::{Control, Round};
+use crate::line::{Line, Slope};
+use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
+use crate::word::Word;
+
+/// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
+const SKEW_TICKS: u64 = 100_000_000;
+
+type Units = [Shared<HookedCell>];
+
+/// Two CPUs whose counters go at one rate from different origins, and a thread that is on one of them.
+struct Board {
+    machine: &'static Machine,
+    on: Cell<usize>,
+    /// Whether one instruction reads both counter and id.
+    atomic: bool,
+}
+
+impl CpuCounter for Board {
+    fn now(&self) -> Option<(u64, usize)> {
+        if self.atomic {
+            return self.now_ordered();
+        }
+        self.machine.hooks.run(Step::CpuId);
+        let before = self.on.get();
+        let (ticks, _) = self.now_ordered()?;
+        self.machine.hooks.run(Step::CpuId);
+        (self.on.get() == before).then_some((ticks, before))
+    }
+    fn now_ordered(&self) -> Option<(u64, usize)> {
+        let ticks = self.machine.now();
+        Some((ticks + SKEW_TICKS * self.on.get() as u64, self.on.get()))
+    }
+    fn barrier(&self) {}
+}
+
+/// A round of each CPU's loop in turn, until both are in their steady state.
+fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2]) {
+    let machine = Machine::new();
+    let board = leak(Board { machine, on: Cell::new(0), atomic });
+    let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
+    let mut controls = [(); 2].map(|()| new_control());
+    settle(board, units, &mut controls);
+    (board, units, controls)
+}
+
+fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
+    let mut steady = 0;
+    for _ in 0..400 {
+        let next = [0, 1].map(|cpu| visit(board, units, controls, cpu));
+        steady += u32::from(next == [INTERVAL_NS; 2]);
+        if steady == 6 {
+            board.machine.pass(100_000_000);
+            board.on.set(0);
+            return;
+        }
+        board.machine.pass(next[0].min(next[1]));
+    }
+    panic!("the units did not settle");
+}
+
+fn visit(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
+    board.on.set(cpu);
+    let seat = Seat::take(board, cpu).expect("the thread was just put there");
+    loop {
+        let outcome = controls[cpu].maintain(&units[cpu], &seat, board.machine);
+        if outcome.round != Round::Recovered {
+            return outcome.next_in_ns;
+        }
+    }
+}
+
+/// The readings of the fast path, as ns of the reference.
+const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
+    |units, board| read(units, board),
+    |units, board| read_ordered(units, board),
+    |units, board| read_unix(units, board).map(|ns| ns - 1_000_000_000_000),
+    |units, board| read_bounds(units, board).map(|line| line.ns),
+];
+
+/// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there are.
+fn at_each_step<W: 'static>(
+    mut prepare: impl FnMut() -> (&'static Board, W),
+    mut work: impl FnMut(&'static Board, &mut W, u32),
+    meddle: fn(&Board),
+) -> u32 {
+    for wanted in 0.. {
+        let (board, mut things) = prepare();
+        let step = leak(Cell::new(0));
+        board.machine.hooks.set(move |_| {
+            if step.get() == wanted {
+                meddle(board);
+            }
+            step.set(step.get() + 1);
+        });
+        work(board, &mut things, wanted);
+        board.machine.hooks.clear();
+        if step.get() <= wanted {
+            return wanted;
+        }
+        assert!(wanted < 10_000, "no end of steps");
+    }
+    unreachable!()
+}
+
+fn migrate(board: &Board) {
+    board.machine.pass(20_000);
+    board.on.set(1 - board.on.get());
+}
+
+#[test]
+fn each_cpu_reads_its_own_line() {
+    for atomic in [false, true] {
+        let (board, units, _) = settled_board(atomic);
+        for cpu in [0, 1, 0] {
+            board.on.set(cpu);
+            for reading in READINGS {
+                let ns = reading(units, board).expect("live");
+                assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
+            }
+            let (on, slow) = read_slow(units, board, board.machine).expect("in the table");
+            assert!(matches!(slow.source, Source::Line { overdue_ns: 0 }) && on == cpu, "{slow:?}");
+        }
+    }
+}
+
+/// Moved before any step of a reading: it gives nothing, or the right time; never the line of one CPU at the counter of the
+/// other, which would be off by 0.1 s.
+#[test]
+fn a_migration_never_pairs_a_line_with_another_counter() {
+    for atomic in [false, true] {
+        let mut refused = 0;
+        for reading in READINGS {
+            let (board, units, _) = settled_board(atomic);
+            let mut served = 0;
+            let steps = at_each_step(
+                || (board, ()),
+                |board, (), _| {
+                    let before = board.machine.truth_ns();
+                    match reading(units, board) {
+                        Some(ns) => {
+                            let after = board.machine.truth_ns();
+                            assert!((before - 50..after + 50).contains(&ns), "off by {}", ns - after);
+                            served += 1;
+                        }
+                        None => refused += 1,
+                    }
+                },
+                migrate,
+            );
+            assert!(steps >= 3 && served > 0, "{steps} steps, {served} served");
+        }
+        // Where two instructions read counter and id, a move between them is noticed by the plain readings, which alone use them.
+        assert!(if atomic { refused == 0 } else { refused >= 2 }, "{refused} refused");
+    }
+}
+
+/// The same for the slow path, which also must not take the other CPU's counter for one that was reset, or ran past the window.
+#[test]
+fn a_migration_never_makes_a_unit_cold() {
+    for atomic in [false, true] {
+        let (board, units, _) = settled_board(atomic);
+        let steps = at_each_step(
+            || (board, ()),
+            |board, (), _| {
+                let before = board.machine.truth_ns();
+                let (_, reading) = read_slow(units, board, board.machine).expect("in the table");
+                let after = board.machine.truth_ns();
+                assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
+                assert!(matches!(reading.source, Source::Line { .. }), "{reading:?}");
+            },
+            migrate,
+        );
+        assert!(steps >= 4, "{steps} steps");
+        assert!(units.iter().all(|unit| unit.cell.word().is_live()));
+    }
+}
+
+/// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the old one at the present tick.
+fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
+    let (state, ticks) = (unit.cell.load_whole(), board.machine.now());
+    let (old, slope) = (unit.line(state), Slope::from_hz(10_000_000_000 / ns).unwrap());
+    let word = Word::live(ticks, 20, state.word.slot().other(), false);
+    let behind = slope.over(i64::try_from(ticks - word.ticks()).unwrap());
+    let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
+    let line = Line { start_ticks: word.ticks(), base_ns, slope };
+    assert!(unit.cell.retire(state, state.word.closing(), 0));
+    let closing = unit.cell.load_whole();
+    assert!(unit.cell.publish(closing, word, &line, &unit.cell.envelope(state.word.slot())));
+}
+
+/// Stopped between the counter and the line, while the line is replaced by one that starts in the same granule: the reading was
+/// made when the old line was current, and the new one counts from later.
+#[test]
+fn a_line_that_is_younger_than_the_reading_is_not_used() {
+    for reading in READINGS {
+        let (board, units, _) = settled_board(true);
+        // The thread must have room before the new line in its granule.
+        while board.machine.now() % GRANULE_TICKS >= 500 {}
+        let before = read_slow(units, board, board.machine).unwrap().1.ns;
+        let done = leak(Cell::new(false));
+        board.machine.hooks.set(move |step| {
+            if step == Step::Load && !done.replace(true) {
+                board.machine.pass(300);
+                bend(board, &units[0], 100);
+            }
+        });
+        let ns = reading(units, board);
+        assert!(done.get(), "the line was not replaced");
+        assert!(ns.is_none_or(|ns| ns >= before), "{ns:?} after {before}");
+    }
+}
+
+/// The second look: stopped before it while the line was replaced, and its slot perhaps filled again.
+#[test]
+fn a_line_that_was_replaced_meanwhile_is_not_used() {
+    for reading in READINGS {
+        let (board, units, _) = settled_board(true);
+        let done = leak(Cell::new(false));
+        board.machine.hooks.set(move |step| {
+            if step == Step::SecondLook && !done.replace(true) {
+                bend(board, &units[0], 100);
+            }
+        });
+        assert_eq!(reading(units, board), None);
+    }
+}
+
+/// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter one, so the old one would be
+/// ahead of what comes next.
+#[test]
+fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
+    let (board, units, _) = settled_board(true);
+    let looks = leak(Cell::new(0));
+    board.machine.hooks.set(move |step| {
+        looks.set(looks.get() + u32::from(step == Step::Counter));
+        // The first look tells the CPU.
+        if step == Step::Counter && looks.get() == 2 {
+            bend(board, &units[0], 1);
+            board.machine.pass(10_000);
+        }
+    });
+    let first = read_slow(units, board, board.machine).unwrap().1.ns;
+    board.machine.hooks.clear();
+    assert!(looks.get() > 2, "the replaced line was used");
+    let second = read_slow(units, board, board.machine).unwrap().1.ns;
+    assert!(second >= first, "{second} after {first}");
+}
+
+/// Rule 6: while the reference is asked, the unit recovers, and its line is ahead of what the reference said before.
+#[test]
+fn rule_6_a_cold_reading_counts_if_the_unit_is_still_cold() {
+    let (board, units, controls) = settled_board(true);
+    let controls = leak(core::cell::RefCell::new(controls));
+    let seat = Seat::take(board, 0).unwrap();
+    assert!(units[0].close_gate(&seat, board.machine) && units[0].open_gate(&seat, board.machine));
+    board.machine.pass(8_000); // the floor's slack
+    let (loads, line) = leak((Cell::new(0), Cell::new(None)));
+    board.machine.hooks.set(move |step| {
+        loads.set(loads.get() + u32::from(step == Step::Load));
+        if loads.get() == 2 && line.get().is_none() {
+            board.machine.pass(50_000);
+            visit(board, units, &mut controls.borrow_mut(), 0);
+            line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));
+        }
+    });
+    let (_, reading) = read_slow(units, board, board.machine).unwrap();
+    let line = line.get().expect("the hook did not run");
+    assert!(reading.ns >= line, "{} after {line}", reading.ns);
+}
+
+/// The loop's thread is moved away before any step of its round: no sample and no line comes of it, readings on that CPU go on
+/// in order, by the line or the reference, and the other CPU notices nothing.
+#[test]
+fn a_seat_that_is_lost_publishes_nothing_wrong() {
+    let lost = leak(Cell::new(0));
+    let steps = at_each_step(
+        || {
+            let (board, units, controls) = settled_board(true);
+            board.machine.pass(INTERVAL_NS - 100_000_000);
+            let before = read_slow(units, board, board.machine).unwrap().1.ns;
+            let seat = Seat::take(board, 0).expect("there");
+            (board, (units, controls, seat, before))
+        },
+        |board, (units, controls, seat, before), step| {
+            let (other, before) = (units[1].cell.load_whole(), *before);
+            controls[0].maintain(&units[0], seat, board.machine);
+            board.machine.hooks.clear();
+            lost.set(lost.get() + u32::from(seat.is_lost()));
+            board.on.set(0);
+            let (_, reading) = read_slow(units, board, board.machine).unwrap();
+            let ahead_ns = reading.ns - board.machine.truth_ns();
+            assert!(reading.ns >= before, "step {step}: {} after {before}", reading.ns);
+            match reading.source {
+                Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
+                // 500 ppm of the window, which lasts for three intervals at most.
+                Source::Reference { .. } => {
+                    assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
+                }
+            }
+            assert_eq!(units[0].events(Event::Disruption), 0, "step {step}: a sample came of it");
+            assert_eq!(units[1].cell.load_whole(), other, "step {step}");
+        },
+        migrate,
+    );
+    assert!(steps > 100, "{steps} steps");
+    assert!(lost.get() > 50, "lost {} times", lost.get());
+}
+
+/// ...and the next visit recovers.
+#[test]
+fn a_unit_whose_seat_was_lost_recovers() {
+    let (board, units, mut controls) = settled_board(true);
+    let left = leak(Cell::new(false));
+    board.machine.hooks.set(move |step| {
+        if matches!(step, Step::Publish(_)) && !left.replace(true) {
+            board.on.set(1);
+        }
+    });
+    let seat = Seat::take(board, 0).unwrap();
+    controls[0].maintain(&units[0], &seat, board.machine);
+    board.machine.hooks.clear();
+    settle(board, units, &mut controls);
+    assert!(read(units, board).is_some());
+}
+
+/// Rule 3: a reader that finds its CPU's unit closing has interrupted the writer, and does not wait for it.
+#[test]
+fn rule_3_a_unit_that_is_found_closing_goes_cold_at_once() {
+    let (board, units, mut controls) = settled_board(true);
+    let seen = leak(Cell::new(None));
+    board.machine.hooks.set(move |step| {
+        if matches!(step, Step::Publish(_)) && seen.get().is_none() {
+            let start = board.machine.now();
+            seen.set(Some(read_slow(units, board, board.machine).unwrap().1));
+            assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
+        }
+    });
+    let published = units[0].events(Event::Publication);
+    visit(board, units, &mut controls, 0);
+    assert_eq!(units[0].events(Event::Rescue), 1);
+    assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
+    let seen = seen.get().expect("the hook did not run");
+    assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
+    board.machine.hooks.clear();
+    assert!(read_slow(units, board, board.machine).unwrap().1.ns >= seen.ns);
+}
+
+#[test]
+fn a_bad_unit_falls_back_alone() {
+    let (board, units, mut controls) = settled_board(false);
+    // CPU 1 is not visited any more.
+    for _ in 0..10 {
+        board.machine.pass(INTERVAL_NS);
+        visit(board, units, &mut controls, 0);
+    }
+    board.machine.pass(2 * GRANULE_TICKS);
+    assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
+    board.on.set(1);
+    assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
+    let (cpu, reading) = read_slow(units, board, board.machine).unwrap();
+    assert!(matches!(reading.source, Source::Reference { .. }) && cpu == 1, "{reading:?}");
+    assert_eq!([0, 1].map(|cpu| units[cpu].events(Event::Expiry)), [0, 1]);
+}
+
+#[test]
+fn an_id_outside_of_the_table_reads_nothing() {
+    let (board, units, _) = settled_board(false);
+    board.on.set(1);
+    let units = &units[..1];
+    assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
+    assert!(read_slow(units, board, board.machine).is_none());
+    assert!(Seat::take(board, 0).is_none());
+}
+
+/// Readings, visits and moves in any order, one inside another at any step: what the machine's next steps will be.
+struct Storm {
+    board: &'static Board,
+    units: &'static Units,
+    controls: core::cell::RefCell<[Control; 2]>,
+    chance: Cell<u64>,
+    /// How often a thread was moved in the middle of something.
+    moves: Cell<u32>,
+    /// The largest reading that is complete and began and ended on the CPU, ns.
+    largest_ns: [Cell<i64>; 2],
+    served: Cell<u32>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> &'static Self {
+        let (board, units, controls) = settled_board(seed % 2 == 0);
+        leak(Self {
+            board,
+            units,
+            controls: controls.into(),
+            chance: Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            moves: Cell::new(0),
+            largest_ns: Default::default(),
+            served: Cell::new(0),
+        })
+    }
+
+    /// Marsaglia's xorshift.
+    fn below(&self, limit: u64) -> u64 {
+        let mut bits = self.chance.get();
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        self.chance.set(bits);
+        (bits >> 11) % limit
+    }
+
+    fn pass(&self, most_log2: u64) {
+        self.board.machine.pass(self.below(1 << self.below(most_log2)) + 1);
+    }
+
+    /// A reading, if need be by the slow path, of whichever thread is on this CPU.
+    fn read(&self) {
+        let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
+        let floor_ns = self.largest_ns[cpu].get();
+        // Not in Unix time, which has its own offset.
+        let fast = match self.below(4) {
+            0 => read(self.units, self.board),
+            1 => read_ordered(self.units, self.board),
+            2 => read_bounds(self.units, self.board).map(|line| {
+                let (earliest_ns, latest_ns) = line.bounds_ns();
+                let after = self.board.machine.truth_ns();
+                assert!(earliest_ns <= after && before <= latest_ns, "{line:?}: {before} to {after}");
+                line.ns
+            }),
+            _ => None,
+        };
+        self.served.set(self.served.get() + u32::from(fast.is_some()));
+        let ns = fast.unwrap_or_else(|| read_slow(self.units, self.board, self.board.machine).unwrap().1.ns);
+        let after = self.board.machine.truth_ns();
+        assert!((before - 1_000..after + 2_000_000).contains(&ns), "{ns}: {before} to {after}");
+        if self.moves.get() == moves {
+            assert!(ns >= floor_ns, "CPU {cpu}: {ns} after {floor_ns}, {} ns back", floor_ns - ns);
+            self.largest_ns[cpu].set(self.largest_ns[cpu].get().max(ns));
+        }
+    }
+
+    /// A round on one of the CPUs; whoever was interrupted by it goes on where it was.
+    fn visit(&self) {
+        let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
+        let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());
+        self.board.on.set(cpu);
+        if let Some(seat) = Seat::take(self.board, cpu) {
+            controls[cpu].maintain(&self.units[cpu], &seat, self.board.machine);
+        }
+        self.board.on.set(on);
+    }
+
+    /// What may happen before a step.
+    fn interrupt(&self) {
+        match self.below(40) {
+            0 => self.pass(20),
+            1 => {
+                self.pass(15);
+                self.moves.set(self.moves.get() + 1);
+                self.board.on.set(1 - self.board.on.get());
+            }
+            2 => self.read(),
+            3 => self.visit(),
+            _ => {}
+        }
+    }
+}
+
+/// On one CPU, a reading that was complete before another began is never larger; and the bounds hold on whichever CPU, so a step
+/// back between two is no larger than both.
+#[test]
+fn a_storm_of_moves_and_visits_keeps_the_order_on_each_cpu() {
+    let seeds = 300;
+    let mut served = 0;
+    for seed in 0..seeds {
+        let storm = Storm::new(seed);
+        storm.board.machine.hooks.set(move |_| storm.interrupt());
+        for _ in 0..300 {
+            match storm.below(8) {
+                0 => storm.pass(27),
+                1 | 2 => storm.visit(),
+                3 => storm.board.on.set(1 - storm.board.on.get()),
+                _ => storm.read(),
+            }
+        }
+        storm.board.machine.hooks.clear();
+        served += storm.served.get();
+    }
+    assert!(u64::from(served) > 30 * seeds, "{served} readings by the fast path");
+}
+
+#[test]
+fn lists_of_cpus() {
+    for (text, ids) in [
+        ("0", Some(1)),
+        ("0\n", Some(1)),
+        ("0-3,8-11\n", Some(12)),
+        ("8-11,0-3", Some(12)),
+        ("0-0", Some(1)),
+        ("4095", Some(4096)),
+        ("", None),
+        ("\n", None),
+        ("0-", None),
+        ("-3", None),
+        ("3-0", None),
+        ("0-1-2", None),
+        ("0,,2", None),
+        ("0,", None),
+        ("0 1", None),
+        ("+1", None),
+        ("0x3", None),
+        ("0\n\n", None),
+        ("99999999999999999999", None),
+        ("18446744073709551615", None),
+    ] {
+        assert_eq!(ids_in_list(text.as_bytes()), ids, "{text:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Where there is a line for each CPU: readings, and the thread's rounds. The common line is cold then, so the inlined path of
+//! every reading comes here.
+
+use tickline_core::cell::StateCell;
+use tickline_core::control::{Config, Renewal};
+use tickline_core::shared::{LineReading, Source};
+
+use super::{Engine, to_unsigned};
+use crate::facts::COUNTER;
+use crate::per_cpu::{Sweep, Table};
+use crate::process::Notice;
+use crate::reference::OsClock;
+
+impl Engine {
+    /// The lines of the CPUs, if there is one for each, and the gates are open.
+    #[inline(always)]
+    pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
+        self.per_cpu.open_table()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn now_by_cpu(&self) -> u64 {
+        match self.per_cpu_table() {
+            Some(table) => table.read().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            None => self.now_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn now_ordered_by_cpu(&self) -> u64 {
+        match self.per_cpu_table() {
+            Some(table) => table.read_ordered().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            None => self.now_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unix_by_cpu(&self) -> u64 {
+        self.per_cpu_table().and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+    }
+
+    pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
+        self.per_cpu_table().and_then(Table::read_bounds)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_by_cpu_slow(&self, table: &Table) -> u64 {
+        let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
+        if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
+            // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
+            self.per_cpu.close();
+        }
+        to_unsigned(ns)
+    }
+
+    /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
+    /// is, ns; `None` as [`serve`](Self::serve).
+    pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
+        let entered = self.per_cpu.is_in_force();
+        let Some(table) = self.per_cpu.enter() else {
+            return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
+        };
+        if !entered {
+            // That the counters are apart matters no more.
+            self.judge_again();
+        }
+        let control = self.lock_judged(Renewal::Ahead)?;
+        let (counter, config) = (COUNTER?, *control.as_ref()?.config());
+        if self.shared.cell.word().is_live() {
+            // A reader was in the middle of a round when the mode was taken up.
+            self.shared.close_gate(&counter, &OsClock);
+            self.shared.open_gate(&counter, &OsClock);
+        }
+        self.per_cpu.open();
+        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
+    }
+
+    /// No line for each CPU from now on. Nobody else may be sweeping.
+    pub(crate) fn leave_per_cpu(&self) {
+        if self.per_cpu.is_in_force() {
+            self.per_cpu.leave();
+            self.judge_again();
+        }
+    }
+}

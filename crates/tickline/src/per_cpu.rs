@@ -1,0 +1,585 @@
+//! A line for each CPU, for counters of one rate and different origins: the table, and the thread's visits.
+//!
+//! Readers find the line by the CPU they run on (`tickline_core::per_cpu`); the common line stays cold, so that the inlined path
+//! of every other clock is what it was. The thread that recalibrates visits the CPUs by turns: it binds itself to one,
+//! looks where it is, does a round of that CPU's control loop, and goes on; at the end it gets its own set of CPUs back. Which
+//! CPUs: those that it may run on, asked anew each time (cpusets change, CPUs go offline), and those on which a reader has
+//! missed a line. `core_affinity` does not serve: its masks end at 1,024 CPUs.
+//!
+//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its window ends;
+//! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
+//!
+//! A unit takes 6 KB for each CPU id that the system may ever use.
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::time::Duration;
+
+use tickline_core::cell::StateCell;
+use tickline_core::compare::Comparison;
+use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
+use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
+use tickline_core::per_cpu::{self, CPU_IDS, Seat};
+use tickline_core::sample::Reference;
+use tickline_core::shared::{Event, LineReading, Shared, Source};
+
+use crate::engine::Cell;
+use crate::facts;
+use crate::process::{self, CpuMask, Notice, Woken};
+use crate::reference::OsClock;
+
+/// How long a CPU is without a line before it counts as fallen back, ns: as in libmtev, whose `mtev_time.c` gives a core up
+/// after 15 s without a calibration.
+const PATIENCE_NS: i64 = 15_000_000_000;
+
+/// Whether a clock has one line, or one for each CPU.
+///
+/// With a line for each CPU, readings are in order on one CPU. A thread that is moved, or another one elsewhere, may see a step
+/// back of no more than the two CPUs' bounds; so may one that reads across `disable()`, or while its CPU's line starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum PerCpu {
+    /// One for each CPU if the counters were found to be apart.
+    #[default]
+    Auto,
+    /// One for each CPU.
+    On,
+    /// One for all.
+    Off,
+}
+
+/// Why there cannot be a line for each CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NoPerCpu {
+    /// The system cannot be asked for its CPUs, or does not let a thread choose one.
+    System,
+    /// The processor has no instruction that reads its counter and its id (`rdtscp`).
+    Instruction,
+    /// The system has more CPU ids than the processor's register tells apart.
+    TooManyIds,
+}
+
+impl core::fmt::Display for NoPerCpu {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::System => f.write_str("this system cannot be asked for its CPUs"),
+            Self::Instruction => {
+                f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
+            }
+            Self::TooManyIds => write!(f, "this system has more than {CPU_IDS} CPU ids"),
+        }
+    }
+}
+
+/// How one CPU's readings are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CpuState {
+    /// By the OS clock: there is no line yet, or not again.
+    Calibrating,
+    /// By its counter.
+    Fast,
+    /// By the OS clock: 15 s have passed without a line. It is still tried.
+    Fallback,
+}
+
+/// What a clock with a line for each CPU says about one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuStatus {
+    /// The CPU's id.
+    pub cpu: usize,
+    /// How its readings are served.
+    pub state: CpuState,
+    /// The measured frequency of its counter, Hz (ticks per ns times 10^9); `None` before its first line.
+    pub frequency_hz: Option<u64>,
+    /// Line minus `CLOCK_MONOTONIC` as estimated at its last recalibration, before it was corrected, ns.
+    pub offset_ns: i64,
+    /// Time since its last recalibration, ns; `None` before the first one.
+    pub age_ns: Option<u64>,
+    /// Visits that failed (the CPU was offline, or forbidden, or the thread was moved away), and times that it fell back.
+    pub failures: u64,
+}
+
+/// Whether there is to be a line for each CPU, by what the comparison of the counters says.
+pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
+    match choice {
+        PerCpu::On => true,
+        PerCpu::Off => false,
+        PerCpu::Auto => matches!(comparison, Comparison::Apart(_)),
+    }
+}
+
+/// What the mode needs: the counter with its id, and how many ids there are.
+pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), NoPerCpu> {
+    let counter = HardwareCpuCounter::detect().ok_or(NoPerCpu::Instruction)?;
+    let ids = process::cpu_ids().ok_or(NoPerCpu::System)?;
+    if ids > CPU_IDS { Err(NoPerCpu::TooManyIds) } else { Ok((counter, ids)) }
+}
+
+const fn state_of(live: bool, waited_ns: i64) -> CpuState {
+    if live {
+        CpuState::Fast
+    } else if waited_ns >= PATIENCE_NS {
+        CpuState::Fallback
+    } else {
+        CpuState::Calibrating
+    }
+}
+
+/// What is known of a CPU besides its line. Written by the thread, but for `asked`.
+#[derive(Debug, Default)]
+struct Note {
+    /// A reader was here, and had no line.
+    asked: AtomicBool,
+    /// 0: not visited. Else a `CpuState` without a line, plus one.
+    state: AtomicU8,
+    failures: AtomicU64,
+    /// When the last line was published, ns; 0 before the first one.
+    published_ns: AtomicI64,
+}
+
+impl Note {
+    fn ask(&self) {
+        // ORDERING: Relaxed for both, a wish that orders nothing. Looked at first: a store would take the cache line each time.
+        if !self.asked.load(Ordering::Relaxed) {
+            // ORDERING: as above.
+            self.asked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn fail(&self) {
+        // ORDERING: Relaxed, a count that orders nothing.
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A CPU that is to be visited again this soon is waited for there, ns: to go elsewhere and come back takes milliseconds if it
+/// is busy, and the short lines of the start would not live for so long. The intervals grow by half from round to round, so
+/// this is left after some 10 rounds and 6 ms.
+const STAY_NS: u64 = 2_000_000;
+
+/// ...but no longer than for so many rounds.
+const STAY_ROUNDS: u32 = 16;
+
+/// Not visited; and the other values of `Note::state`.
+const UNVISITED: u8 = 0;
+const VISITED: u8 = 1;
+const FALLEN_BACK: u8 = 2;
+
+/// The lines of all CPUs, by their ids.
+#[derive(Debug)]
+pub(crate) struct Table {
+    units: Box<[Shared<Cell>]>,
+    notes: Box<[Note]>,
+    counter: HardwareCpuCounter,
+}
+
+impl Table {
+    fn new() -> Option<Self> {
+        needs().ok().map(|(counter, ids)| Self::with_ids(counter, ids))
+    }
+
+    fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
+        let support = facts::cell_support();
+        let unit = || {
+            let unit = Shared::new(Cell::new());
+            unit.cell.restrict(support);
+            unit
+        };
+        Self {
+            units: (0..ids).map(|_| unit()).collect(),
+            notes: (0..ids).map(|_| Note::default()).collect(),
+            counter,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(&self) -> Option<i64> {
+        per_cpu::read(&self.units, &self.counter)
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_ordered(&self) -> Option<i64> {
+        per_cpu::read_ordered(&self.units, &self.counter)
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_unix(&self) -> Option<i64> {
+        per_cpu::read_unix(&self.units, &self.counter)
+    }
+
+    #[inline]
+    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+        per_cpu::read_bounds(&self.units, &self.counter)
+    }
+
+    /// A reading whatever the state, and whether a line has served it; `None` if the table has no such CPU.
+    pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
+        let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
+        if let (Source::Reference { .. }, Some(note)) = (reading.source, self.notes.get(cpu)) {
+            note.ask();
+        }
+        Some((reading.ns, reading.source))
+    }
+
+    /// The unit of the CPU that this runs on.
+    pub(crate) fn unit_here(&self) -> Option<&Shared<Cell>> {
+        self.units.get(self.counter.now_ordered()?.1)
+    }
+
+    /// Whether any CPU has a line.
+    pub(crate) fn is_live(&self) -> bool {
+        self.units.iter().any(|unit| unit.cell.word().is_live())
+    }
+
+    pub(crate) fn events(&self, event: Event) -> u64 {
+        self.units.iter().map(|unit| unit.events(event)).fold(0, u64::saturating_add)
+    }
+
+    /// The CPUs that are visited.
+    pub(crate) fn status(&self) -> Vec<CpuStatus> {
+        let now_ns = OsClock.monotonic_ns();
+        let mut cpus = Vec::new();
+        for (cpu, (unit, note)) in self.units.iter().zip(&self.notes).enumerate() {
+            // ORDERING: Relaxed for all, figures on their own for display.
+            let (state, order) = (note.state.load(Ordering::Relaxed), Ordering::Relaxed);
+            if state == UNVISITED {
+                continue;
+            }
+            let published_ns = Some(note.published_ns.load(order)).filter(|ns| *ns != 0);
+            cpus.push(CpuStatus {
+                cpu,
+                state: match state {
+                    _ if unit.cell.word().is_live() => CpuState::Fast,
+                    FALLEN_BACK => CpuState::Fallback,
+                    _ => CpuState::Calibrating,
+                },
+                frequency_hz: unit.gauges.frequency_hz(),
+                offset_ns: unit.gauges.offset_ns(),
+                age_ns: published_ns.map(|ns| u64::try_from(now_ns.saturating_sub(ns)).unwrap_or(0)),
+                failures: note.failures.load(order),
+            });
+        }
+        cpus
+    }
+}
+
+/// A clock's table, if it has one, and who may use it.
+#[derive(Debug)]
+pub(crate) struct Mode {
+    /// No common line may be published.
+    in_force: AtomicBool,
+    /// Made when first needed, kept as long as the clock, because readers may be in it.
+    table: AtomicPtr<Table>,
+    /// The same for readers; null while there is nothing to read; [`GATED`] while a gate is closed.
+    open: AtomicPtr<Table>,
+}
+
+/// Stands for a table that must not be opened. Not a second flag: between two looks, or two stores, a gate may close.
+const GATED: *mut Table = ptr::without_provenance_mut(1);
+
+impl Mode {
+    pub(crate) const fn new() -> Self {
+        Self {
+            in_force: AtomicBool::new(false),
+            table: AtomicPtr::new(ptr::null_mut()),
+            open: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Whether no common line may be published.
+    pub(crate) fn is_in_force(&self) -> bool {
+        // ORDERING: Relaxed: written by the clock's thread, or while there is none; whoever judges or serves by it does so under
+        // the clock's lock, after the gates were closed for the change.
+        self.in_force.load(Ordering::Relaxed)
+    }
+
+    /// Takes the mode up: no common line is published from now on. The table; `None`, and nothing changes, if there cannot be
+    /// one.
+    pub(crate) fn enter(&self) -> Option<&Table> {
+        // ORDERING: Acquire, pairs with the Release exchange below.
+        let mut table = self.table.load(Ordering::Acquire);
+        if table.is_null() {
+            let fresh = Box::into_raw(Box::new(Table::new()?));
+            // ORDERING: Release, pairs with the Acquire loads here and in `open_table`: whoever sees the table sees its content.
+            table = match self.table.compare_exchange(table, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => fresh,
+                Err(theirs) => {
+                    // SAFETY: made above by `into_raw`, and nobody has seen it.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    theirs
+                }
+            };
+        }
+        // ORDERING: Relaxed, as in `is_in_force`.
+        self.in_force.store(true, Ordering::Relaxed);
+        // SAFETY: not null here; a table is freed with `self` only.
+        unsafe { table.as_ref() }
+    }
+
+    /// Lets readers use the table, unless a gate is closed.
+    pub(crate) fn open(&self) {
+        // ORDERING: Acquire, pairs with the exchange in `enter`.
+        let table = self.table.load(Ordering::Acquire);
+        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open table, or a gate.
+        self.open.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed).ok();
+    }
+
+    /// No reading that begins after this uses the table, until it is opened again.
+    pub(crate) fn close(&self) {
+        // ORDERING: Relaxed, a table is opened and closed by the clock's thread; a gate stays as it is.
+        let table = self.table.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, a reader that still finds the table may use it.
+        self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate).
+    pub(crate) fn gate(&self) {
+        // ORDERING: SeqCst, after the stage that `Engine::close` has just stored.
+        self.open.store(GATED, Ordering::SeqCst);
+    }
+
+    /// Lets the table be opened again.
+    pub(crate) fn ungate(&self) {
+        // ORDERING: SeqCst, before the stage that `Engine::reconsider` is about to store.
+        self.open.compare_exchange(GATED, ptr::null_mut(), Ordering::SeqCst, Ordering::Relaxed).ok();
+    }
+
+    /// Gives the mode up. No thread may be visiting.
+    pub(crate) fn leave(&self) {
+        self.close();
+        // ORDERING: Relaxed, as in `is_in_force`.
+        self.in_force.store(false, Ordering::Relaxed);
+    }
+
+    /// The table, if readers may use it.
+    #[inline(always)]
+    pub(crate) fn open_table(&self) -> Option<&Table> {
+        // ORDERING: Acquire, pairs with the Release store in `open`.
+        let table = self.open.load(Ordering::Acquire);
+        if table.addr() <= GATED.addr() {
+            return None;
+        }
+        // SAFETY: neither null nor `GATED`, so a table, which is freed with `self` only.
+        unsafe { table.as_ref() }
+    }
+}
+
+impl Drop for Mode {
+    fn drop(&mut self) {
+        let table = *self.table.get_mut();
+        if !table.is_null() {
+            // SAFETY: made by `into_raw` in `enter`; readers borrow `self`, so there are none.
+            drop(unsafe { Box::from_raw(table) });
+        }
+    }
+}
+
+/// What the thread remembers of its visits.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    visits: Vec<Visit>,
+    /// Whether the clock was set since the last sweep.
+    hurried: bool,
+}
+
+#[derive(Debug, Default)]
+struct Visit {
+    control: Option<Box<Control>>,
+    /// When the next one is due, ns...
+    due_ns: i64,
+    /// ...and when it may be paid if the thread is awake for another CPU: a wake-up costs more than a visit.
+    ready_ns: i64,
+    /// Since when there is no line, ns; `None` before the first visit.
+    waiting_since_ns: Option<i64>,
+}
+
+/// Puts the thread back where it may run, when dropped.
+struct Home<'a>(&'a CpuMask);
+
+impl Drop for Home<'_> {
+    fn drop(&mut self) {
+        self.0.restore();
+    }
+}
+
+impl Sweep {
+    /// Every CPU is due: the clock was set.
+    pub(crate) fn hurry(&mut self) {
+        self.hurried = true;
+    }
+
+    /// Visits the CPUs that are due, until `notice` says that the thread is to stop. Returns the time until the next one is, ns.
+    pub(crate) fn run(&mut self, table: &Table, config: &Config, notice: &Notice) -> u64 {
+        let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
+        self.visits.resize_with(table.units.len(), Visit::default);
+        let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
+        if core::mem::take(&mut self.hurried) {
+            self.visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
+        }
+        let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
+        let home = Home(&mask);
+        for (cpu, (visit, note)) in self.visits.iter_mut().zip(&table.notes).enumerate() {
+            // ORDERING: Relaxed, see `Note::ask`.
+            if !mask.contains(cpu) && !note.asked.load(Ordering::Relaxed) {
+                *visit = Visit::default();
+                // ORDERING: Relaxed, for display.
+                note.state.store(UNVISITED, Ordering::Relaxed);
+                continue;
+            }
+            if visit.ready_ns <= OsClock.monotonic_ns() {
+                match visit.pay(cpu, table, config, notice) {
+                    Woken::Timeout => {}
+                    Woken::ClockSet => self.hurried = true,
+                    Woken::Stopped => break,
+                }
+            }
+            next_ns = next_ns.min(visit.due_ns);
+        }
+        drop(home);
+        if self.hurried {
+            return MIN_INTERVAL_NS;
+        }
+        let wait_ns = next_ns.saturating_sub(OsClock.monotonic_ns());
+        u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS)
+    }
+}
+
+impl Visit {
+    fn pay(&mut self, cpu: usize, table: &Table, config: &Config, notice: &Notice) -> Woken {
+        let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
+            return Woken::Timeout;
+        };
+        let (mut outcome, mut woken) = (None, Woken::Timeout);
+        for _ in 0..STAY_ROUNDS {
+            outcome = self.round(cpu, unit, &table.counter, config);
+            match outcome {
+                Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
+                    woken = notice.wait(Duration::from_nanos(next_in_ns));
+                }
+                _ => break,
+            }
+            if woken != Woken::Timeout {
+                break;
+            }
+        }
+        let now_ns = OsClock.monotonic_ns();
+        match outcome {
+            Some(Outcome { round: Round::Published | Round::Recovered, .. }) => {
+                // ORDERING: Relaxed, for display.
+                note.published_ns.store(now_ns, Ordering::Relaxed);
+                self.waiting_since_ns = Some(now_ns);
+            }
+            Some(_) => {}
+            None => {
+                note.fail();
+                // ORDERING: Relaxed, see `Note::ask`. Who is there after all will ask again.
+                note.asked.store(false, Ordering::Relaxed);
+            }
+        }
+        let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
+        let wait_ns = i64::try_from(wait_ns).unwrap_or(i64::MAX);
+        self.due_ns = now_ns.saturating_add(wait_ns);
+        self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
+        let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
+        let fallen_back = state_of(unit.cell.word().is_live(), waited_ns) == CpuState::Fallback;
+        let state = if fallen_back { FALLEN_BACK } else { VISITED };
+        // ORDERING: Relaxed, for display; only this thread writes it.
+        if note.state.swap(state, Ordering::Relaxed) != state && fallen_back {
+            note.fail();
+        }
+        woken
+    }
+
+    /// A round on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
+    fn round(
+        &mut self,
+        cpu: usize,
+        unit: &Shared<Cell>,
+        counter: &HardwareCpuCounter,
+        config: &Config,
+    ) -> Option<Outcome> {
+        if !CpuMask::only(cpu)?.apply() {
+            return None;
+        }
+        // Some systems number their CPUs otherwise than the register does.
+        let seat = Seat::take(counter, cpu)?;
+        let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
+        control.reschedule(Renewal::Visit, config.interval_ns);
+        let mut outcome = control.maintain(unit, &seat, &OsClock);
+        if outcome.round == Round::Recovered {
+            outcome = control.maintain(unit, &seat, &OsClock);
+        }
+        (!seat.is_lost()).then_some(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickline_core::compare::{Difference, Pair};
+    use tickline_core::sample::Quanta;
+
+    #[test]
+    fn the_builder_decides_and_else_the_counters() {
+        let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
+        let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
+        let others =
+            [Comparison::Pending, Comparison::Single, Comparison::InStep { cpus: 2 }, Comparison::Impossible];
+        for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(apart, true)]) {
+            assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
+            assert_eq!(wanted(PerCpu::Auto, comparison), auto);
+        }
+    }
+
+    /// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread gets its CPUs back.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_cpu_that_cannot_be_visited_fails_alone() {
+        use std::io::Write;
+        let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
+        let (counter, ids) = match needs() {
+            Ok(needs) => needs,
+            Err(why) => return skip(&why.to_string()),
+        };
+        if !facts::counter_readable() || facts::cell_support() == tickline_core::cell::Support::Missing {
+            return skip("the counter cannot be used here");
+        }
+        let home = CpuMask::of_this_thread().expect("where this thread may run");
+        let table = Table::with_ids(counter, ids + 3);
+        let absent = ids + 1;
+        table.notes[absent].ask();
+        let config = Config {
+            interval_ns: 1_000_000,
+            quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
+            guarded: false,
+            renewal: Renewal::Visit,
+        };
+        let mut sweep = Sweep::default();
+        let notice = Notice::new();
+        let wait_ns = sweep.run(&table, &config, &notice);
+        assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
+        let status = table.status();
+        for cpu in &status {
+            // Elsewhere too, if the system numbers its CPUs otherwise than the register does.
+            assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
+        }
+        assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == CpuState::Calibrating));
+        let after = CpuMask::of_this_thread().unwrap();
+        assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
+
+        sweep.run(&table, &config, &notice);
+        let status = table.status();
+        assert!(status.iter().all(|cpu| cpu.cpu != absent), "nobody asks for it any more: {status:?}");
+    }
+
+    #[test]
+    fn a_cpu_without_a_line_falls_back_after_15_s() {
+        assert_eq!(state_of(false, 0), CpuState::Calibrating);
+        assert_eq!(state_of(false, 14_999_999_999), CpuState::Calibrating);
+        assert_eq!(state_of(false, 15_000_000_000), CpuState::Fallback);
+        assert_eq!(state_of(true, i64::MAX), CpuState::Fast);
+    }
+}

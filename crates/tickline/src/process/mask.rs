@@ -1,0 +1,60 @@
+//! Linux: sets of CPUs as long as the kernel's, which a thread takes and gives back, and the ids that CPUs may have.
+
+/// A set of CPUs, by their ids.
+#[derive(Debug, Clone)]
+pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
+
+/// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`); `cpu_set_t` has 1,024.
+const MASK_BITS: usize = 8192;
+const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
+const MASK_BYTES: usize = MASK_BITS / 8;
+
+impl CpuMask {
+    /// Where the calling thread may run: its own choice, as far as CPUs are online and the cpuset has them. `None` if the
+    /// kernel does not say.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let mut mask = Self([0; MASK_WORDS]);
+        // SAFETY: the mask is valid for writes of its length, and no less aligned than `cpu_set_t`, an array of the same words;
+        // the call takes any length. 0 is the calling thread.
+        let result = unsafe { libc::sched_getaffinity(0, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
+        (result == 0).then_some(mask)
+    }
+
+    /// One CPU; `None` if no mask is that long.
+    pub(crate) fn only(cpu: usize) -> Option<Self> {
+        let mut mask = Self([0; MASK_WORDS]);
+        *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
+        Some(mask)
+    }
+
+    /// Whether the set has `cpu`.
+    pub(crate) fn contains(&self, cpu: usize) -> bool {
+        self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
+    }
+
+    /// Lets the calling thread run on these CPUs only: it is on one of them when this returns. Whether it was done: not if
+    /// none of them is online and ours.
+    pub(crate) fn apply(&self) -> bool {
+        // SAFETY: the mask is valid for reads of its length, otherwise as in `of_this_thread`.
+        unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
+    }
+
+    /// Lets the calling thread run on these CPUs again; if none of them is left to us, on those that are.
+    pub(crate) fn restore(&self) {
+        if !self.apply() {
+            // The kernel leaves out CPUs that it has not, or has not for us.
+            Self([libc::c_ulong::MAX; MASK_WORDS]).apply();
+        }
+    }
+}
+
+/// How many ids the CPUs may ever have that this kernel can have: its own list (`Documentation/admin-guide/cputopology.rst`),
+/// else the count of those that are configured.
+pub(crate) fn cpu_ids() -> Option<usize> {
+    let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
+    list.and_then(|list| tickline_core::per_cpu::ids_in_list(&list)).or_else(|| {
+        // SAFETY: no memory is passed.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
+    })
+}

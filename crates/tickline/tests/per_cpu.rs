@@ -1,0 +1,282 @@
+//! A line for each CPU, on whatever machine this is. Its counters may well be synchronised: the lines must hold all the same.
+
+mod common;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, CpuState, Driver, ErrorKind, Event, PerCpu, Reason, State};
+
+/// A clock with a line for each CPU, once it is fast; `None`, with a loud word, where there cannot be one.
+fn fast_clock(interval: Duration) -> Option<Clock> {
+    let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
+        Ok(clock) => clock,
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::PerCpu(_)), "{error}");
+            common::skip(&error.to_string());
+            return None;
+        }
+    };
+    until_fast_by(&clock, |lines| lines > 0)?;
+    Some(clock)
+}
+
+/// Calls the clock until it is fast with so many lines for each CPU. `None`, with a loud word, where a gate is closed.
+fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
+    let start = Instant::now();
+    loop {
+        common::until_fast(clock)?;
+        let status = clock.status();
+        if status.state == State::Fast && lines(status.per_cpu.len()) {
+            return Some(());
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{status:?}");
+    }
+}
+
+/// Whether what the bounds rest on was broken meanwhile: the OS clock jumped, or changed its rate.
+fn is_void(clock: &Clock) -> bool {
+    let events = clock.status().events;
+    [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
+}
+
+#[test]
+fn it_needs_the_thread() {
+    for driver in [Driver::Reader, Driver::Manual] {
+        let error = Clock::builder().driver(driver).per_cpu(PerCpu::On).start().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unused);
+        assert_eq!(error.to_string(), "per_cpu needs the thread driver");
+        assert!(Clock::builder().driver(driver).per_cpu(PerCpu::Off).start().is_ok());
+    }
+}
+
+#[test]
+fn a_clock_with_one_line_has_no_table() {
+    for per_cpu in [PerCpu::Auto, PerCpu::Off] {
+        let clock = Clock::builder().per_cpu(per_cpu).start().unwrap();
+        let Some(()) = common::until_fast(&clock) else { return };
+        assert!(clock.status().per_cpu.is_empty());
+    }
+}
+
+/// Every way to read, against the OS clock's own readings around it.
+#[test]
+fn readings_are_those_of_the_os_clock() {
+    let Some(clock) = fast_clock(Duration::from_millis(10)) else { return };
+    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained, so it is the OS clock
+    let end = Instant::now() + Duration::from_millis(300);
+    let mut fast = 0;
+    while Instant::now() < end {
+        let (before, unix_before) = (os.now_ordered_ns(), os.unix_ns());
+        let readings = [clock.now_ns(), clock.now_ordered_ns(), clock.ticks_to_ns(clock.ticks())];
+        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().ns]);
+        let (after, unix_after) = (os.now_ordered_ns(), os.unix_ns());
+        if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
+            common::skip("the OS clock jumped");
+            return;
+        }
+        assert!(
+            reading.earliest_ns <= after && before <= reading.latest_ns,
+            "{reading:?}, {before} to {after}"
+        );
+        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's origin would be.
+        let near = |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
+        assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
+        assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
+        fast += u32::from(reading.status == State::Fast);
+    }
+    assert!(fast > 0, "no reading was served by a line: {:?}", clock.status());
+    assert!(clock.recent_ns() <= clock.now_ns() + 1_000_000);
+}
+
+/// Threads that go where they like hand over their readings: none steps back by more than the two bounds.
+#[test]
+fn steps_back_stay_within_the_bounds() {
+    let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+    let last = Mutex::new(clock.reading());
+    let end = Instant::now() + Duration::from_millis(500);
+    let worst = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut worst = None;
+                    while Instant::now() < end {
+                        for _ in 0..100 {
+                            let mut last = last.lock().unwrap();
+                            let reading = clock.reading();
+                            if reading.latest_ns < last.earliest_ns {
+                                worst = Some((*last, reading));
+                            }
+                            *last = reading;
+                        }
+                    }
+                    worst
+                })
+            })
+            .collect();
+        readers.into_iter().filter_map(|reader| reader.join().unwrap()).next()
+    });
+    if is_void(&clock) {
+        common::skip("the OS clock changed its rate");
+        return;
+    }
+    assert_eq!(worst, None, "a step back by more than the bounds");
+}
+
+#[test]
+fn it_can_be_switched_off_and_on() {
+    let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
+    clock.disable();
+    assert_eq!(clock.reading().status, State::Fallback(Reason::Disabled));
+    assert!(clock.status().per_cpu.is_empty());
+    assert!(clock.now_ns() > 0 && clock.unix_ns() > 0);
+    clock.enable();
+    until_fast_by(&clock, |lines| lines > 0).expect("fast again");
+}
+
+/// The global clock goes back to one line when its thread stops.
+#[test]
+fn the_global_clock_can_have_them_too() {
+    common::in_child("the_global_clock_can_have_them_too", &[], || {
+        for _ in 0..2 {
+            let guard = match Clock::builder().per_cpu(PerCpu::On).start_global() {
+                Ok(guard) => guard,
+                Err(error) => return common::skip(&error.to_string()),
+            };
+            let Some(()) = until_fast_by(Clock::global(), |lines| lines > 0) else { return };
+            drop(guard);
+            until_fast_by(Clock::global(), |lines| lines == 0).expect("fast by one line");
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::*;
+
+    fn mask(cpus: &[usize]) -> libc::cpu_set_t {
+        // SAFETY: a CPU set is plain data; all zeros is the empty one.
+        let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+        for cpu in cpus {
+            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such a set).
+            unsafe { libc::CPU_SET(*cpu, &mut mask) };
+        }
+        mask
+    }
+
+    fn own_cpus() -> Vec<usize> {
+        let mut set = mask(&[]);
+        // SAFETY: the set is valid for writes of its length.
+        let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+        assert_eq!(result, 0, "more CPUs than this test has room for");
+        // SAFETY: every id is below the set's length.
+        (0..1_024).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+    }
+
+    fn run_on(cpus: &[usize]) {
+        let set = mask(cpus);
+        // SAFETY: the set is valid for reads of its length.
+        let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+        assert_eq!(result, 0, "{cpus:?}");
+    }
+
+    /// What procfs says of the clock's thread.
+    fn threads_cpus() -> Option<String> {
+        let status = std::fs::read_dir("/proc/self/task").ok()?.find_map(|task| {
+            let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            status.starts_with("Name:\ttickline\n").then_some(status)
+        })?;
+        Some(status.lines().find(|line| line.starts_with("Cpus_allowed_list:"))?.to_owned())
+    }
+
+    fn until(what: &str, clock: &Clock, mut done: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {:?}", clock.status());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A thread that stays on its CPU sees no step back, whatever is published there.
+    #[test]
+    fn readings_on_one_cpu_are_in_order() {
+        let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for cpu in own_cpus().into_iter().take(2) {
+                let (clock, stop) = (&clock, &stop);
+                scope.spawn(move || {
+                    run_on(&[cpu]);
+                    let mut last = 0;
+                    // ORDERING: Relaxed, a flag on its own.
+                    while !stop.load(Ordering::Relaxed) {
+                        for reading in 0..1_000 {
+                            let now = if reading % 3 == 0 { clock.now_ordered_ns() } else { clock.now_ns() };
+                            assert!(now >= last, "CPU {cpu}: {now} after {last}");
+                            last = now;
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            // ORDERING: Relaxed, as above.
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// The table has the CPUs that the thread may run on, and those that somebody reads on; the thread is not left on one.
+    #[test]
+    fn the_cpus_that_are_visited() {
+        common::in_child("linux::the_cpus_that_are_visited", &[], || {
+            let cpus = own_cpus();
+            let (first, rest) = cpus.split_first().unwrap();
+            run_on(&[*first]); // as in a container with a small cpuset
+            let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
+            let table = || clock.status().per_cpu;
+            assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
+            let served = table()[0];
+            assert!(served.state == CpuState::Fast && served.age_ns.is_some(), "{served:?}");
+            assert!(served.frequency_hz.is_some_and(|hz| hz > 1_000_000), "{served:?}");
+
+            let home = format!("Cpus_allowed_list:\t{first}");
+            until("the thread is home", &clock, || threads_cpus().is_none_or(|list| list == home));
+            let Some(second) = rest.first() else {
+                return common::skip("one CPU: nobody can read on another");
+            };
+            run_on(&[*second]);
+            until("a line where it is asked for", &clock, || {
+                core::hint::black_box(clock.now_ns());
+                table().iter().any(|cpu| cpu.cpu == *second && cpu.state == CpuState::Fast)
+            });
+            assert_eq!(clock.reading().status, State::Fast);
+            until("the thread is home", &clock, || threads_cpus().is_none_or(|list| list == home));
+        });
+    }
+
+    /// A child has the lines and not their thread: when they have ended it leaves them, and has the OS clock.
+    #[test]
+    fn a_forked_child_reads_the_os_clock() {
+        common::in_child("linux::a_forked_child_reads_the_os_clock", &[], || {
+            let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+            // SAFETY: the child only reads the clock, and leaves without unwinding.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                let before = clock.now_ns();
+                std::thread::sleep(Duration::from_millis(50));
+                for _ in 0..100 {
+                    core::hint::black_box(clock.now_ns());
+                }
+                let (after, status) = (clock.now_ns(), clock.status());
+                let good = after > before && status.state == State::Calibrating && status.per_cpu.is_empty();
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(i32::from(!good)) };
+            }
+            let mut status = 0;
+            // SAFETY: the child is ours, and `status` valid for a write.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child's end");
+        });
+    }
+}
