@@ -10,8 +10,7 @@ use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::{
-    Clocksource, Demand, Facts, Gate, Reason, Verdict, demand, first_closed, judge_all, judge_calibration,
-    judge_plausible,
+    Demand, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
@@ -23,6 +22,7 @@ use crate::facts::{self, COUNTER};
 use crate::policy::Policy;
 use crate::process;
 use crate::reference::OsClock;
+use crate::seen::Seen;
 use crate::status::{Driver, State};
 use crate::warp;
 
@@ -52,48 +52,6 @@ const STAGE_CLOSED: u8 = 2;
 
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
-
-/// What a judgement has seen of the facts that may change at run time.
-#[derive(Debug)]
-struct Seen {
-    /// The place of the clocksource in `Clocksource::NAMED` plus one; 0 for one without a name there.
-    clocksource: AtomicU8,
-    /// [`warp::changes`].
-    comparisons: AtomicU32,
-    /// Whether a comparison of the counters matters here.
-    demand: AtomicU8,
-}
-
-impl Seen {
-    const fn new() -> Self {
-        Self {
-            clocksource: AtomicU8::new(0),
-            comparisons: AtomicU32::new(0),
-            demand: AtomicU8::new(Demand::Idle as u8),
-        }
-    }
-
-    fn code(clocksource: Clocksource) -> u8 {
-        let place = Clocksource::NAMED.iter().position(|(_, named)| *named == clocksource);
-        place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
-    }
-
-    fn note(&self, facts: &Facts, comparisons: u32) {
-        // ORDERING: Relaxed for all, written under the clock's lock or by the thread, figures on their own.
-        self.clocksource.store(Self::code(facts.clocksource), Ordering::Relaxed);
-        // ORDERING: as above.
-        self.comparisons.store(comparisons, Ordering::Relaxed);
-        // ORDERING: as above.
-        self.demand.store(demand(facts) as u8, Ordering::Relaxed);
-    }
-
-    fn is_same(&self, clocksource: Clocksource, comparisons: u32) -> bool {
-        // ORDERING: as above.
-        self.clocksource.load(Ordering::Relaxed) == Self::code(clocksource)
-            // ORDERING: as above.
-            && self.comparisons.load(Ordering::Relaxed) == comparisons
-    }
-}
 
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
@@ -419,27 +377,25 @@ impl Engine {
 
     /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
     pub(crate) fn wants_comparison(&self) -> bool {
-        // ORDERING: Relaxed, a hint.
-        self.seen.demand.load(Ordering::Relaxed) != Demand::Idle as u8
+        self.seen.demand() != Demand::Idle
     }
 
-    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, or what is known of the counters. If
-    /// so, they are judged again before the next line. Returns whether that should be now. For whoever comes at each
-    /// interval; takes some 10 us.
+    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, whether it would accept the counter,
+    /// or what is known of the counters. If so, they are judged again before the next line. Returns whether that should be
+    /// now. For whoever comes at each interval; takes some 10 us.
     pub(crate) fn watch(&self) -> bool {
         let _errno = process::PreserveErrno::new();
-        if !self.is_judged() || self.is_disabled() || self.seen.is_same(facts::clocksource(), warp::changes())
-        {
+        if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;
         }
         let support = facts::cell_support();
         let Some(control) = self.lock() else { return false };
-        let clocksource = self.seen.clocksource.load(Ordering::Relaxed); // ORDERING: as in `Seen::note`.
+        let reference = self.seen.reference();
         let facts = self.facts(support);
         let verdicts = judge_all(&facts);
         // ORDERING: Acquire, pairs with the stores of `stage`.
         let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
-        if open && first_closed(&verdicts).is_none() && clocksource == Seen::code(facts.clocksource) {
+        if open && first_closed(&verdicts).is_none() && reference == self.seen.reference() {
             verdicts.into_iter().for_each(|verdict| self.record(verdict));
             return false;
         }

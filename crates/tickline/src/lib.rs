@@ -58,6 +58,7 @@ mod process;
 mod reading;
 mod recalibrator;
 mod reference;
+mod seen;
 mod status;
 mod unix_time;
 mod warp;
