@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! live: live -> closing, read the counter (x1), compute the line from x1, closing -> live     (rule 2)
-//! cold: cold -> live for 100 to 200 us, above everything that a reader may have seen          (rule 7)
+//! cold: cold -> opening, ask the reference, opening -> live for 100 to 200 us, above that     (rule 7)
 //! ```
 //!
 //! After a recovery the caller runs a second round at once, which settles slope and window. Lines that are slower and lines
@@ -18,7 +18,7 @@
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::{JOIN_SLACK_NS, RECOVERY_RHO_PPB, join, recover, steer};
+use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::primitive::Ordering;
@@ -117,6 +117,8 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
+    /// How long the last burst took, had all of its brackets been as short as the shortest, ticks.
+    burst_ticks: u64,
     /// Whether the present line's slope has proven itself: it came from samples, and not straight after a recovery.
     settled: bool,
     /// Rounds in a row without a line.
@@ -142,6 +144,7 @@ impl Control {
             watch: Watch::new(),
             unix: UnixTrack::new(),
             slope: None,
+            burst_ticks: 0,
             settled: false,
             fruitless: 0,
         }
@@ -188,9 +191,11 @@ impl Control {
         reference: &impl Reference,
     ) -> (Round, u64) {
         for _ in 0..ATTEMPTS {
-            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(burst) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
+            let sample = burst.sample;
+            self.burst_ticks = burst.shortest_ticks.saturating_mul(BRACKETS.into());
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
             let steering_ppb = reference.steering_ppb();
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
@@ -223,7 +228,7 @@ impl Control {
                 }
                 Phase::Cold => match fit.filter(|_| self.watch.is_confirmed()) {
                     None => return (Round::Learning, self.patience_ns()),
-                    Some(fit) => self.restart(state, shared, counter, &fit),
+                    Some(fit) => self.restart(state, shared, counter, reference, &fit),
                 },
             };
             match result {
@@ -280,11 +285,14 @@ impl Control {
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
+    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. Where looks are slow, a burst alone
+    /// may take as long as that; then four bursts are the limit.
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
+        let limit_ticks = slope.ticks_in(FRESH_NS).max(self.burst_ticks.saturating_mul(4));
         self.watch.history.newest().is_none_or(|newest| {
             [newest.upper, newest.lower]
                 .iter()
-                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > slope.ticks_in(FRESH_NS))
+                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > limit_ticks)
         })
     }
 
@@ -370,48 +378,60 @@ impl Control {
         Ok((Round::Published, interval_ns))
     }
 
-    /// Rule 7: the first line after a cold spell.
+    /// Rule 7: the first line after a cold spell. Opens the clock, asks the reference once more, and reads the counter after
+    /// that: no reading of the reference that counts was made later, and no reading of the line will be made earlier.
     fn restart<S: StateCell>(
         &mut self,
         state: State,
         shared: &Shared<S>,
         counter: &impl Counter,
+        reference: &impl Reference,
         fit: &Fit,
     ) -> Result<(Round, u64), Refusal> {
         let interval_ns = self.interval_ns(Some(fit));
         let target =
             self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
-        let envelope = self.bounds(target.slope, Some(fit)).ok_or(Refusal::Stale)?;
-        let slope = fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB);
-        let quantum = slope.over(signed(self.config.quanta.counter_ticks));
-
-        let at_ticks = counter.now_ordered();
-        if self.is_stale(at_ticks, slope) {
-            return Err(Refusal::Stale);
-        }
-        if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
-            return Err(Refusal::Early);
-        }
-        let upper_edge =
-            self.watch.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);
-        let floor_lead = fixed_from_ns(state.base_ns).saturating_sub(upper_edge);
-        if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {
-            // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
-            return Err(Refusal::Early);
-        }
+        let slope = target.slope;
+        let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
         // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
         // come a granule later, comes in time.
         let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));
-        let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-        let line = recover(upper_edge, state.base_ns, slope, word.ticks(), at_ticks);
-        if !shared.cell.publish(state, word, &line, &envelope) {
+        let next = |at_ticks: u64, reference_ns: i64| {
+            if self.is_stale(at_ticks, slope) {
+                return Err(Refusal::Stale);
+            }
+            if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
+                return Err(Refusal::Early);
+            }
+            let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));
+            let floor_lead = fixed_from_ns(state.base_ns).saturating_sub(edge);
+            if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {
+                // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
+                return Err(Refusal::Early);
+            }
+            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+            Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
+        };
+        // A rehearsal, as before a closing; and nothing is opened in vain.
+        next(counter.now_ordered(), i64::MIN)?;
+
+        let opening = State { word: state.word.opening(), ..state };
+        if !shared.cell.retire(state, opening.word, state.base_ns) {
+            return Err(Refusal::Lost);
+        }
+        let reference_ns = reference.monotonic_ns();
+        let at_ticks = counter.now_ordered();
+        let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
+            shared.finish_closing(opening, counter, reference);
+        })?;
+        if !shared.cell.publish(opening, word, &line, &envelope) {
             return Err(Refusal::Lost);
         }
         shared.count(Event::Recovery);
         shared.timeline.push(at_ticks, &line);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
-        self.record(shared, target.slope, envelope, Some(fit), interval_ns, offset_ns);
+        self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 

@@ -23,10 +23,6 @@ pub const JOIN_SLACK_NS: u64 = 5_000;
 /// 500 ppm that the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub const STEP_PPB: i64 = 500_000;
 
-/// How much faster than the largest feasible slope a recovery line runs, ppb: the reference may be slewed by so much the
-/// moment after it was sampled (`MAXFREQ`). Over the longest recovery window that is 100 ns.
-pub const RECOVERY_RHO_PPB: i64 = 500_000;
-
 /// Where the next line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
@@ -77,12 +73,12 @@ pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, sl
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
-/// The first line after a cold spell: at `at_ticks` not below `upper_edge`, and nowhere below the floor (a plain read of the
-/// counter may be executed before the state is loaded, and so come before `at_ticks`).
+/// The first line after a cold spell: at `at_ticks` not below `edge`, and nowhere below the floor (a plain read of the counter may
+/// be executed before the state is loaded, and so come before `at_ticks`).
 #[must_use]
-pub fn recover(upper_edge: FixedNs, floor_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
+pub fn recover(edge: FixedNs, floor_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope };
-    let base = upper_edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(floor_ns));
+    let base = edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(floor_ns));
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 

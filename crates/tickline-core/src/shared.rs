@@ -13,7 +13,7 @@
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::{JOIN_SLACK_NS, RECOVERY_RHO_PPB};
+use crate::discipline::JOIN_SLACK_NS;
 use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
@@ -27,6 +27,13 @@ const CLOSING_NS: u64 = 2_000;
 /// ...and how many looks it takes, in case the counter stands still or the line's slope is far from the truth. An ordered read
 /// takes 5 ns at least, so a counter that goes on ends the wait before.
 const CLOSING_LOOKS: u32 = 1_000;
+
+/// By how much the reference may be slewed from one moment to the next, ppb (Linux `MAXFREQ`, `include/linux/timex.h`).
+const UNNOTICED_SLEW_PPB: i64 = 500_000;
+
+/// Looks at an opening before a reader goes on without the writer. It is asking the reference meanwhile, which may take 2 us
+/// (`acpi_pm`); a look takes 5 ns at least. No counter is read for this, because the clock is still cold.
+const OPENING_LOOKS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// Something that happened to a clock, counted since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,6 +283,20 @@ impl<S: StateCell> Shared<S> {
         self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
     }
 
+    /// As [`read_bounds`](Self::read_bounds), also from a line that is guarded, or past its soft window: for the slow path.
+    pub fn read_bounds_whole(&self, counter: &impl Counter) -> Option<LineReading> {
+        let state = self.cell.load_whole();
+        if !state.word.is_live() {
+            return None;
+        }
+        let line = self.line(state);
+        let envelope = self.cell.envelope(state.word.slot());
+        let ticks = counter.now_ordered();
+        let in_use = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks()
+            && self.cell.load_whole().word == state.word;
+        in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+    }
+
     /// A stamp: the counter, if the inlined path may use it now.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
@@ -338,16 +359,14 @@ impl<S: StateCell> Shared<S> {
                 }
                 Phase::Closing => match closing {
                     Some((seen, since_ticks, looks)) if seen == state => {
-                        let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
-                        if counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks
-                            && looks < CLOSING_LOOKS
-                        {
+                        if self.is_early(state, since_ticks, looks, counter) {
                             closing = Some((seen, since_ticks, looks.saturating_add(1)));
                             crate::primitive::spin_loop();
                         } else if self.finish_closing(state, counter, reference) {
                             self.count(Event::Rescue);
                         }
                     }
+                    _ if state.word.is_opening() => closing = Some((state, 0, 0)),
                     // A closing word follows a live one, so the counter may be read.
                     _ => closing = Some((state, counter.now_ordered(), 0)),
                 },
@@ -364,6 +383,15 @@ impl<S: StateCell> Shared<S> {
         }
     }
 
+    /// Rule 3: whether a writer may still be under way that had begun at `since_ticks` or before, so many `looks` ago.
+    fn is_early(&self, state: State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
+        if state.word.is_opening() {
+            return looks < OPENING_LOOKS;
+        }
+        let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
+        counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
+    }
+
     /// Rules 4 and 5: makes the clock cold because `ticks`, read after `state`, is outside the hard window of its `line`.
     pub fn expire(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) {
         let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
@@ -374,8 +402,11 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
-    /// later. Returns whether this call did it.
+    /// later. An opening goes back to where it came from. Returns whether this call did it.
     pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
+        if state.word.is_opening() {
+            return self.cell.retire(state, state.word.given_up(), state.base_ns);
+        }
         let line = self.line(state);
         let ticks = counter.now_ordered();
         let (floor_ticks, floor_ns) = self.floor(state, &line, ticks, reference);
@@ -396,10 +427,10 @@ impl<S: StateCell> Shared<S> {
             // now plus the most by which this line was ahead of it.
             let envelope = self.cell.envelope(state.word.slot());
             let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-            // The reference may have been slewed down since it was sampled, unnoticed, as in rule 7.
+            // The reference may have been slewed down since it was sampled, unnoticed.
             let window_ns = line.at(end_ticks).saturating_sub(line.base_ns);
             let slewed_ns =
-                window_ns.saturating_mul(RECOVERY_RHO_PPB).checked_div(1_000_000_000).unwrap_or(0);
+                window_ns.saturating_mul(UNNOTICED_SLEW_PPB).checked_div(1_000_000_000).unwrap_or(0);
             let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
             // Each of the two was rounded down.
             let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);

@@ -9,6 +9,7 @@
 //! |---|---|---|---|
 //! | `Cold` | where the floor was taken, rounded up | a count of gate changes | nobody |
 //! | `Closing` | start of the old line | of the old line | who finishes the closing |
+//! | `Closing`, as *opening* | where the floor was taken | 0 | who opens |
 //! | `Live` | start of the line | soft window is 2^exponent ticks | everybody |
 //! | `LiveGuarded` | start of the line | soft window is 2^exponent ticks | the slow path only |
 //!
@@ -47,7 +48,8 @@ const _: () = assert!((1_u64 << (MAX_EXPONENT + 1)) < crate::line::MAX_DELTA_TIC
 pub enum Phase {
     /// No line: readers return the reference clock, never below the floor.
     Cold,
-    /// A writer is replacing the line; readers wait about a microsecond, then go on without it.
+    /// A writer is replacing the line, or is about to publish the first one; readers wait some microseconds, then go on
+    /// without it.
     Closing,
     /// The line may be used by everybody.
     Live,
@@ -113,6 +115,26 @@ impl Word {
     pub const fn cold(self, ticks: u64) -> Self {
         let granule = ticks.wrapping_add(META_MASK) & !META_MASK;
         Self(granule | (self.0 & (SLOT_BIT | GATE_BIT)))
+    }
+
+    /// The word that announces the first line after this cold word: nobody reads the reference for a reading until that is
+    /// published or given up. A closing word whose exponent is 0, which no line has.
+    #[must_use]
+    pub const fn opening(self) -> Self {
+        Self(self.0 & !EXPONENT_MASK).with_phase(Phase::Closing)
+    }
+
+    /// Whether this announces a first line, and not the next one.
+    #[must_use]
+    pub const fn is_opening(self) -> bool {
+        matches!(self.phase(), Phase::Closing) && self.0 & EXPONENT_MASK == 0
+    }
+
+    /// The cold word that an opening goes back to: the one it came from, but for its count of gate changes. That may have been a
+    /// state before, with the same floor and no line since, so who still holds it holds nothing that is wrong.
+    #[must_use]
+    pub const fn given_up(self) -> Self {
+        self.with_phase(Phase::Cold)
     }
 
     /// This word with its gate closed. A live word becomes closing: a gate never leaves a line in use.

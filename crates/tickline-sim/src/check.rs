@@ -272,7 +272,9 @@ impl Check {
         let envelope = &reading.envelope;
         let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
         let holds = self.world.clocks.borrow().rate_was_within(since_ps, slowest, fastest);
-        let slack_ns = Clocks::dither_ns(&self.world.scenario.machine) + self.limits.step_back_ns;
+        let machine = &self.world.scenario.machine;
+        let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
+        let slack_ns = Clocks::dither_ns(machine) + stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
         match (holds, inside) {

@@ -37,7 +37,11 @@ impl Limits {
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let skew_ns = if machine.skew_ticks == 0 { 0 } else { ticks_ns(machine.skew_ticks) };
         // Two brackets: half of one at both ends of the shortest baseline, carried once more by as much.
-        let look_ns = 4 * machine.bracket_ns + 2 * machine.quantum_ns + 2 * ticks_ns(machine.counter_step);
+        // Staleness is worse than a bracket of that length, for the samples do not know of it.
+        let look_ns = 4 * machine.bracket_ns
+            + 12 * machine.stale_ns
+            + 2 * machine.quantum_ns
+            + 2 * ticks_ns(machine.counter_step);
         // A floor is the old line at a tick 5 us later, and in the portable cell at the end of that tick's granule.
         let granule_ns = if scenario.clock.cell == Cell::Portable { ticks_ns(GRANULE_TICKS) } else { 0 };
         let floor_ns = JOIN_SLACK_NS + granule_ns;
@@ -68,7 +72,7 @@ impl Limits {
         let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
         let dither_ns = u64::try_from(Clocks::dither_ns(machine)).expect("not negative");
         // Brackets that begin on one CPU and end on another make any slope: nothing is promised but order, up to the skew.
-        let skewed_ns = if skew_ns == 0 { 0 } else { 1_000_000_000 };
+        let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("checked"),
             offset_ns: 1_000
@@ -79,8 +83,8 @@ impl Limits {
                 // Slewed away by the end of the soft window, so as much on the other side at that of the hard one.
                 + jumps_ns * 3 / 2
                 + share_ns(window_ns, 2 * rates_ppb)
-                // A first line is known to 2e-3, and a recovery line runs 5e-4 too fast, for 200 us.
-                + share_ns(200_000, 4_500_000),
+                // A first line is known to 2e-3, for 200 us.
+                + share_ns(200_000, 4_000_000),
             calm_offset_ns: look_ns
                 + skewed_ns
                 + 2 * dither_ns

@@ -20,6 +20,7 @@ pub fn steady(seed: u64) -> Scenario {
             skew_ticks: 0,
             same_counter: true,
             quantum_ns: 1,
+            stale_ns: 0,
             reference_origin_ns: 1 << 40,
             rate_ppb: 37_000,
             dither_ppb: 0,

@@ -47,6 +47,10 @@ pub struct Machine {
     pub same_counter: bool,
     /// The step of the reference, ns: 1 to 1,000.
     pub quantum_ns: u64,
+    /// The reference tells some of its callers what it was up to so long ago, ns, but never less than it has told before, as
+    /// Linux' `read_hpet` does: 0 to 10,000. Not with the same counter.
+    #[serde(default)]
+    pub stale_ns: u64,
     /// The reference at time 0, ns.
     pub reference_origin_ns: i64,
     /// The reference's rate at time 0, ppb off the counter's nominal one: up to 100 million either way.
@@ -233,6 +237,7 @@ impl Scenario {
         in_range("counter_step", machine.counter_step.into(), 1, 1_000)?;
         in_range("skew_ticks", machine.skew_ticks.into(), 0, if machine.same_counter { 0 } else { 100_000 })?;
         in_range("quantum_ns", machine.quantum_ns.into(), 1, 1_000)?;
+        in_range("stale_ns", machine.stale_ns.into(), 0, if machine.same_counter { 0 } else { 10_000 })?;
         in_range("reference_origin_ns", machine.reference_origin_ns.into(), 0, 1 << 60)?;
         in_range("rate_ppb", machine.rate_ppb.into(), -100_000_000, 100_000_000)?;
         in_range("dither_ppb", machine.dither_ppb.into(), 0, 1_000)?;
@@ -292,6 +297,7 @@ impl Scenario {
                 skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
                 quantum_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279]) },
+                stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
                 reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
                 rate_ppb: rng.i64(-300_000..=300_000),
                 dither_ppb: pick(rng, &[0, 0, 80, 160]),

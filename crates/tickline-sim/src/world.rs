@@ -30,6 +30,10 @@ use crate::scenario::Scenario;
 /// Actors in one run, at most: readers, drivers, and whoever opens and closes gates.
 pub(crate) const MAX_ACTORS: usize = 16;
 
+/// One call in so many is told something older than its question: two CPUs must meet at the timer, and the one that waits be
+/// stopped while it does.
+const STALE_ONE_IN: u32 = 1_000;
+
 /// What an actor does next. It takes place when the actor is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -102,6 +106,8 @@ pub(crate) struct World {
     born_ps: Cell<u64>,
     /// When the round under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
+    /// The largest that the reference has told, ns.
+    told_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
     /// For each published envelope, by its first tick: the oldest tick that it rests on, and when that was, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
@@ -124,6 +130,7 @@ impl World {
             word: Cell::new(Word::default()),
             born_ps: Cell::new(0),
             round_began_ps: Cell::new(0),
+            told_ns: Cell::new(i64::MIN),
             skew_ticks,
             evidence: RefCell::new(HashMap::new()),
         })
@@ -152,6 +159,17 @@ impl World {
     /// What the reference tells now, ns.
     pub(crate) fn told_ns(&self) -> i64 {
         self.clocks.borrow_mut().reference_ns(self.now_ps.get())
+    }
+
+    /// What a caller is told while the reference would tell `told_ns`: perhaps something older.
+    fn tell(&self, told_ns: i64) -> i64 {
+        let stale_ns = self.scenario.machine.stale_ns;
+        let mut chance = self.chance.borrow_mut();
+        let age_ns =
+            if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
+        let told_ns = told_ns - i64::try_from(age_ns).expect("checked");
+        self.told_ns.set(self.told_ns.get().max(told_ns));
+        self.told_ns.get()
     }
 
     fn ticks_at(&self, at_ps: u64) -> u64 {
@@ -229,7 +247,7 @@ impl Reference for Hands {
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
         world.note_look(0, world.now_ps.get());
-        world.me().look.get().told_ns
+        world.tell(world.me().look.get().told_ns)
     }
 
     fn realtime_ns(&self) -> i64 {

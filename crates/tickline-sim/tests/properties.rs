@@ -14,7 +14,8 @@ prop_compose! {
         counter_step in prop_oneof![Just(1_u64), 1..=100_u64],
         counter_origin in prop_oneof![Just(0_u64), Just(u64::MAX - SECOND), any::<u64>()],
         same_counter in any::<bool>(),
-        (quantum_ns, skew_ticks) in (1..=300_u64, prop_oneof![Just(0_u64), 0..=5_000_u64]),
+        (quantum_ns, skew_ticks, stale_ns) in
+            (1..=300_u64, prop_oneof![Just(0_u64), 0..=5_000_u64], prop_oneof![Just(0_u64), 0..=2_000_u64]),
         reference_origin_ns in 0..=1_i64 << 55,
         rate_ppb in -500_000..=500_000_i64,
         dither_ppb in prop_oneof![Just(0_i64), 0..=200_i64],
@@ -28,6 +29,7 @@ prop_compose! {
             wander_ppb, bracket_ns,
             quantum_ns: if same_counter { 1 } else { quantum_ns },
             skew_ticks: if same_counter { 0 } else { skew_ticks },
+            stale_ns: if same_counter { 0 } else { stale_ns },
         }
     }
 }

@@ -10,7 +10,7 @@ use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::{
-    Demand, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
@@ -156,12 +156,19 @@ impl Engine {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
+    /// As [`read_bounds`](Self::read_bounds), also from lines that the inlined path must not use. The counter may be read only
+    /// if the gates have said so, and then there is a compare-and-swap.
+    fn read_bounds_whole(&self) -> Option<LineReading> {
+        let counter = COUNTER.filter(|_| self.shared.cell.word().is_live())?;
+        self.shared.read_bounds_whole(&counter)
+    }
+
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
         let ns = signed(self.now_slow());
-        (ns, self.read_bounds())
+        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()))
     }
 
     /// Any reading that the inlined path refuses.
@@ -188,9 +195,10 @@ impl Engine {
         // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
         if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
             let reading = self.shared.read_slow(&counter, &OsClock);
-            if self.serve_as_reader(&reading) {
-                if let Some(ns) = self.shared.read_unix(&counter) {
-                    return to_unsigned(ns);
+            let served = self.serve_as_reader(&reading);
+            if served || matches!(reading.source, Source::Line { .. }) {
+                if let Some(reading) = self.read_bounds_whole() {
+                    return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
             }
         }
@@ -369,7 +377,6 @@ impl Engine {
             comparison: warp::result(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
             support,
-            cell: &self.shared.cell,
         });
         self.seen.note(&facts, comparisons);
         facts
@@ -377,7 +384,7 @@ impl Engine {
 
     /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.seen.demand() != Demand::Idle
+        self.seen.wants_comparison()
     }
 
     /// Looks whether what the gates were judged by has changed: the kernel's clocksource, whether it would accept the counter,
@@ -390,12 +397,12 @@ impl Engine {
         }
         let support = facts::cell_support();
         let Some(control) = self.lock() else { return false };
-        let reference = self.seen.reference();
+        let before = self.seen.clocksource();
         let facts = self.facts(support);
         let verdicts = judge_all(&facts);
         // ORDERING: Acquire, pairs with the stores of `stage`.
         let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
-        if open && first_closed(&verdicts).is_none() && reference == self.seen.reference() {
+        if open && first_closed(&verdicts).is_none() && before == self.seen.clocksource() {
             verdicts.into_iter().for_each(|verdict| self.record(verdict));
             return false;
         }

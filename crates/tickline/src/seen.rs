@@ -1,4 +1,4 @@
-//! What the last judgement saw of the facts that may change at run time, packed so that it can be read without a lock.
+//! What the gates were judged by, as far as it may change while a clock runs.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -7,22 +7,17 @@ use tickline_core::gate::{Clocksource, Demand, Facts, demand};
 
 use crate::{facts, warp};
 
-/// What the last judgement saw.
+/// What a judgement has seen of the facts that may change at run time.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// What the kernel keeps time with: its place in `Clocksource::NAMED` plus one; 0 for one without a name there.
-    reference: AtomicU8,
+    /// The place of the clocksource in `Clocksource::NAMED` plus one; 0 for one without a name there.
+    clocksource: AtomicU8,
     /// Whether the kernel would accept the counter, by [`available_code`].
     available: AtomicU8,
-    /// [`warp::changes`].
+    /// [`changes`](crate::warp::changes) of the comparison.
     comparisons: AtomicU32,
-    /// A `Demand`, as a number.
+    /// Whether a comparison of the counters matters here.
     demand: AtomicU8,
-}
-
-fn reference_code(clocksource: Clocksource) -> u8 {
-    let place = Clocksource::NAMED.iter().position(|(_, named)| *named == clocksource);
-    place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
 }
 
 const fn available_code(available: Option<bool>) -> u8 {
@@ -36,17 +31,21 @@ const fn available_code(available: Option<bool>) -> u8 {
 impl Seen {
     pub(crate) const fn new() -> Self {
         Self {
-            reference: AtomicU8::new(0),
+            clocksource: AtomicU8::new(0),
             available: AtomicU8::new(0),
             comparisons: AtomicU32::new(0),
             demand: AtomicU8::new(Demand::Idle as u8),
         }
     }
 
-    /// Remembers what a judgement goes by. `comparisons` is what [`warp::changes`] said before these facts.
+    fn code(clocksource: Clocksource) -> u8 {
+        let place = Clocksource::NAMED.iter().position(|(_, named)| *named == clocksource);
+        place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
+    }
+
     pub(crate) fn note(&self, facts: &Facts, comparisons: u32) {
         // ORDERING: Relaxed for all, written under the clock's lock or by the thread, figures on their own.
-        self.reference.store(reference_code(facts.clocksource), Ordering::Relaxed);
+        self.clocksource.store(Self::code(facts.clocksource), Ordering::Relaxed);
         // ORDERING: as above.
         self.available.store(available_code(facts.available), Ordering::Relaxed);
         // ORDERING: as above.
@@ -55,30 +54,34 @@ impl Seen {
         self.demand.store(demand(facts) as u8, Ordering::Relaxed);
     }
 
-    /// What the kernel kept time with, as a number.
-    pub(crate) fn reference(&self) -> u8 {
-        // ORDERING: Relaxed, as in `note`.
-        self.reference.load(Ordering::Relaxed)
-    }
-
-    /// How much a comparison of the counters matters.
-    pub(crate) fn demand(&self) -> Demand {
-        // ORDERING: Relaxed, a hint.
-        let demand = self.demand.load(Ordering::Relaxed);
-        [Demand::Needed, Demand::Welcome].into_iter().find(|one| *one as u8 == demand).unwrap_or(Demand::Idle)
-    }
-
     /// Whether the facts are still what they were. Reads one small file, or two.
     pub(crate) fn is_current(&self) -> bool {
-        // ORDERING: Relaxed for both, as in `note`.
+        // ORDERING: as above.
         self.comparisons.load(Ordering::Relaxed) == warp::changes()
-            && self.reference() == reference_code(facts::clocksource())
-            // A kernel that keeps time with the counter accepts it; one that does not may come to reject it meanwhile
-            // (its watchdog goes on watching), or may have been slow to accept it.
-            && (self.demand() != Demand::Needed || {
+            && self.clocksource() == Self::code(facts::clocksource())
+            && (!self.rests_on_availability() || {
                 let available = facts::is_available(HardwareCounter::CLOCKSOURCE);
                 // ORDERING: as above.
                 self.available.load(Ordering::Relaxed) == available_code(available)
             })
+    }
+
+    /// A kernel that keeps time with the counter accepts it. One that does not may come to reject it meanwhile (its watchdog
+    /// goes on watching), or may have been slow to accept it.
+    fn rests_on_availability(&self) -> bool {
+        // ORDERING: as above.
+        self.demand.load(Ordering::Relaxed) == Demand::Needed as u8
+    }
+
+    /// A number that tells one clocksource from another.
+    pub(crate) fn clocksource(&self) -> u8 {
+        // ORDERING: as above.
+        self.clocksource.load(Ordering::Relaxed)
+    }
+
+    /// Whether the CPUs' counters should be compared.
+    pub(crate) fn wants_comparison(&self) -> bool {
+        // ORDERING: as above.
+        self.demand.load(Ordering::Relaxed) != Demand::Idle as u8
     }
 }

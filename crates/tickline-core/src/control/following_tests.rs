@@ -367,7 +367,7 @@ fn a_recovery_waits_for_a_near_floor_only() {
         machine.pass(outcome.next_in_ns);
         assert_ne!(control.maintain(clock, machine, machine).round, Round::Lost);
         let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
-        assert!(!waits || (0..1_000).contains(&lead), "{lead} ns ahead");
+        assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
 }
 
@@ -450,4 +450,18 @@ fn a_line_off_its_target_is_renewed_soon() {
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?} while {lead} ns ahead"); // a sixteenth, and rounding
         machine.pass(outcome.next_in_ns);
     }
+}
+
+/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the same.
+#[test]
+fn a_slow_machine_gets_a_line() {
+    let machine = Machine::new();
+    machine.look_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    let (clock, mut control) = new_clock(machine);
+    for _ in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+    let error = clock.read(machine).expect("live") - machine.truth_ns();
+    assert!(error.abs() <= 8_000, "{error} ns");
 }

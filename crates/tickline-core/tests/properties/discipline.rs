@@ -107,28 +107,28 @@ fn is_exact(line: &Line, ticks: u64) -> bool {
         && i64::try_from(floor_ns(&exact_at(line, ticks))).is_ok()
 }
 
-/// Rule 7: a recovery line is not below the samples' upper edge where it was taken, nowhere below the floor, and no higher
+/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the floor, and no higher
 /// than that takes.
 pub(crate) fn check_recover(
-    upper_edge: FixedNs,
+    edge: FixedNs,
     floor_ns: i64,
     slope: Slope,
     start_ticks: u64,
     at_ticks: u64,
     probe: u64,
 ) {
-    let line = recover(upper_edge, floor_ns, slope, start_ticks, at_ticks);
+    let line = recover(edge, floor_ns, slope, start_ticks, at_ticks);
     assert_eq!((line.start_ticks, line.slope), (start_ticks, slope));
     let since_start = at_ticks.wrapping_sub(start_ticks);
     let from_start = Line { base_ns: 0, ..line };
-    let needed = wide(upper_edge) - exact_at(&from_start, at_ticks);
+    let needed = wide(edge) - exact_at(&from_start, at_ticks);
     let floor = wide(floor_ns) * UNITS_PER_NS;
     let highest = needed.max(floor.clone());
     if since_start > MAX_DELTA_TICKS || !is_moderate(&highest) || i64::try_from(ceil_ns(&highest)).is_err() {
         return;
     }
-    let story = || format!("{upper_edge}, {floor_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
-    assert!(exact_at(&line, at_ticks) >= wide(upper_edge), "below the edge: {}", story());
+    let story = || format!("{edge}, {floor_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
+    assert!(exact_at(&line, at_ticks) >= wide(edge), "below the edge: {}", story());
     for ticks in [start_ticks, at_ticks, start_ticks.wrapping_add(probe & MAX_DELTA_TICKS)] {
         assert!(exact_at(&line, ticks) >= floor, "below the floor at {ticks}: {}", story());
     }

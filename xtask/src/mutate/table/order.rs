@@ -76,10 +76,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "3",
         "readers wait for a preempted writer",
         "shared.rs",
-        "wrapping_sub(since_ticks) <= patience_ticks
-                            && looks < CLOSING_LOOKS",
-        "wrapping_sub(since_ticks) <= patience_ticks || true",
+        "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS",
+        "true",
     ),
+    mutant("3", "readers wait for an opening", "shared.rs", "return looks < OPENING_LOOKS;", "return true;"),
     mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < CLOSING_LOOKS", ""),
     mutant(
         "3",
@@ -111,9 +111,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a recovery line fills the slot of the floor",
         "control.rs",
         "Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-        let line = recover",
+            Ok((word, recover",
         "Word::live(at_ticks, exponent, state.word.slot(), self.config.guarded);
-        let line = recover",
+            Ok((word, recover",
     ),
     mutant(
         "4",
@@ -235,17 +235,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "a recovery line starts at the middle of the samples",
+        "a recovery asks the reference only before it opens",
         "control.rs",
-        "self.watch.history.upper_edge(at_ticks, slope).ok_or(Refusal::Stale)?.saturating_add(quantum);",
-        "target.at(at_ticks).saturating_add(quantum);",
+        "target.at(at_ticks).max(fixed_from_ns(reference_ns));",
+        "target.at(at_ticks);",
     ),
     mutant(
         "7",
-        "a recovery line does not start a counter step higher",
+        "a recovery does not open the clock before it asks the reference",
         "control.rs",
-        ".ok_or(Refusal::Stale)?.saturating_add(quantum);",
-        ".ok_or(Refusal::Stale)?;",
+        "        if !shared.cell.retire(state, opening.word, state.base_ns) {
+            return Err(Refusal::Lost);
+        }",
+        "        let opening = state;",
+    ),
+    mutant(
+        "7",
+        "an opening that is given up loses its floor",
+        "shared.rs",
+        "return self.cell.retire(state, state.word.given_up(), state.base_ns);",
+        "return self.cell.retire(state, state.word.given_up(), 0);",
     ),
     mutant(
         "7",
@@ -253,20 +262,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "discipline.rs",
         ".max(fixed_from_ns(floor_ns));",
         ";",
-    ),
-    mutant(
-        "7",
-        "a recovery line is not steeper than the samples say",
-        "control.rs",
-        "fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB)",
-        "fit.slope_max",
-    ),
-    mutant(
-        "7",
-        "a recovery line is as steep as the target, not as the steepest feasible slope",
-        "control.rs",
-        "fit.slope_max.adjusted_ppb(RECOVERY_RHO_PPB)",
-        "target.slope.adjusted_ppb(RECOVERY_RHO_PPB)",
     ),
     mutant(
         "7",
