@@ -85,3 +85,35 @@ impl Seen {
         self.demand.load(Ordering::Relaxed) != Demand::Idle as u8
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tickline_core::compare::Comparison;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    #[test]
+    fn a_kernel_that_no_longer_accepts_the_counter_is_noticed_though_it_keeps_time_with_something_else() {
+        let mut facts = facts::collect(&facts::Own {
+            disabled: false,
+            policy: Policy::DEFAULT,
+            comparison: Comparison::Pending,
+            was_slow: false,
+            support: facts::cell_support(),
+        });
+        let was = facts.available;
+        let is_current = |facts: &Facts| {
+            let seen = Seen::new();
+            seen.note(facts, warp::changes());
+            seen.is_current()
+        };
+        assert!(is_current(&facts));
+        // As if the counter were one that no kernel keeps time with.
+        facts.counters_clocksource = Clocksource::Other;
+        assert_eq!(demand(&facts), Demand::Needed);
+        assert!(is_current(&facts));
+        facts.available = Some(was != Some(true));
+        assert!(!is_current(&facts));
+    }
+}
