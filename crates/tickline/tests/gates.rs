@@ -1,0 +1,128 @@
+//! Gates under load, and whose word counts.
+#![cfg(unix)]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{skip, until_fast};
+use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
+
+const THREADS: usize = 8;
+
+/// How far a reading may be from the OS clock around it, ns: the floor that a closed gate leaves is the line 5 us later, in the
+/// portable cell up to the end of that tick's granule (43 us at 24 MHz), and a line that is made at once knows its slope to
+/// 2e-3 for 0.2 ms.
+const NEAR_NS: u64 = 50_000;
+
+/// The top bit of a stamp says that the OS clock made it.
+const OS_STAMP: u64 = 1 << 63;
+
+fn os_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
+    let [seconds, ns] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).expect("after boot"));
+    seconds * 1_000_000_000 + ns
+}
+
+/// What eight threads find while a gate closes and opens: no reading is smaller than one that was complete before it began,
+/// none is far from the OS clock, and none that begins after `disable()` has returned is made of the counter.
+#[test]
+fn a_gate_that_closes_under_eight_readers_is_not_seen_in_the_time() {
+    let clock = Clock::builder().interval(Duration::from_millis(2)).start().unwrap();
+    let usable = until_fast(&clock).is_some();
+    let (largest, turns, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let (fast, closed) = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut fast, mut closed) = (0_u64, 0_u64);
+                    while !stop.load(Ordering::Acquire) {
+                        let seen = largest.load(Ordering::Acquire);
+                        let before = os_ns();
+                        let ns = clock.now_ordered_ns();
+                        let after = os_ns();
+                        largest.fetch_max(ns, Ordering::AcqRel);
+                        assert!(ns >= seen, "{} ns back", seen - ns);
+                        assert!(ns + NEAR_NS >= before, "{} ns behind the OS clock", before - ns);
+                        assert!(ns <= after + NEAR_NS, "{} ns ahead of the OS clock", ns - after);
+                        // Odd: disable() has returned, and enable() has not been called.
+                        let turn = turns.load(Ordering::Acquire);
+                        let stamp = clock.ticks();
+                        if stamp & OS_STAMP == 0 {
+                            fast += 1;
+                        }
+                        if turn % 2 == 1 && turns.load(Ordering::Acquire) == turn {
+                            assert_ne!(stamp & OS_STAMP, 0, "the counter behind a closed gate");
+                            closed += 1;
+                        }
+                    }
+                    (fast, closed)
+                })
+            })
+            .collect();
+        for round in 0..60 {
+            std::thread::sleep(Duration::from_millis(5));
+            clock.disable();
+            turns.fetch_add(1, Ordering::AcqRel);
+            assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "round {round}");
+            std::thread::sleep(Duration::from_millis(2));
+            turns.fetch_add(1, Ordering::AcqRel);
+            clock.enable();
+        }
+        stop.store(true, Ordering::Release);
+        let counts = readers.into_iter().map(|reader| reader.join().unwrap());
+        counts
+            .fold((0, 0), |(fast, closed), (more_fast, more_closed)| (fast + more_fast, closed + more_closed))
+    });
+    assert!(closed > 0, "no reading was made behind the closed gate");
+    assert!(fast > 0 || !usable, "no reading was made of the counter");
+}
+
+/// The kernel's trust alone never needs a comparison, and what is decided about one clock is not decided about another.
+#[test]
+fn clocks_are_judged_by_their_own_trust() {
+    let clocks = [Trust::Kernel, Trust::Auto, Trust::Measured]
+        .map(|trust| (trust, Clock::builder().trust(trust).start().unwrap()));
+    for (trust, clock) in &clocks {
+        until_fast(clock);
+        let status = clock.status();
+        let kernel = status.verdicts.iter().find(|verdict| verdict.gate == Gate::Kernel).unwrap().closed;
+        let overruled = [Reason::KernelRejected, Reason::KernelUsesOther, Reason::HypervisorPolicy];
+        if *trust == Trust::Measured {
+            assert!(kernel.is_none_or(|reason| !overruled.contains(&reason)), "{trust:?}: {kernel:?}");
+        }
+        if *trust == Trust::Kernel {
+            assert_ne!(status.reason(), Some(Reason::Untested), "{status:?}");
+        }
+    }
+}
+
+/// A thread compares the counters where that matters; the result is the process's, and no thread of it is left behind.
+#[test]
+fn a_comparison_is_made_where_it_matters() {
+    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
+    until_fast(&clock);
+    let status = clock.status();
+    if status.hypervisor == tickline::Hypervisor::None && status.state == State::Fast {
+        skip("the kernel has compared the counters of this machine itself");
+        return;
+    }
+    if status
+        .verdicts
+        .iter()
+        .any(|verdict| matches!(verdict.gate, Gate::Exists | Gate::Readable) && verdict.closed.is_some())
+    {
+        skip("no counter to compare");
+        return;
+    }
+    let start = std::time::Instant::now();
+    while clock.status().comparison == Comparison::Pending {
+        assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
+    assert_eq!(reader.status().comparison, clock.status().comparison, "it is the process's");
+}
