@@ -73,7 +73,7 @@ fn untestable(phases: &[Value]) -> Option<String> {
     let phase = phases.iter().filter(|phase| phase["phase"] != "start").find(|phase| is_untestable(phase))?;
     Some(format!(
         "{}: the CPUs' counters could not be compared, on a machine that is too busy",
-        phase["phase"]
+        phase["phase"].as_str().unwrap_or_default()
     ))
 }
 
