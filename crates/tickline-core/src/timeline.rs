@@ -7,8 +7,8 @@ use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::units::ticks_between;
 
-/// Lines remembered: 64 s at the default interval of 0.5 s. Older ticks are converted with the oldest line. A model by loom
-/// has a ring of two, which three lines overwrite.
+/// Lines remembered: 64 s at the default interval of 0.5 s, 4 s while lines are as short as a sixteenth of it. Older ticks are
+/// converted with the oldest line. A model by loom has a ring of two, which three lines overwrite.
 pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 128 };
 
 const CAPACITY_U64: u64 = CAPACITY as u64;
@@ -134,12 +134,15 @@ impl Timeline {
                 let Some((from_ticks, line)) = self.get(written.wrapping_sub(age)) else {
                     break; // being overwritten: this one and all older ones are gone
                 };
-                oldest_seen = Some(line);
+                if oldest_seen.is_some_and(|(newer_ticks, _)| ticks_between(newer_ticks, from_ticks) > 0) {
+                    break; // the counter was reset between the two: all older lines are of another count
+                }
+                oldest_seen = Some((from_ticks, line));
                 if ticks_between(from_ticks, ticks) >= 0 {
                     break;
                 }
             }
-            if let Some(line) = oldest_seen {
+            if let Some((_, line)) = oldest_seen {
                 return Some(line.at_any(ticks));
             }
             // Even the newest line was overwritten: this thread was stopped while the whole ring went by.
@@ -168,6 +171,19 @@ mod tests {
         assert_eq!(timeline.convert(5_000), Some(5_000 + 5));
         assert_eq!(timeline.convert(99_000), Some(99_000 + 10), "the future uses the newest line");
         assert_eq!(timeline.convert(3), Some(3 + 1), "before the first line, the first one");
+    }
+
+    /// A plain read of the counter may come a little before the first line's publication. It was converted with the oldest line
+    /// of before the reset, hours off.
+    #[test]
+    fn lines_of_before_a_reset_are_not_used_after_it() {
+        let timeline = Timeline::new();
+        for k in [5_000, 5_001, 1, 2] {
+            timeline.push(1_000 * k, &line(k));
+        }
+        assert_eq!(timeline.convert(990), Some(990 + 1));
+        assert_eq!(timeline.convert(1_500), Some(1_500 + 1));
+        assert_eq!(timeline.convert(2_500), Some(2_500 + 2));
     }
 
     #[test]

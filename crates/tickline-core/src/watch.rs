@@ -6,6 +6,7 @@
 //! | the sample | means | consequence |
 //! |---|---|---|
 //! | is inside | nothing | the assumed stability halves with each interval's time |
+//! | is inside, but on no line with the older ones | the rate changed a little | rho doubles, up to what it was at first |
 //! | is outside by little | the rate changed by more than rho | counted; rho doubles beyond what would have held |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a long break | the rate may have changed unseen | everything learnt is void |
@@ -199,6 +200,13 @@ impl Watch {
     pub(crate) fn fit<S>(&mut self, slope: Slope, shared: &Shared<S>) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
+        let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
+        if let (Some(now_ticks), true) = (newest_ticks, dropped > 0 || fit.is_some_and(|fit| !fit.exact)) {
+            // No straight line passes between the samples: that is seen long before one of them leaves the bounds.
+            let doubled = self.stability_ppb.saturating_mul(2).min(*STABILITY_PPB.end());
+            self.stability_ppb = self.stability_ppb.max(doubled);
+            self.stable_since_ticks = now_ticks;
+        }
         if dropped > 0 {
             shared.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);

@@ -11,10 +11,17 @@ use tickline_core::sample::Quanta;
 use tickline_core::shared::{Event, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 
-use crate::check::{Check, From, Mark};
+use crate::check::{Begin, Check, From, Mark};
 use crate::machine::PS;
 use crate::scenario::{self, Driver};
-use crate::world::{Hand, Hands, Step, SteppedCell, World};
+use crate::world::{Actor, Hand, Hands, Step, SteppedCell, World};
+
+/// How long before somebody goes on readers come to watch, ps.
+const HASTE_PS: u64 = 3_000_000;
+
+/// A reading that takes more steps than this waits for somebody. A closing word is looked at a thousand times at most, in two
+/// steps each; a few may follow each other.
+const READING_STEPS: u64 = 20_000;
 
 /// The clock under attack.
 pub(crate) struct Clock {
@@ -104,6 +111,7 @@ impl Cast {
         // SAFETY: the token is the same for all actors of this process, and a forked one gets another.
         let mut guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) }?;
         self.world.actors[me].serving.set(true);
+        self.world.actors[me].patience.set(u64::MAX);
         if guard.was_abandoned() {
             *guard = None;
         }
@@ -152,30 +160,57 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
+        let mut aimed = false;
         loop {
-            let readings = if self.below(4) == 0 { 1 + self.below(64) } else { 1 };
+            let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
             for _ in 0..readings {
                 self.one_reading();
                 self.world.step(Step::Sleep(self.below(50_000)));
             }
-            self.world.step(Step::Sleep(self.think_ps()));
+            let think_ps;
+            (think_ps, aimed) = self.think_ps();
+            self.world.step(Step::Sleep(think_ps));
         }
     }
 
-    /// Any time; or until the driver wakes up and replaces the line, which is the moment to read.
-    fn think_ps(&self) -> u64 {
-        let think_ps = self.some_ps(self.world.scenario.think_ns * PS);
-        let driver = &self.world.actors[self.world.driver.get()];
-        let until_ps = driver.ready_ps.get().saturating_sub(self.world.now_ps.get());
-        let wakes = driver.asleep.get() && (1..self.world.scenario.think_ns * PS).contains(&until_ps);
-        if wakes && self.below(2) == 0 { until_ps + self.below(6_000_000) } else { think_ps }
+    /// Any time, and then `false`; or until a line is replaced, which is the moment to read: soon after the driver wakes up,
+    /// or around the time at which somebody goes on who was stopped in the middle of a round.
+    fn think_ps(&self) -> (u64, bool) {
+        let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
+        let think_ps = self.some_ps(most_ps);
+        let now_ps = world.now_ps.get();
+        let until_ps = |actor: &Actor| actor.ready_ps.get().saturating_sub(now_ps);
+        let stopped = world
+            .actors
+            .iter()
+            .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > HASTE_PS);
+        let driver = &world.actors[world.driver.get()];
+        let aim_ps = match stopped {
+            Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
+            None if driver.asleep.get() && until_ps(driver) > 0 => {
+                // Some fifty brackets are a round.
+                let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
+                Some(until_ps(driver) + self.below(round_ps))
+            }
+            None => None,
+        };
+        match aim_ps.filter(|&ps| ps < most_ps) {
+            Some(aim_ps) if self.below(2) == 0 => (aim_ps, true),
+            _ => (think_ps, false),
+        }
     }
 
     fn one_reading(&self) {
-        let (shared, hands, check) = (&self.clock.shared, self.hands(), &self.check);
         let kind = self.below(10);
-        let begin = check.begin();
+        let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
+        self.world.me().patience.set(READING_STEPS);
+        self.look_at_the_clock(kind, begin, complete);
+        self.world.me().patience.set(u64::MAX);
+    }
+
+    fn look_at_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
+        let (shared, hands, check) = (&self.clock.shared, self.hands(), &self.check);
         match kind {
             0 => {
                 if let Some(ns) = shared.read(&hands) {

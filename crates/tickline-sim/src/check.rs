@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
+use tickline_core::timeline::CAPACITY;
 use tickline_core::word::Word;
 
 use crate::limits::Limits;
@@ -80,6 +81,9 @@ counts! {
     /// The longest time from a fault's end to a line, ns.
     recovery_ns: "longest recovery, ns", max;
 }
+
+/// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
+const LEAST_SPREAD_PPB: u128 = 19;
 
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,9 +220,11 @@ impl Check {
         self.offset(ns - look.told_ns);
     }
 
-    /// Whether nothing has happened for long enough that everything is known well again.
+    /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
+    /// clock; its reading may be complete much later.
     pub(crate) fn is_calm(&self) -> bool {
-        self.world.now_ps.get().saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+        self.world.me().look.get().at_ps.saturating_sub(self.disturbed_ps.get())
+            >= self.limits.calm_after_ns * PS
     }
 
     /// Holds an offset against the limits.
@@ -271,7 +277,13 @@ impl Check {
         let mut counts = self.counts.borrow_mut();
         let envelope = &reading.envelope;
         let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
-        let holds = self.world.clocks.borrow().rate_was_within(since_ps, slowest, fastest);
+        let clocks = self.world.clocks.borrow();
+        // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
+        // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
+        let start_ps = clocks.counter.time_ps(envelope.lower.start_ticks);
+        let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
+        let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
+        let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
         let slack_ns = Clocks::dither_ns(machine) + stale_ns + self.limits.step_back_ns;
@@ -287,6 +299,11 @@ impl Check {
             "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
              and its rate had kept its limits since {since_ps} ps",
             (earliest_ns - truth_ns).max(truth_ns - latest_ns)
+        );
+        let (slowest, fastest) = (u128::from(slowest), u128::from(fastest));
+        assert!(
+            (fastest - slowest) * 1_000_000_000 >= slowest * LEAST_SPREAD_PPB,
+            "a reference as stable as {slowest} to {fastest} is not to be assumed"
         );
     }
 
@@ -308,8 +325,9 @@ impl Check {
     /// A stamp is complete and converted.
     pub(crate) fn stamp(&self, ns: i64) {
         let look = self.world.me().look.get();
-        // After a reset the same tick comes again, and nothing tells a stamp from before it.
-        if look.at_ps > self.world.clocks.borrow().jumped_ps {
+        // A line that is long gone is forgotten. After a reset the same tick comes again, and nothing tells a stamp from before it.
+        let known = self.world.lines.get() - look.lines < u64::try_from(CAPACITY).expect("small");
+        if known && look.at_ps > self.world.clocks.borrow().jumped_ps {
             self.offset(ns - look.told_ns);
         }
     }

@@ -181,6 +181,13 @@ impl Clocks {
                 .is_none_or(|(_, rate)| within(*rate))
     }
 
+    /// Whether neither clock changed its rate or jumped since `from_ps`, and the kernel does not dither.
+    pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
+        self.reference.dither_ppb == 0
+            && (self.jumped_ps == 0 || self.jumped_ps < from_ps)
+            && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
+    }
+
     /// The kernel's ticks, and the wander of each second, up to `at_ps`.
     fn advance(&mut self, at_ps: u64) {
         // Nobody looks for long: the kernel's ticks do not matter then.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
+use tickline_core::word::Phase;
 
 use crate::actors::Cast;
 use crate::check::{Counts, Mark};
@@ -138,6 +139,7 @@ impl Stage {
         actor.serving.set(false);
         actor.cpu.set(cpu);
         actor.late_ps.set(0);
+        actor.patience.set(u64::MAX);
         let now_ps = self.cast.world.now_ps.get();
         actor.ready_ps.set(now_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
         actor.fence_ps.set(now_ps);
@@ -219,7 +221,14 @@ impl Stage {
             Step::Sleep(ps) => ps,
         };
         let chances = &world.scenario.chance;
-        let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) == 0;
+        // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
+        let critical = match step {
+            Step::Swap => true,
+            Step::Reference if world.word.get().phase() == Phase::Cold => true,
+            _ => actor.serving.get() && world.word.get().phase() == Phase::Closing,
+        };
+        let often = if critical { 16 } else { 1 };
+        let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
         let stopped_ps = if unlucky(&mut chance, chances.stall_one_in) {
             chance.u64(..=chances.stall_ns * PS)
         } else if unlucky(&mut chance, chances.preempt_one_in) {
@@ -235,6 +244,23 @@ impl Stage {
         if stopped_ps != 0 {
             actor.cpu.set(self.some_cpu());
             self.interrupted(place, ready_ps);
+            if critical && actor.serving.get() {
+                self.rouse(now_ps, ready_ps);
+            }
+        }
+    }
+
+    /// Somebody was stopped at a critical step: half of those who sleep come to read meanwhile, or when it goes on.
+    fn rouse(&self, from_ps: u64, until_ps: u64) {
+        let world = self.world();
+        let mut chance = world.chance.borrow_mut();
+        for (place, actor) in world.actors.iter().enumerate() {
+            let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
+            if sleeps && self.driver != Some(place) && self.gatekeeper != place && chance.bool() {
+                let to_ps =
+                    if chance.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
+                actor.ready_ps.set(to_ps + chance.u64(..4_000_000));
+            }
         }
     }
 

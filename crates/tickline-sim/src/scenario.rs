@@ -322,7 +322,8 @@ impl Scenario {
         };
         scenario.think_ns = scenario.think_ns.max(1_000);
         for _ in 0..faults {
-            let at_ns = rng.u64(0..duration_ns);
+            // Most runs end by their steps: half of the faults come early.
+            let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
             let what = random_fault(rng, &scenario);
             scenario.faults.push(Fault { at_ns, what });
             // What stops usually goes on again.
@@ -337,6 +338,16 @@ impl Scenario {
             };
             if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
                 let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
+                scenario.faults.push(Fault { at_ns, what });
+            }
+        }
+        if rng.u32(..4) == 0 {
+            // A restless reference: lines that are off, and that differ from each other, all the time.
+            let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
+            let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+            for _ in 0..rng.u32(20..100) {
+                let what = What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
+                let at_ns = rng.u64(0..until_ns);
                 scenario.faults.push(Fault { at_ns, what });
             }
         }

@@ -68,6 +68,8 @@ pub(crate) struct Look {
     pub(crate) word: Word,
     /// When the round began that published this word, ps.
     pub(crate) born_ps: u64,
+    /// Lines published until then.
+    pub(crate) lines: u64,
 }
 
 /// What one actor is doing.
@@ -86,6 +88,8 @@ pub(crate) struct Actor {
     pub(crate) look: Cell<Look>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
+    /// Steps that its reading may still take; readings wait for nobody.
+    pub(crate) patience: Cell<u64>,
 }
 
 /// See the [module](self).
@@ -101,9 +105,11 @@ pub(crate) struct World {
     hand: Cell<*const Hand>,
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// What the cell holds.
-    word: Cell<Word>,
+    pub(crate) word: Cell<Word>,
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
+    /// Lines published so far.
+    pub(crate) lines: Cell<u64>,
     /// When the round under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
     /// The largest that the reference has told, ns.
@@ -129,6 +135,7 @@ impl World {
             chance: RefCell::new(chance),
             word: Cell::new(Word::default()),
             born_ps: Cell::new(0),
+            lines: Cell::new(0),
             round_began_ps: Cell::new(0),
             told_ns: Cell::new(i64::MIN),
             skew_ticks,
@@ -148,6 +155,9 @@ impl World {
 
     /// Gives way until `step` takes place.
     pub(crate) fn step(&self, step: Step) {
+        let patience = &self.me().patience;
+        assert!(patience.get() != 1, "a reading waits for somebody");
+        patience.set(patience.get().saturating_sub(1));
         let hand = self.hand.get();
         assert!(!hand.is_null(), "a step outside of every actor");
         // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts and below, whenever it
@@ -182,7 +192,16 @@ impl World {
         self.told_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
-        self.me().look.set(Look { ticks, told_ns: clocks.told(true_ns), true_ns, at_ps, word, born_ps });
+        let lines = self.lines.get();
+        self.me().look.set(Look {
+            ticks,
+            told_ns: clocks.told(true_ns),
+            true_ns,
+            at_ps,
+            word,
+            born_ps,
+            lines,
+        });
     }
 
     fn out_of_order_ps(&self) -> u64 {
@@ -308,6 +327,7 @@ impl SteppedCell {
             self.world.word.set(to);
             if to.is_live() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
+                self.world.lines.set(self.world.lines.get() + 1);
             }
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());

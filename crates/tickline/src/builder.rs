@@ -15,6 +15,33 @@ use crate::status::Driver;
 /// The least and the most time between two stores of the coarse clock. 100 us is about what a sleeping thread can keep.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
+/// What a clock may ask the system, by [`Builder::probes`].
+///
+/// ```
+/// use tickline::{Clock, Driver, Probes};
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// // In a process whose seccomp filter kills it for what is not listed:
+/// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).start()?;
+/// println!("{} ns, {}", clock.now_ns(), clock.status().state);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Probes {
+    /// Whatever helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and priority.
+    Full,
+    /// Only `clock_gettime` and sleeping (a futex), and the process id where there was no clock with full probes before:
+    /// for processes under seccomp filters that kill. The system calls to allow are listed in `PLATFORM.md`, "System calls".
+    ///
+    /// What is not asked is unknown, and the CPUs' counters are not compared: such a clock is served by the OS, with
+    /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or [`Reason::Untested`](crate::Reason::Untested), unless a clock
+    /// with full probes has compared them before in this process. Nor are the gates watched. The thread has no name, no
+    /// priority of its own, and does not notice at once when the clock is set.
+    Minimal,
+}
+
 /// Settings for a [`Clock`]. Checked by [`start`](Self::start) and [`start_global`](Self::start_global).
 ///
 /// ```
@@ -37,6 +64,7 @@ pub struct Builder {
     interval: Duration,
     recent_every: Option<Duration>,
     priority: Priority,
+    probes: Probes,
     policy: Policy,
 }
 
@@ -47,6 +75,7 @@ impl Builder {
             interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
             recent_every: None,
             priority: Priority::Normal,
+            probes: Probes::Full,
             policy: Policy::DEFAULT,
         }
     }
@@ -75,6 +104,16 @@ impl Builder {
     /// not have it.
     pub fn realtime(mut self) -> Self {
         self.priority = Priority::Realtime;
+        self
+    }
+
+    /// What the clock may ask the system; whatever helps by default. With [`Probes::Minimal`], [`realtime`](Self::realtime)
+    /// is without effect.
+    ///
+    /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for the rest of the process,
+    /// even where that returns an error: a filter cannot be removed either. What its gates have said before stays so.
+    pub fn probes(mut self, probes: Probes) -> Self {
+        self.probes = probes;
         self
     }
 
@@ -141,6 +180,6 @@ impl Builder {
             }
         }
         let schedule = Schedule { recent_every: self.recent_every, priority: self.priority };
-        Ok(Settings { interval_ns, policy: self.policy, schedule })
+        Ok(Settings { interval_ns, policy: self.policy, probes: self.probes, schedule })
     }
 }

@@ -11,7 +11,7 @@ use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
-use crate::builder::Builder;
+use crate::builder::{Builder, Probes};
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
 use crate::policy::Policy;
@@ -83,6 +83,9 @@ impl Clock {
 
     pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
         let engine = Arc::new(Engine::new(driver, settings.interval_ns));
+        if settings.probes == Probes::Minimal {
+            engine.restrict_probes();
+        }
         engine.adopt(settings.policy);
         let thread = match driver {
             Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings.schedule)?),
@@ -248,6 +251,7 @@ pub struct Guard {
 pub(crate) struct Settings {
     pub(crate) interval_ns: u64,
     pub(crate) policy: Policy,
+    pub(crate) probes: Probes,
     pub(crate) schedule: Schedule,
 }
 
@@ -256,6 +260,7 @@ impl Settings {
     const DEFAULT: Self = Self {
         interval_ns: DEFAULT_INTERVAL_NS,
         policy: Policy::DEFAULT,
+        probes: Probes::Full,
         schedule: Schedule { recent_every: None, priority: Priority::Normal },
     };
 }
@@ -300,6 +305,9 @@ impl Guard {
     }
 
     pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
+        if settings.probes == Probes::Minimal {
+            GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
+        }
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) if running.settings == settings => Ok(Self::share(running)),

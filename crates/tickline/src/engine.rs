@@ -4,7 +4,7 @@
 //! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
 //! the control loop first.
 
-use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Outcome, Renewal, Round};
@@ -18,10 +18,11 @@ use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 use tickline_core::word::Phase;
 
+use crate::builder::Probes;
 use crate::facts::{self, COUNTER};
 use crate::policy::Policy;
 use crate::process;
-use crate::reference::OsClock;
+use crate::reference::{self, Followed, OsClock};
 use crate::seen::Seen;
 use crate::status::{Driver, State};
 use crate::warp;
@@ -68,6 +69,8 @@ pub(crate) struct Engine {
     recent_ns: AtomicI64,
     /// Whether `disable()` is in force.
     disabled: AtomicU8,
+    /// Whether [`restrict_probes`](Self::restrict_probes) was called.
+    minimal: AtomicBool,
     interval_ns: AtomicU64,
     /// A [`Policy`], packed.
     policy: AtomicU8,
@@ -94,6 +97,7 @@ impl Engine {
             thread_token: AtomicU64::new(0),
             recent_ns: AtomicI64::new(0),
             disabled: AtomicU8::new(0),
+            minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             seen: Seen::new(),
@@ -265,6 +269,20 @@ impl Engine {
         self.interval_ns.store(interval_ns, Ordering::Relaxed);
     }
 
+    /// Minimal probes from now on, for good: who asks for them may have installed a filter that nobody can remove.
+    pub(crate) fn restrict_probes(&self) {
+        process::forgo_page();
+        reference::trust_libc();
+        // ORDERING: Release, pairs with the Acquire load in `probes`.
+        self.minimal.store(true, Ordering::Release);
+    }
+
+    /// What this clock may ask the system.
+    pub(crate) fn probes(&self) -> Probes {
+        // ORDERING: Acquire, pairs with the Release store in `restrict_probes`.
+        if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
+    }
+
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
@@ -331,9 +349,10 @@ impl Engine {
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
         control.reschedule(renewal, self.interval_ns());
-        let mut outcome = control.maintain(&self.shared, &counter, &OsClock);
+        let followed = Followed(self.probes());
+        let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.round == Round::Recovered {
-            outcome = control.maintain(&self.shared, &counter, &OsClock);
+            outcome = control.maintain(&self.shared, &counter, &followed);
         }
         self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
@@ -372,6 +391,7 @@ impl Engine {
         let comparisons = warp::changes();
         let facts = facts::collect(&facts::Own {
             disabled: self.is_disabled(),
+            probes: self.probes(),
             // ORDERING: Relaxed, a setting.
             policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
             comparison: warp::result(),
@@ -384,13 +404,16 @@ impl Engine {
 
     /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.seen.wants_comparison()
+        self.probes() == Probes::Full && self.seen.wants_comparison()
     }
 
     /// Looks whether what the gates were judged by has changed: the kernel's clocksource, whether it would accept the counter,
     /// or what is known of the counters. If so, they are judged again before the next line. Returns whether that should be
-    /// now. For whoever comes at each interval; takes some 10 us.
+    /// now. For whoever comes at each interval; takes some 10 us. Minimal probes do not look.
     pub(crate) fn watch(&self) -> bool {
+        if self.probes() == Probes::Minimal {
+            return false;
+        }
         let _errno = process::PreserveErrno::new();
         if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;

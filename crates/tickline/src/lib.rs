@@ -63,7 +63,7 @@ mod status;
 mod unix_time;
 mod warp;
 
-pub use builder::Builder;
+pub use builder::{Builder, Probes};
 pub use clock::{Clock, Guard};
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
 use tickline_core::sample::Reference;
 
+use crate::builder::Probes;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::process::{self, Notice, SignalsBlocked, Woken};
@@ -50,12 +51,20 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
 
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
-        let notice = Arc::new(Notice::new());
+        let probes = engine.probes();
+        let mut builder = thread::Builder::new();
+        let notice = Arc::new(match probes {
+            Probes::Full => {
+                builder = builder.name("tickline".to_owned());
+                Notice::new()
+            }
+            // A name is given by prctl.
+            Probes::Minimal => Notice::without_timer(),
+        });
         engine.attach_thread();
         let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
         let blocked = SignalsBlocked::new();
-        let thread = thread::Builder::new()
-            .name("tickline".to_owned())
+        let thread = builder
             .stack_size(STACK_BYTES)
             .spawn(move || run(&engine_inside, &notice_inside, schedule))
             .map_err(Error::thread)
@@ -82,7 +91,7 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
 }
 
 fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
-    if schedule.priority == Priority::Realtime {
+    if schedule.priority == Priority::Realtime && engine.probes() == Probes::Full {
         process::prefer_realtime();
     }
     let mut comparing = Comparing::default();

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Demand, Facts, demand};
+use tickline_core::gate::{Clocksource, Demand, Facts, Switch, demand};
 
 use crate::{facts, warp};
 
@@ -50,8 +50,11 @@ impl Seen {
         self.available.store(available_code(facts.available), Ordering::Relaxed);
         // ORDERING: as above.
         self.comparisons.store(comparisons, Ordering::Relaxed);
+        // To compare means to read the counter, which is a SIGSEGV where that is denied, and not asked for where it is off.
+        let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
+        let demand = if usable { demand(facts) } else { Demand::Idle };
         // ORDERING: as above.
-        self.demand.store(demand(facts) as u8, Ordering::Relaxed);
+        self.demand.store(demand as u8, Ordering::Relaxed);
     }
 
     /// Whether the facts are still what they were. Reads one small file, or two.
@@ -91,12 +94,14 @@ mod tests {
     use tickline_core::compare::Comparison;
 
     use super::*;
+    use crate::builder::Probes;
     use crate::policy::Policy;
 
     #[test]
     fn a_kernel_that_no_longer_accepts_the_counter_is_noticed_though_it_keeps_time_with_something_else() {
         let mut facts = facts::collect(&facts::Own {
             disabled: false,
+            probes: Probes::Full,
             policy: Policy::DEFAULT,
             comparison: Comparison::Pending,
             was_slow: false,
@@ -109,7 +114,8 @@ mod tests {
             seen.is_current()
         };
         assert!(is_current(&facts));
-        // As if the counter were one that no kernel keeps time with.
+        // As if the counter were usable, and one that no kernel keeps time with.
+        (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
         facts.counters_clocksource = Clocksource::Other;
         assert_eq!(demand(&facts), Demand::Needed);
         assert!(is_current(&facts));

@@ -6,6 +6,7 @@ use tickline_core::compare::Comparison;
 use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
+use crate::builder::Probes;
 use crate::engine::Engine;
 use crate::reference;
 
@@ -136,7 +137,7 @@ pub struct Status {
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
     /// The error of the kernel's Unix time against UTC as the NTP daemon claims it, ns; `None` while the kernel says that
-    /// the clock is not synchronised. Some daemons claim 0.
+    /// the clock is not synchronised, and with [`Probes::Minimal`], which do not ask. Some daemons claim 0.
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
@@ -163,7 +164,10 @@ impl Status {
             rho_ppb: gauges.rho_ppb(),
             offset_ns: gauges.offset_ns(),
             interval_ns: gauges.interval_ns(),
-            utc_error_ns: reference::utc_error_ns(),
+            utc_error_ns: match engine.probes() {
+                Probes::Full => reference::utc_error_ns(),
+                Probes::Minimal => None,
+            },
             events: Events(Event::ALL.map(|event| engine.shared.events(event))),
         }
     }

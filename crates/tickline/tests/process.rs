@@ -7,7 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use common::{await_tickline_threads, in_child, skipped_in_an_emulator, tickline_threads, until_fast};
+use common::{
+    await_tickline_threads, in_child, in_fork, skipped_in_an_emulator, tickline_threads, until_fast,
+};
 use tickline::{Clock, Driver, State};
 
 /// Counts this thread's allocations.
@@ -129,23 +131,6 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
         let after = tickline::recent_ns();
         assert!(after >= last);
     });
-}
-
-/// Runs `body` in a forked child, which ends with the code that it returns, and waits for that. `body` calls nothing that
-/// a lock of another thread could hold up: it reads clocks and files.
-fn in_fork(body: impl FnOnce() -> i32) {
-    // SAFETY: see above.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        let code = body();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is valid for a write.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
 }
 
 /// What the child of a fork sees. Returns its exit code: the number of the first thing that was wrong.

@@ -273,6 +273,31 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
     }
 }
 
+/// A thread that always comes 5 ms late is no reason to be cold, however far the line is off: with an interval of 10 ms lines
+/// were cut to 625 us while they were, which is 3.75 ms at most, so every one of them died before the next.
+#[test]
+fn lines_that_are_off_live_until_a_late_thread_has_come() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    control.reschedule(Renewal::Ahead, 10_000_000);
+    let mut late_round = || {
+        let mut outcome = control.maintain(clock, machine, machine);
+        if outcome.round == Round::Recovered {
+            outcome = control.maintain(clock, machine, machine);
+        }
+        machine.pass(outcome.next_in_ns + 5_000_000);
+    };
+    (0..200).for_each(|_| late_round());
+    let before = clock.events(Event::Expiry);
+    for round in 0..200 {
+        // Just after a change lines are short because one sample says nothing of the rate, and those do die.
+        machine.set_rate_ppb(round / 10 % 2 * 20_000);
+        late_round();
+    }
+    let expiries = clock.events(Event::Expiry) - before;
+    assert!(expiries <= 2, "{expiries} lines died");
+}
+
 /// After a jump the bounds are those of a new clock, not of one that has seen the rate double.
 #[test]
 fn a_jump_does_not_spoil_the_bounds_for_long() {

@@ -29,7 +29,7 @@ mod tests {
         assert_eq!(named(b"0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
         assert_eq!(named(b"5"), [5]);
         for nothing in [&b"\n"[..], b"", b"x", b"-", b"3-", b"-3", b"3-1", b"99999999999", b"\xff"] {
-            assert_eq!(named(nothing), [], "{nothing:?}");
+            assert!(named(nothing).is_empty(), "{nothing:?}");
         }
         assert_eq!(named(b"x,7"), [7], "one bad entry does not spoil the rest");
     }

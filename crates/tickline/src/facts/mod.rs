@@ -24,12 +24,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tickline_core::cell::{Envelope, StateCell, Support};
 use tickline_core::compare::Comparison;
 use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
-use tickline_core::gate::{Cost, Facts, Hypervisor, Switch};
+use tickline_core::gate::{Clocksource, Cost, Facts, Hypervisor, Switch};
 use tickline_core::line::{Line, Slope};
 use tickline_core::sample::Reference;
 use tickline_core::shared::Shared;
 use tickline_core::word::{MAX_EXPONENT, Slot, Word};
 
+use crate::builder::Probes;
 use crate::engine::Cell;
 use crate::policy::Policy;
 use crate::reference::OsClock;
@@ -70,6 +71,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
 pub(crate) struct Own {
     /// Whether the program has switched the counter off.
     pub(crate) disabled: bool,
+    pub(crate) probes: Probes,
     pub(crate) policy: Policy,
     pub(crate) comparison: Comparison,
     /// Whether the counter was found too slow before.
@@ -78,10 +80,13 @@ pub(crate) struct Own {
     pub(crate) support: Support,
 }
 
-/// Everything that the gates judge.
+/// Everything that the gates judge. Minimal probes ask the system nothing, and leave the counter alone, since nobody has said
+/// that it may be read, unless it was read before, to compare the CPUs' counters.
 pub(crate) fn collect(own: &Own) -> Facts {
-    let readable = counter_readable();
-    let measured = if readable {
+    let full = own.probes == Probes::Full;
+    let readable = !full || counter_readable();
+    let compared = full || matches!(own.comparison, Comparison::InStep { .. } | Comparison::Apart(_));
+    let measured = if readable && compared {
         COUNTER.map(|counter| (measure_cost(&counter, own.support), quantum_ticks(&counter)))
     } else {
         None
@@ -100,10 +105,10 @@ pub(crate) fn collect(own: &Own) -> Facts {
         readable,
         invariant: cpu::invariant(),
         hypervisor: hypervisor(),
-        clocksource: clocksource(),
+        clocksource: if full { clocksource() } else { Clocksource::Unknown },
         counters_clocksource,
-        available: is_available(counters_clocksource),
-        comparison: own.comparison,
+        available: if full { is_available(counters_clocksource) } else { None },
+        comparison: if compared { own.comparison } else { Comparison::Pending },
         line_per_cpu: false,
         cost: measured.map(|(cost, _)| cost),
         was_slow: own.was_slow,

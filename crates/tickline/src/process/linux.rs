@@ -33,7 +33,8 @@ pub(crate) fn token() -> u64 {
                 Err(theirs) => theirs,
             }
         }
-        // Kernels before 4.14: right but for a child whose id its ancestor had in another pid namespace.
+        // Kernels before 4.14, and minimal probes: right but for a child whose id its ancestor had, by another pid
+        // namespace, or because that one has ended.
         None => process_id(),
     }
 }
@@ -54,6 +55,14 @@ fn page() -> Option<&'static AtomicU64> {
     }
     // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid AtomicU64.
     unsafe { known.as_ref() }
+}
+
+/// From now on, [`token`] makes no page (mmap, madvise), but asks for the process id each time; unless there is a page
+/// already, which costs no system call.
+pub(crate) fn forgo_page() {
+    let none = (&raw const UNAVAILABLE).cast_mut();
+    // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
+    PAGE.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
 /// Makes the page, unless another thread was faster. Returns what is installed now.

@@ -9,14 +9,17 @@ mod linux;
 mod notice;
 #[cfg(not(target_os = "linux"))]
 mod other;
+#[cfg(target_os = "linux")]
+mod parking;
 
 #[cfg(target_os = "linux")]
 pub(crate) use affinity::{comparable_cpus, pin_this_thread};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{PreserveErrno, SignalsBlocked, prefer_realtime, token};
+pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtime, token};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    Notice, PreserveErrno, SignalsBlocked, Woken, comparable_cpus, pin_this_thread, prefer_realtime, token,
+    Notice, PreserveErrno, SignalsBlocked, Woken, comparable_cpus, forgo_page, pin_this_thread,
+    prefer_realtime, token,
 };

@@ -4,12 +4,14 @@
 //! (timerfd_create(2)). It is polled and armed again, which reports `ECANCELED`; it is never read or written. A daemon's
 //! `closefrom` may have closed it and its number may mean somebody's socket, so before each use the descriptor must
 //! answer `timerfd_gettime` with the odd interval that was set at the start; else it is abandoned, and sleeping goes on
-//! without it.
+//! without it, on a futex.
 
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
 use std::io;
+
+use super::parking::Parking;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,8 @@ const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_
 pub(crate) struct Notice {
     /// -1 where there is none.
     timer: AtomicI32,
-    stopped: AtomicBool,
+    /// Whether to stop, and where to sleep without a timer.
+    parking: Parking,
 }
 
 impl Notice {
@@ -39,11 +42,16 @@ impl Notice {
         // SAFETY: no memory is passed.
         let timer =
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
-        let notice = Self { timer: AtomicI32::new(timer), stopped: AtomicBool::new(false) };
+        let notice = Self { timer: AtomicI32::new(timer), parking: Parking::default() };
         if timer >= 0 {
             arm(timer, FAR_S).ok();
         }
         notice
+    }
+
+    /// One that makes no system call but the futex's, and does not notice when the clock is set.
+    pub(crate) fn without_timer() -> Self {
+        Self { timer: AtomicI32::new(-1), parking: Parking::default() }
     }
 
     /// The descriptor, if it is still ours.
@@ -67,20 +75,15 @@ impl Notice {
 
     /// Sleeps for `time`, or until the clock is set or [`stop`](Self::stop) is called.
     pub(crate) fn wait(&self, time: Duration) -> Woken {
-        let timer = self.timer();
-        let mut poll = libc::pollfd { fd: timer.unwrap_or(-1), events: libc::POLLIN, revents: 0 };
-        let timeout = timespec(time);
-        // ORDERING: Acquire, pairs with the Release store in `stop`.
-        if !self.stopped.load(Ordering::Acquire) {
-            // SAFETY: one pollfd (a negative descriptor is ignored) and a timeout, both valid; no signal mask.
-            unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        }
-        // Something woke us: arm the timer again, which reports whether the clock was set (Linux fs/timerfd.c,
-        // `timerfd_setup`: the timer is armed even where it answers ECANCELED).
-        let set =
-            poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED));
-        // ORDERING: Acquire, as above.
-        if self.stopped.load(Ordering::Acquire) {
+        let set = match self.timer() {
+            _ if self.parking.is_stopped() => false,
+            Some(timer) => self.poll(timer, time),
+            None => {
+                self.parking.wait(time);
+                false
+            }
+        };
+        if self.parking.is_stopped() {
             Woken::Stopped
         } else if set {
             Woken::ClockSet
@@ -89,10 +92,21 @@ impl Notice {
         }
     }
 
-    /// Ends the present and every later [`wait`](Self::wait). Without a timer the present one goes on to its end.
+    /// Sleeps on the timer. Returns whether the clock was set.
+    fn poll(&self, timer: libc::c_int, time: Duration) -> bool {
+        let mut poll = libc::pollfd { fd: timer, events: libc::POLLIN, revents: 0 };
+        let timeout = timespec(time);
+        // SAFETY: one pollfd and a timeout, both valid; no signal mask.
+        unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
+        // If something woke us: arm the timer again, which reports whether the clock was set (Linux fs/timerfd.c,
+        // `timerfd_setup`: the timer is armed even where it answers ECANCELED).
+        poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
+    }
+
+    /// Ends the present and every later [`wait`](Self::wait). A present one whose timer was closed by somebody else goes on
+    /// to its end.
     pub(crate) fn stop(&self) {
-        // ORDERING: Release, pairs with the Acquire loads in `wait`.
-        self.stopped.store(true, Ordering::Release);
+        self.parking.stop();
         if let Some(timer) = self.timer() {
             arm(timer, 1).ok();
         }
@@ -128,7 +142,7 @@ fn timespec(time: Duration) -> libc::timespec {
 }
 
 /// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.
-fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
+pub(super) fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
     T::try_from(number).unwrap_or_else(|_| i32::MAX.into())
 }
 
@@ -139,10 +153,11 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_itself() {
-        let notice = Notice::new();
-        let start = Instant::now();
-        assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
-        assert!(start.elapsed() >= Duration::from_millis(3));
+        for notice in [Notice::new(), Notice::without_timer()] {
+            let start = Instant::now();
+            assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
+            assert!(start.elapsed() >= Duration::from_millis(3));
+        }
     }
 
     #[test]
@@ -156,13 +171,14 @@ mod tests {
 
     #[test]
     fn a_stop_ends_a_wait_that_has_begun() {
-        let notice = Notice::new();
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
-            std::thread::sleep(Duration::from_millis(20));
-            notice.stop();
-            assert_eq!(waiter.join().unwrap(), Woken::Stopped);
-        });
+        for notice in [Notice::new(), Notice::without_timer()] {
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
+                std::thread::sleep(Duration::from_millis(20));
+                notice.stop();
+                assert_eq!(waiter.join().unwrap(), Woken::Stopped);
+            });
+        }
     }
 
     /// A daemon that closes every descriptor and opens others: the number that was the timer's is now a pipe's. It must not

@@ -8,6 +8,9 @@ pub(crate) fn token() -> u64 {
     u64::from(std::process::id()).max(1)
 }
 
+/// There is no page to do without.
+pub(crate) fn forgo_page() {}
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -29,6 +32,10 @@ pub(crate) struct Notice {
 
 impl Notice {
     pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn without_timer() -> Self {
         Self::default()
     }
 

@@ -1,18 +1,65 @@
 //! Linux: `clock_gettime` through libc's symbol, so that whoever interposes it (simulators, `faketime`) is followed.
 
+use core::sync::atomic::{AtomicU8, Ordering};
+
 use tickline_core::sample::Reference;
+
+use crate::facts::counter_readable;
+use crate::process::PreserveErrno;
 
 /// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OsClock;
 
+/// How this process asks for the time.
+static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
+
+const ROUTE_UNKNOWN: u8 = 0;
+/// By libc, which goes through the vDSO where there is one.
+const ROUTE_LIBC: u8 = 1;
+/// By a system call: the process may not read the counter (`PR_SET_TSC`), and the vDSO's `rdtsc`, which the kernel does not
+/// except from that, would be a SIGSEGV as any other.
+const ROUTE_KERNEL: u8 = 2;
+
+/// Asks libc without finding out first whether the counter may be read, unless that was already found out.
+pub(crate) fn trust_libc() {
+    // ORDERING: Relaxed, the number itself is all there is.
+    ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
+}
+
+#[inline]
 fn read_ns(clock: libc::clockid_t) -> i64 {
+    // ORDERING: Relaxed, the number itself is all there is.
+    let route = ROUTE.load(Ordering::Relaxed);
+    if route != ROUTE_LIBC {
+        return read_ns_unrouted(clock, route);
+    }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write. Both clocks exist on every Linux, so the call cannot fail; if it did, the time
     // would stay 0.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
     let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
+}
+
+/// The first reading of all, and every one without the vDSO.
+#[cold]
+#[inline(never)]
+fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> i64 {
+    if route == ROUTE_UNKNOWN {
+        let _errno = PreserveErrno::new();
+        let found = if counter_readable() { ROUTE_LIBC } else { ROUTE_KERNEL };
+        // ORDERING: Relaxed, as in `read_ns`. Who loses finds what the winner has stored.
+        ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
+        return read_ns(clock);
+    }
+    // The kernel's timespec for this call has the width of long, whatever libc's has.
+    let mut time: [libc::c_long; 2] = [0; 2];
+    // SAFETY: `time` is valid for a write, and as large as what the kernel writes.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time.as_mut_ptr()) };
+    #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+    let [seconds, nanos] = time.map(i64::from);
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 

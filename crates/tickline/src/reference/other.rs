@@ -23,6 +23,9 @@ impl Reference for OsClock {
     }
 }
 
+/// There is only one way here.
+pub(crate) fn trust_libc() {}
+
 /// Nobody claims an error here.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None

@@ -12,8 +12,10 @@ const CHILD: &str = "TICKLINE_TEST_CHILD";
 
 /// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
 pub(crate) fn skip(why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
+    writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
+
+const SKIPPED: &str = "SKIPPED: ";
 
 /// The program, with its arguments, that runs programs of this target, where that is an emulator.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
@@ -29,9 +31,10 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
 }
 
 /// Runs `body` in a process of its own: the test named `name` of this binary, started again with `environment`. What the
-/// child prints is shown if it fails.
+/// child prints is shown if it fails, and what it skips always.
 pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+        watch_over();
         body();
         return;
     }
@@ -49,6 +52,93 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the child ended with {}:\n{text}", output.status);
     assert!(text.contains("1 passed"), "the child ran no test:\n{text}");
+    for (at, _) in text.match_indices(SKIPPED) {
+        skip(text[at + SKIPPED.len()..].lines().next().unwrap_or_default());
+    }
+}
+
+/// What hangs is killed (SIGALRM), and so fails: nothing in these tests takes a tenth of this time, s.
+const PATIENCE_S: u32 = 120;
+
+#[cfg(unix)]
+fn watch_over() {
+    // SAFETY: passes a number; nothing handles the signal, which ends the process.
+    unsafe { libc::alarm(PATIENCE_S) };
+}
+
+#[cfg(not(unix))]
+fn watch_over() {}
+
+/// What a child's exit code says where the machine cannot do what a test is about.
+pub(crate) const CANNOT: i32 = 77;
+
+/// Runs `body` in a forked child, which ends with the code that it returns, and waits for that: the status of waitpid(2).
+/// `body` calls nothing that a lock of another thread could hold up.
+#[cfg(unix)]
+pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: see above.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        watch_over();
+        let code = body();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is valid for a write.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
+/// As [`status_of_fork`], for children that must find nothing wrong, and return 0.
+#[cfg(unix)]
+pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
+    let status = status_of_fork(body);
+    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
+    assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
+}
+
+/// As [`in_fork`], for what a machine may not be able to do: then the child returns [`CANNOT`], and this says `why` aloud.
+#[cfg(unix)]
+pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
+    let status = status_of_fork(body);
+    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
+    match libc::WEXITSTATUS(status) {
+        0 => {}
+        CANNOT => skip(why),
+        fault => panic!("the child found fault {fault}"),
+    }
+}
+
+/// Whether the limits of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in common.
+#[cfg(target_os = "linux")]
+pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
+    let before = os_monotonic_ns();
+    let reading = clock.reading();
+    reading.earliest_ns <= os_monotonic_ns() && before <= reading.latest_ns
+}
+
+/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it did.
+#[cfg(target_os = "linux")]
+pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
+    let start = Instant::now();
+    while !agrees_with_the_os(clock) {
+        if start.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+    }
+    true
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+#[cfg(target_os = "linux")]
+pub(crate) fn os_monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let part = |value| u64::try_from(value).expect("this clock is not negative");
+    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
 }
 
 /// Calls the clock until it is fast. `None`, with a loud word, where a gate keeps the counter closed.

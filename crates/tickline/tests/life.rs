@@ -1,0 +1,591 @@
+//! What happens to a process: exec, daemons, limits, stops, namespaces, closed descriptors, a forbidden counter. Each in a
+//! process of its own; plain forks are in `process.rs`, filters in `seccomp.rs`, handlers in `signal.rs`.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::hint::black_box;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{
+    CANNOT, agrees_with_the_os, await_tickline_threads, comes_to_agree_with_the_os, in_child, in_fork,
+    in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads, until_fast,
+};
+use tickline::{Clock, Driver, ErrorKind, Event, Reason, State};
+
+/// Ordered readings until a line of this process's own serves, or a gate says no. Returns whether none stepped back from
+/// `last`, and that came within 20 s.
+fn settles(clock: &Clock, mut last: u64) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        for _ in 0..100 {
+            let now = clock.now_ordered_ns();
+            if now < last {
+                return false;
+            }
+            last = now;
+        }
+        if clock.status().judged && clock.status().state != State::Calibrating {
+            return true;
+        }
+    }
+    false
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
+}
+
+/// The timer descriptors of this process.
+fn timers() -> Vec<i32> {
+    let is_timer = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
+    };
+    let entries = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten().filter(is_timer);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn is_open(descriptor: i32) -> bool {
+    // SAFETY: asks for flags only.
+    unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+}
+
+/// Closes whatever is open from `first` on, as daemons do.
+fn close_from(first: i32) {
+    for descriptor in first..256 {
+        // SAFETY: the point of these tests; in processes that own what they close.
+        unsafe { libc::close(descriptor) };
+    }
+}
+
+// ---- fork, exec, daemons --------------------------------------------------------------------------------------------
+
+const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
+
+/// The program that a fork has turned into starts from nothing: no descriptor, no thread, no blocked signal came along.
+#[test]
+fn a_forked_child_may_exec() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_forked_child_may_exec", &[], || {
+        if std::env::var_os(EXECUTED).is_some() {
+            assert!(timers().is_empty(), "the parent's timer came along");
+            assert_eq!(tickline_threads(), 0);
+            assert!(!signal_mask().contains(&true), "blocked: {:?}", signal_mask());
+            until_fast(Clock::global());
+            let _guard = tickline::start().unwrap();
+            await_tickline_threads(1);
+            return;
+        }
+        let _guard = tickline::start().unwrap();
+        until_fast(Clock::global());
+        await_tickline_threads(1);
+        in_fork(|| {
+            let _ = black_box(tickline::now_ns());
+            let error = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "a_forked_child_may_exec", "--nocapture", "--test-threads=1"])
+                .env(EXECUTED, "1")
+                .exec();
+            i32::from(error.raw_os_error().is_some()) * 99
+        });
+    });
+}
+
+/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and before.
+#[test]
+fn a_daemon_has_a_clock() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_daemon_has_a_clock", &[], || {
+        let guard = tickline::start().unwrap();
+        until_fast(Clock::global());
+        let last = Clock::global().now_ordered_ns();
+        // The daemon is nobody's child, so it answers in shared memory: 1 plus the first thing that was wrong.
+        // SAFETY: a new mapping; no existing memory is touched.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED);
+        // SAFETY: zeros, aligned, mapped until the process ends.
+        let answer = unsafe { &*page.cast::<AtomicU32>() };
+        in_fork(|| {
+            // SAFETY: takes nothing.
+            unsafe { libc::setsid() };
+            // SAFETY: this child has one thread.
+            if unsafe { libc::fork() } == 0 {
+                close_from(0);
+                // SAFETY: a limit for what hangs, s.
+                unsafe { libc::alarm(60) };
+                answer.store(1 + daemon(last), Ordering::Release);
+            }
+            0
+        });
+        let start = Instant::now();
+        while answer.load(Ordering::Acquire) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "no answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(answer.load(Ordering::Acquire), 1, "the daemon found a fault");
+        drop(guard);
+    });
+}
+
+fn daemon(parents_last: u64) -> u32 {
+    let clock = Clock::global();
+    if clock.status().driver != Driver::Reader {
+        return 1;
+    }
+    if !settles(clock, parents_last) {
+        return 2;
+    }
+    let Ok(guard) = tickline::start() else { return 3 };
+    if !settles(clock, clock.now_ordered_ns()) || clock.status().driver != Driver::Thread {
+        return 4;
+    }
+    drop(guard);
+    if (0..64).any(is_open) { 5 } else { 0 }
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+/// Instances of every driver, all at once, and nothing of them afterwards.
+#[test]
+fn many_clocks_live_side_by_side() {
+    in_child("many_clocks_live_side_by_side", &[], || {
+        until_fast(Clock::global());
+        let before = open_descriptors();
+        let make = |driver| {
+            let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20));
+            move || clock.clone().start().unwrap()
+        };
+        let mut clocks: Vec<Clock> = std::iter::repeat_with(make(Driver::Thread)).take(48).collect();
+        clocks.extend(std::iter::repeat_with(make(Driver::Reader)).take(48));
+        await_tickline_threads(48);
+        let start = Instant::now();
+        let mut last = vec![0; clocks.len()];
+        while start.elapsed() < Duration::from_millis(500) {
+            for (clock, last) in clocks.iter().zip(&mut last) {
+                let now = clock.now_ordered_ns();
+                assert!(now >= *last, "{now} after {last}");
+                *last = now;
+            }
+        }
+        for clock in &clocks {
+            assert!(comes_to_agree_with_the_os(clock), "{:?}", clock.status());
+        }
+        drop(clocks);
+        await_tickline_threads(0);
+        assert_eq!(open_descriptors(), before);
+    });
+}
+
+/// The first use of the process by many threads at once, while one starts and drops the thread. One order holds them all.
+#[test]
+fn many_threads_use_a_clock_at_once() {
+    in_child("many_threads_use_a_clock_at_once", &[], || {
+        let largest = AtomicU64::new(0);
+        let gate = std::sync::Barrier::new(129);
+        std::thread::scope(|scope| {
+            for _ in 0..128 {
+                scope.spawn(|| {
+                    gate.wait();
+                    for turn in 0..2_000 {
+                        let before = largest.load(Ordering::Acquire);
+                        let now = tickline::now_ordered_ns();
+                        assert!(now >= before, "{now} after {before}");
+                        largest.fetch_max(now, Ordering::AcqRel);
+                        if turn % 64 == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            gate.wait();
+            for _ in 0..20 {
+                let guards: Vec<_> = (0..3).map(|_| tickline::start().unwrap()).collect();
+                std::thread::sleep(Duration::from_millis(1));
+                drop(guards);
+            }
+        });
+        await_tickline_threads(0);
+        until_fast(Clock::global());
+    });
+}
+
+// ---- stops ----------------------------------------------------------------------------------------------------------
+
+/// Stopped for longer than any line lives, and continued: nothing steps back, nothing is stale, and the loop goes on.
+#[test]
+fn a_stopped_process_goes_on_where_time_is() {
+    in_child("a_stopped_process_goes_on_where_time_is", &[], || {
+        for driver in [Driver::Thread, Driver::Reader] {
+            let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20)).start().unwrap();
+            let fast = until_fast(&clock).is_some();
+            for _ in 0..3 {
+                let (last, stopped_at) = (clock.now_ordered_ns(), os_monotonic_ns());
+                stop_for_a_while();
+                let now = clock.now_ordered_ns();
+                assert!(now >= last, "{now} after {last}");
+                assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
+                let stopped_ns = os_monotonic_ns() - stopped_at;
+                assert!(stopped_ns > 200_000_000, "the process was not stopped: {stopped_ns} ns");
+                assert!(
+                    now - last > stopped_ns / 2,
+                    "{now} is stale: {last} was {stopped_ns} ns ago, {:?}",
+                    clock.status()
+                );
+            }
+            let publications = clock.status().events.get(Event::Publication);
+            let start = Instant::now();
+            while fast && clock.status().events.get(Event::Publication) < publications + 3 {
+                black_box(clock.now_ns());
+                assert!(
+                    start.elapsed() < Duration::from_secs(20),
+                    "nobody recalibrates: {:?}",
+                    clock.status()
+                );
+            }
+        }
+    });
+}
+
+/// Stops this process; a helper sees that and continues it a while later.
+fn stop_for_a_while() {
+    let stat = format!("/proc/{}/stat", std::process::id());
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::getpid() };
+    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's, which fork sees to.
+    let helper = unsafe { libc::fork() };
+    assert!(helper >= 0);
+    if helper == 0 {
+        let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+        let start = Instant::now();
+        while !is_stopped() && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(250));
+        // SAFETY: passes numbers.
+        unsafe { libc::kill(own, libc::SIGCONT) };
+        // SAFETY: ends the helper at once.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: stops this process, all its threads; this one at the latest in the call below.
+    unsafe { libc::kill(own, libc::SIGSTOP) };
+    // SAFETY: the helper made above; its status does not matter.
+    unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
+}
+
+// ---- what is refused ------------------------------------------------------------------------------------------------
+
+/// `RLIMIT_NPROC`: a thread cannot be made. That is an error, nothing is left of the attempt, and the clock works.
+#[test]
+fn without_a_thread_to_be_had_start_fails_and_the_clock_works() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("without_a_thread_to_be_had_start_fails_and_the_clock_works", &[], || {
+        in_fork_if_possible("this user may have as many threads as it likes", || {
+            let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: valid for a write.
+            unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
+            let none = libc::rlimit { rlim_cur: 0, ..before };
+            // SAFETY: lowers this process's own limit; the struct is valid.
+            unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+            // The limit does not bind root. 65534 is nobody.
+            // SAFETY: passes numbers; refused where this is not root.
+            unsafe { libc::setresuid(65_534, 65_534, 65_534) };
+            if std::thread::Builder::new().spawn(|| {}).is_ok() {
+                return CANNOT;
+            }
+            // The lowest free number: a descriptor that is left behind moves it.
+            // SAFETY: a copy of one of this process's own descriptors, closed again.
+            let lowest_free = || unsafe { libc::dup(1) };
+            let first = lowest_free();
+            // SAFETY: made above.
+            unsafe { libc::close(first) };
+            let is_refused = |error: tickline::Error| {
+                error.kind() == ErrorKind::Thread && std::error::Error::source(&error).is_some()
+            };
+            if !tickline::start().is_err_and(is_refused) {
+                return 1;
+            }
+            if !Clock::builder().interval(Duration::from_millis(5)).start_global().is_err_and(is_refused) {
+                return 2;
+            }
+            if !Clock::builder().start().is_err_and(is_refused) {
+                return 3;
+            }
+            if lowest_free() != first {
+                return 4;
+            }
+            let clock = Clock::global();
+            if clock.status().driver != Driver::Reader || !settles(clock, 0) {
+                return 5;
+            }
+            if !comes_to_agree_with_the_os(clock) {
+                return 6;
+            }
+            // SAFETY: back to what it was, which needs no privilege.
+            unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
+            i32::from(tickline::start().is_err()) * 7
+        });
+    });
+}
+
+/// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and time comes from the kernel.
+#[test]
+fn a_process_without_the_right_to_the_counter_has_a_clock() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_process_without_the_right_to_the_counter_has_a_clock", &[], || {
+        in_fork_if_possible("this kernel cannot deny the counter", || {
+            // SAFETY: passes numbers. From here on nothing may ask std or libc for the time.
+            if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
+                return CANNOT;
+            }
+            for driver in [Driver::Reader, Driver::Thread] {
+                let mut last = 0;
+                let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start();
+                let Ok(clock) = clock else { return 1 };
+                while last == 0 || !clock.status().judged {
+                    for _ in 0..100 {
+                        let now = clock.now_ordered_ns();
+                        if now < last || now == 0 {
+                            return 2;
+                        }
+                        last = now;
+                    }
+                    black_box((clock.unix_ns(), clock.ticks(), clock.reading(), clock.unix_reading()));
+                }
+                let reason = clock.status().reason();
+                // On targets without a counter that gate comes first.
+                if !matches!(reason, Some(Reason::Denied | Reason::NoCounter)) {
+                    return 3;
+                }
+                clock.disable();
+                clock.enable();
+                clock.maintain();
+                if clock.now_ordered_ns() < last || clock.unix_ns() == 0 {
+                    return 4;
+                }
+            }
+            0
+        });
+    });
+}
+
+// ---- namespaces -----------------------------------------------------------------------------------------------------
+
+/// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
+fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
+    in_fork_if_possible("no time namespace can be made here", || {
+        // SAFETY: passes numbers; this child has one thread, as a user namespace demands.
+        let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
+            // SAFETY: as above.
+            || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
+        if !own || std::fs::write("/proc/self/timens_offsets", format!("monotonic {offset_s} 0")).is_err() {
+            return CANNOT;
+        }
+        // Only children are in it.
+        let status = common::status_of_fork(body);
+        if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 99 }
+    });
+}
+
+const DAY_S: i64 = 86_400;
+
+/// A process that starts in a time namespace sees that one's clock.
+#[test]
+fn a_clock_in_a_time_namespace_shows_its_time() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_clock_in_a_time_namespace_shows_its_time", &[], || {
+        let outside = os_monotonic_ns();
+        in_time_namespace(DAY_S, || {
+            if os_monotonic_ns() < outside + 86_400_000_000_000 {
+                return 1;
+            }
+            for driver in [Driver::Reader, Driver::Thread] {
+                let clock = Clock::builder().driver(driver).interval(Duration::from_millis(5)).start();
+                let Ok(clock) = clock else { return 2 };
+                if !settles(&clock, outside + 86_400_000_000_000) {
+                    return 3;
+                }
+                // The host may pause this machine between the looks.
+                if (0..1_000).filter(|_| agrees_with_the_os(&clock)).count() < 900 {
+                    return 4;
+                }
+            }
+            0
+        });
+    });
+}
+
+/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into, when its line ends.
+#[test]
+fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_fork_into_a_time_namespace_that_is_ahead_is_followed", &[], || {
+        let clock =
+            Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
+        until_fast(&clock);
+        let last = clock.now_ordered_ns();
+        in_time_namespace(DAY_S, || {
+            if !comes_to_agree_with_the_os(&clock) {
+                return 1;
+            }
+            i32::from(!settles(&clock, last + 86_000_000_000_000)) * 2
+        });
+    });
+}
+
+/// Into one that is behind: order wins. Readings do not step back, and nothing hangs.
+#[test]
+fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
+    if skipped_in_an_emulator() {
+        return;
+    }
+    in_child("a_fork_into_a_time_namespace_that_is_behind_does_not_step_back", &[], || {
+        let clock =
+            Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
+        if until_fast(&clock).is_none() {
+            return; // the OS clock itself steps back there, and no line has left a floor
+        }
+        let mut last = clock.now_ordered_ns();
+        let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();
+        in_time_namespace(-behind_s, || {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                let now = clock.now_ordered_ns();
+                if now < last {
+                    return 1;
+                }
+                last = now;
+            }
+            // A new clock has no past to be in order with.
+            let Ok(fresh) = Clock::builder().driver(Driver::Reader).start() else { return 2 };
+            i32::from(!settles(&fresh, 0) || !comes_to_agree_with_the_os(&fresh)) * 3
+        });
+    });
+}
+
+// ---- descriptors, and what is left ----------------------------------------------------------------------------------
+
+/// The thread's descriptor is closed under it, and its number becomes somebody else's: that is left alone, and
+/// recalibration goes on. Only that one, in one step: whoever closes everything while threads run races with the files that
+/// these have open for a moment, tickline's in sysfs among them.
+#[test]
+fn a_clock_survives_the_loss_of_its_descriptors() {
+    in_child("a_clock_survives_the_loss_of_its_descriptors", &[], || {
+        let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
+        let fast = until_fast(&clock).is_some();
+        await_tickline_threads(1);
+        let timers = timers();
+        assert_eq!(timers.len(), 1);
+        let mut ends = [0; 2];
+        // SAFETY: two descriptors are written to an array of two.
+        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
+        // SAFETY: closes the timer, and makes its number the pipe's: what this test is about.
+        assert_eq!(unsafe { libc::dup2(ends[0], timers[0]) }, timers[0]);
+        let before = clock.status().events.get(Event::Publication);
+        let start = Instant::now();
+        while fast && clock.status().events.get(Event::Publication) < before + 10 {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        }
+        drop(clock);
+        await_tickline_threads(0);
+        let mut byte = 0_u8;
+        // SAFETY: the byte is valid for a write.
+        let length = unsafe { libc::read(timers[0], (&raw mut byte).cast(), 1) };
+        let error = std::io::Error::last_os_error();
+        assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "it is no pipe any more");
+    });
+}
+
+/// The first call of a process without any descriptor: the lowest ones are free, are used, and are free again.
+#[test]
+fn a_clock_starts_without_any_descriptor() {
+    in_child("a_clock_starts_without_any_descriptor", &[], || {
+        in_fork(|| {
+            close_from(0);
+            let clock = Clock::global();
+            if !settles(clock, 0) || (0..64).any(is_open) {
+                return 1;
+            }
+            let Ok(own) = Clock::builder().interval(Duration::from_millis(1)).start() else { return 2 };
+            if !settles(&own, 0) {
+                return 3;
+            }
+            drop(own);
+            if (0..64).any(is_open) { 4 } else { 0 }
+        });
+    });
+}
+
+/// Signals are numbered from 1 to 64 on every target of these tests.
+const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
+
+/// Which signals this thread blocks.
+fn signal_mask() -> Vec<bool> {
+    // SAFETY: a signal set is plain data.
+    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: only asks; valid for a write.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask) };
+    // SAFETY: the set was written above; libc refuses the numbers that are its own.
+    SIGNALS.map(|signal| unsafe { libc::sigismember(&raw const mask, signal) == 1 }).collect()
+}
+
+/// The address of each signal's handler.
+fn handlers() -> Vec<usize> {
+    let handler = |signal| {
+        // SAFETY: plain data.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: only asks; valid for a write. libc refuses the numbers that are its own.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+        action.sa_sigaction
+    };
+    SIGNALS.map(handler).collect()
+}
+
+/// The whole of it: threads, descriptors, handlers, the mask.
+#[test]
+fn nothing_is_left_of_a_dropped_clock() {
+    in_child("nothing_is_left_of_a_dropped_clock", &[], || {
+        until_fast(Clock::global());
+        let before = (open_descriptors(), handlers(), signal_mask());
+        for _ in 0..3 {
+            let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+            let clocks: Vec<_> = [Driver::Thread, Driver::Reader, Driver::Manual]
+                .map(|driver| Clock::builder().driver(driver).interval(Duration::from_millis(1)).start())
+                .into_iter()
+                .map(Result::unwrap)
+                .collect();
+            for clock in &clocks {
+                clock.maintain();
+                black_box((clock.now_ns(), clock.status()));
+            }
+            assert_eq!(handlers(), before.1, "while clocks live");
+            assert_eq!(signal_mask(), before.2, "while clocks live");
+            drop((guard, clocks));
+            await_tickline_threads(0);
+            assert_eq!((open_descriptors(), handlers(), signal_mask()), before);
+        }
+    });
+}

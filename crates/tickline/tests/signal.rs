@@ -1,0 +1,196 @@
+//! Signal handlers and allocators: the places from which a clock may be read although nothing may be locked, allocated, or
+//! entered twice there. Every test in a process of its own.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{in_child, until_fast};
+use tickline::{Clock, Driver, State};
+
+/// Reads the global clock for each block, and counts what handlers allocate.
+struct Reading;
+
+/// Whether [`Reading`] reads the clock: in its own test only.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// How often it did.
+static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// How often it was called in a handler, or while it read.
+static REENTRIES: AtomicU32 = AtomicU32::new(0);
+
+/// How often its readings stepped back within a thread.
+static STEPS_BACK: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// Whether this thread is in a handler, or reads the clock in the allocator.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static LAST_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn read_in_the_allocator() {
+    if INSIDE.get() {
+        REENTRIES.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    if !READS.load(Ordering::Relaxed) {
+        return;
+    }
+    INSIDE.set(true);
+    let now = tickline::now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(now < LAST_NS.replace(now)), Ordering::Relaxed);
+    black_box((tickline::unix_ns(), tickline::recent_ns(), Clock::global().status()));
+    READINGS.fetch_add(1, Ordering::Relaxed);
+    INSIDE.set(false);
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Reading {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        read_in_the_allocator();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        read_in_the_allocator();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Reading = Reading;
+
+/// The allocator's first call is the process's first reading; then it reads through a start, recalibrations and a drop.
+#[test]
+fn a_global_allocator_may_read_the_clock() {
+    in_child("a_global_allocator_may_read_the_clock", &[], || {
+        READS.store(true, Ordering::Relaxed);
+        let work = || {
+            let mut kept: Vec<String> = Vec::new();
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(200) {
+                kept.push("a block".to_owned());
+                if kept.len() > 100 {
+                    kept.clear();
+                }
+            }
+        };
+        work();
+        for _ in 0..3 {
+            let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(work);
+                work();
+            });
+            drop(guard);
+        }
+        READS.store(false, Ordering::Relaxed);
+        assert!(READINGS.load(Ordering::Relaxed) > 1_000);
+        assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+        assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
+        assert!(Clock::global().status().judged);
+        until_fast(Clock::global());
+    });
+}
+
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: plain data; zeros mean no flags and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handlers below do what is safe in a handler: that is what is tested.
+    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
+}
+
+/// What the handler of the first call found: 1 for judged, 2 for readings out of order.
+static FOUND: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn first_reader(_: libc::c_int) {
+    INSIDE.set(true);
+    let clock = Clock::global();
+    let mut last = 0;
+    for _ in 0..5_000 {
+        let now = clock.now_ordered_ns();
+        if now < last {
+            FOUND.fetch_or(2, Ordering::Relaxed);
+        }
+        last = now;
+        black_box((clock.now_ns(), clock.unix_ns(), clock.ticks(), clock.reading(), clock.unix_reading()));
+    }
+    if clock.status().judged {
+        FOUND.fetch_or(1, Ordering::Relaxed);
+    }
+    INSIDE.set(false);
+}
+
+/// The first call of the process comes from a handler: gates, token and calibration all happen in there, without a block of
+/// memory.
+#[test]
+fn the_first_call_may_come_from_a_signal_handler() {
+    in_child("the_first_call_may_come_from_a_signal_handler", &[], || {
+        handle(libc::SIGUSR1, first_reader);
+        // SAFETY: a signal to this thread, whose handler is above.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+        assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
+        assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+        until_fast(Clock::global());
+    });
+}
+
+static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn interrupter(_: libc::c_int) {
+    let was_inside = INSIDE.replace(true);
+    let clock = Clock::global();
+    let now = clock.now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(now < LAST_NS.get()), Ordering::Relaxed);
+    black_box((clock.unix_ns(), clock.reading(), clock.ticks(), clock.maintain(), clock.status()));
+    let later = clock.now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(later < now), Ordering::Relaxed);
+    LAST_NS.set(later);
+    INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
+    INSIDE.set(was_inside);
+}
+
+/// Handlers interrupt readings, rounds, switches and starts of the same thread wherever they are, and finish: nobody waits
+/// for what lies below on the same stack.
+#[test]
+fn handlers_may_interrupt_every_other_call() {
+    in_child("handlers_may_interrupt_every_other_call", &[], || {
+        handle(libc::SIGPROF, interrupter);
+        // Time of the CPU, so that a busy machine sends fewer; the real one is the limit for what hangs.
+        let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
+        let timer = libc::itimerval { it_interval: period, it_value: period };
+        // SAFETY: the timer is valid; the old one is not asked for.
+        let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+        let clock = Clock::global();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(2) {
+            for _ in 0..200 {
+                let now = clock.now_ordered_ns();
+                black_box((now, clock.unix_ns(), clock.reading(), clock.maintain()));
+            }
+            clock.disable();
+            clock.enable();
+            drop(tickline::start().unwrap());
+        }
+        let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        let timer = libc::itimerval { it_interval: none, it_value: none };
+        // SAFETY: as above.
+        unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+        assert!(INTERRUPTIONS.load(Ordering::Relaxed) > 20, "{INTERRUPTIONS:?}");
+        assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
+        assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+        let own = Clock::builder().driver(Driver::Reader).start().unwrap();
+        until_fast(&own);
+        assert_ne!(Clock::global().status().state, State::Fallback(tickline::Reason::Disabled));
+    });
+}
