@@ -59,6 +59,8 @@ pub(super) enum Rule {
     AtLeast(u64),
     /// At most so many times another value of the same phase.
     AtMostTimes(u64, &'static str),
+    /// The same, plus a third value.
+    AtMostTimesPlus(u64, &'static str, &'static str),
 }
 
 impl fmt::Display for Rule {
@@ -73,6 +75,9 @@ impl fmt::Display for Rule {
             Self::AtMost(limit) => write!(f, "at most {limit}"),
             Self::AtLeast(limit) => write!(f, "at least {limit}"),
             Self::AtMostTimes(factor, path) => write!(f, "at most {factor} times {path}"),
+            Self::AtMostTimesPlus(factor, path, more) => {
+                write!(f, "at most {factor} times {path} and {more}")
+            }
         }
     }
 }

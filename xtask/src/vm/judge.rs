@@ -109,6 +109,8 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
 }
 
 fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
+    let number = |path| value(phase, path).as_u64();
+    let is_at_most = |limit| seen.as_u64().is_some_and(|seen| seen <= limit);
     match rule {
         Rule::Is(text) => seen == text,
         Rule::OneOf(texts) => texts.iter().any(|text| seen == text),
@@ -119,10 +121,11 @@ fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
         Rule::Nothing => seen.is_null(),
         // A number that is missing holds nothing.
         Rule::Exactly(number) => seen.as_u64() == Some(number),
-        Rule::AtMost(limit) => seen.as_u64().is_some_and(|seen| seen <= limit),
+        Rule::AtMost(limit) => is_at_most(limit),
         Rule::AtLeast(limit) => seen.as_u64().is_some_and(|seen| seen >= limit),
-        Rule::AtMostTimes(factor, path) => {
-            seen.as_u64().zip(value(phase, path).as_u64()).is_some_and(|(seen, unit)| seen <= factor * unit)
+        Rule::AtMostTimes(factor, path) => number(path).is_some_and(|unit| is_at_most(factor * unit)),
+        Rule::AtMostTimesPlus(factor, path, more) => {
+            number(path).zip(number(more)).is_some_and(|(unit, more)| is_at_most(factor * unit + more))
         }
     }
 }
@@ -153,6 +156,7 @@ mod tests {
             (Rule::AtMost(5), json!(5), json!(6)),
             (Rule::AtLeast(5), json!(5), json!(4)),
             (Rule::AtMostTimes(2, "unit"), json!(20), json!(21)),
+            (Rule::AtMostTimesPlus(2, "unit", "unit"), json!(30), json!(31)),
         ] {
             assert_eq!(fault_of(rule, &good), None, "{rule}");
             assert!(fault_of(rule, &bad).is_some(), "{rule}");
@@ -169,6 +173,7 @@ mod tests {
             Rule::AtMost(5),
             Rule::AtLeast(0),
             Rule::AtMostTimes(2, "unit"),
+            Rule::AtMostTimesPlus(2, "unit", "unit"),
         ] {
             assert!(fault_of(rule, &Value::Null).is_some(), "{rule}");
         }

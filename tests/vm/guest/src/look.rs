@@ -33,6 +33,7 @@ pub(crate) struct Look {
     unix_outside: u64,
     unix_outside_ns: u64,
     unix_bound_violated: u64,
+    unix_widest_bound_ns: u64,
     /// `reading()` that was served by a line, and so has limits of the line.
     by_line: u64,
     /// States, one for each row of looks.
@@ -60,6 +61,7 @@ impl Look {
             unix_outside: 0,
             unix_outside_ns: 0,
             unix_bound_violated: 0,
+            unix_widest_bound_ns: 0,
             by_line: 0,
             fast: 0,
             calibrating: 0,
@@ -134,6 +136,8 @@ impl Look {
             self.unix_outside_ns = self.unix_outside_ns.max(outside_ns);
             self.unix_bound_violated +=
                 u64::from(reading.earliest_ns > after_ns || reading.latest_ns < between_ns);
+            let bound_ns = (reading.ns - reading.earliest_ns).max(reading.latest_ns - reading.ns);
+            self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bound_ns);
         }
     }
 
@@ -179,6 +183,7 @@ impl Look {
             "unix_outside": self.unix_outside,
             "unix_outside_ns": self.unix_outside_ns,
             "unix_bound_violated": self.unix_bound_violated,
+            "unix_widest_bound_ns": self.unix_widest_bound_ns,
             "events": events,
         })
     }
