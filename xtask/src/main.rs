@@ -27,8 +27,9 @@ usage: cargo xtask COMMAND
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
-  vm [NAME...]
-          real kernels with bad clocks, in guests under QEMU's emulation; some five minutes";
+  vm [NAME... | --write]
+          real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
+          docs/guests.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,18 +1,18 @@
 //! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See `tests/vm/README.md`.
 
+mod check;
 mod image;
 mod judge;
 mod qemu;
 mod scenario;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use serde_json::Value;
-
-use judge::Verdict;
 use scenario::Scenario;
+use table::Row;
 
 /// The workspace's root.
 fn root() -> PathBuf {
@@ -27,6 +27,9 @@ fn folder() -> PathBuf {
 /// Instead of names: only fetches what guests need, and fails if that cannot be had, so that CI can tell a step that was
 /// skipped from one that has passed.
 const PREPARE: &str = "--prepare";
+
+/// Instead of names: runs all, and stores the table.
+const WRITE: &str = "--write";
 
 fn prepare() -> ExitCode {
     match image::fetch() {
@@ -43,6 +46,8 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
     if names == [PREPARE] {
         return prepare();
     }
+    let store = names == [WRITE];
+    let names = if store { &[] } else { names };
     let scenarios = scenario::all();
     if let Some(unknown) = names.iter().find(|name| !scenarios.iter().any(|one| one.name == **name)) {
         eprintln!("xtask vm: '{unknown}' is no scenario; there are");
@@ -71,12 +76,23 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         let run = qemu::run(one, &image);
         keep(one.name, &run);
         let verdict = judge::judge(one, &run);
-        for line in verdict.lines() {
+        for line in verdict.lines().into_iter().chain(judge::note(&run.phases)) {
             println!("    {line}");
         }
-        rows.push(Row { name: one.name, verdict, seconds: start.elapsed().as_secs_f64(), run });
+        rows.push(Row {
+            name: one.name,
+            about: one.about,
+            verdict,
+            seconds: start.elapsed().as_secs_f64(),
+            run,
+        });
     }
-    print_table(&rows, start.elapsed().as_secs_f64());
+    table::print(&rows, start.elapsed().as_secs_f64());
+    let stored = if store { table::store(&rows) } else { Ok(()) };
+    if let Err(error) = stored {
+        eprintln!("xtask vm: cannot store the table: {error}");
+        return ExitCode::FAILURE;
+    }
     if rows.iter().any(|row| row.verdict.failed()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -86,66 +102,4 @@ fn keep(name: &str, run: &qemu::Run) {
     if let Err(error) = std::fs::write(folder().join(format!("{name}.json")), lines) {
         eprintln!("xtask vm: cannot keep {name}.json: {error}");
     }
-}
-
-struct Row {
-    name: &'static str,
-    verdict: Verdict,
-    seconds: f64,
-    run: qemu::Run,
-}
-
-/// One row a scenario: the verdict, and the figures that one wants to see even where all is well.
-fn print_table(rows: &[Row], seconds: f64) {
-    println!(
-        "\n{:<16} {:<8} {:>5} {:<12} {:<24} {:>9} {:>9} {:>8} {:>10} {:>9} {:>8}",
-        "scenario",
-        "result",
-        "s",
-        "clocksource",
-        "before the act",
-        "readings",
-        "handovers",
-        "backward",
-        "outside ns",
-        "Unix us",
-        "OS/now"
-    );
-    for row in rows {
-        let text = |phase: &str, path: &str| match judge::find(&row.run.phases, phase, path).next() {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Null) | None => String::new(),
-            Some(value) => value.to_string(),
-        };
-        let largest = |phase: &str, path: &str| {
-            judge::find(&row.run.phases, phase, path).filter_map(Value::as_u64).max().unwrap_or(0)
-        };
-        let outside = ["before", "after"]
-            .map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")))
-            .into_iter()
-            .max();
-        let state = format!("{} {}", text("before", "state"), text("before", "reason"));
-        let ratio = largest("end", "cost.os_to_now_percent");
-        println!(
-            "{:<16} {:<8} {:>5.1} {:<12} {:<24} {:>8}k {:>8}k {:>8} {:>10} {:>9} {:>7}x",
-            row.name,
-            row.verdict.word(),
-            row.seconds,
-            text("before", "clocksource"),
-            state,
-            largest("end", "readers.readings") / 1_000,
-            largest("end", "readers.handovers") / 1_000,
-            text("end", "readers.backward"),
-            outside.unwrap_or(0),
-            largest("set_clock", "work.after_us"),
-            format!("{}.{:02}", ratio / 100, ratio % 100),
-        );
-    }
-    let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
-    println!(
-        "{} passed, {} failed, {} skipped, in {seconds:.0} s",
-        count("passed"),
-        count("FAILED"),
-        count("SKIPPED")
-    );
 }

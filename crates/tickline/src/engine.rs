@@ -430,16 +430,15 @@ impl Engine {
         self.probes() == Probes::Full && self.seen.wants_comparison()
     }
 
-    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, or what is known of the counters. If
-    /// so, they are judged again before the next line. Returns whether that should be now. For whoever comes at each
-    /// interval; takes some 10 us. Minimal probes do not look.
+    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, whether it would accept the counter,
+    /// or what is known of the counters. If so, they are judged again before the next line. Returns whether that should be
+    /// now. For whoever comes at each interval; takes some 10 us. Minimal probes do not look.
     pub(crate) fn watch(&self) -> bool {
         if self.probes() == Probes::Minimal {
             return false;
         }
         let _errno = process::PreserveErrno::new();
-        if !self.is_judged() || self.is_disabled() || self.seen.is_same(facts::clocksource(), warp::changes())
-        {
+        if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;
         }
         let support = facts::cell_support();

@@ -20,6 +20,10 @@ use crate::warp::{self, Comparing};
 /// takes from the stack. Address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
+/// How often a thread with a closed gate looks for the result of a comparison that may open it, ns: a pair of CPUs takes 20 ms
+/// and more.
+const LOOK_NS: u64 = 50_000_000;
+
 /// What the thread is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
@@ -105,14 +109,17 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
             engine.leave_per_cpu();
             engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
         };
-        let wait_ns = match served_for_ns {
+        let closed = served_for_ns.is_none() && engine.is_closed();
+        let mut wait_ns = match served_for_ns {
             Some(next_in_ns) => next_in_ns,
-            None if engine.is_closed() => engine.interval_ns(),
+            None if closed => engine.interval_ns(),
             // A reader is doing a round of its own.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
-        if now_ns.saturating_sub(watched_ns).unsigned_abs() >= engine.interval_ns() {
+        let unwatched_ns = now_ns.saturating_sub(watched_ns).unsigned_abs();
+        // No later than an interval after the last time: not if the next wake-up would be later.
+        if closed || unwatched_ns.saturating_add(wait_ns) > engine.interval_ns() {
             watched_ns = now_ns;
             if engine.wants_comparison() {
                 comparing.ensure();
@@ -120,6 +127,9 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
             if engine.watch() {
                 continue;
             }
+        }
+        if closed && comparing.is_running() {
+            wait_ns = wait_ns.min(LOOK_NS);
         }
         match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
             Woken::Timeout => {}

@@ -4,6 +4,10 @@
 //! (`tickline_core::compare` has the arithmetic); between two pairs everything rests for twenty times as long. Isolated
 //! CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long as a clock's thread
 //! lives to want it. Never in a caller.
+//!
+//! On a busy machine the two threads may not get to run at once for long. What little they find out counts all the same, as
+//! no handover is ever wrong, and tries add up; if they are too few, it is tried again later, and takes back nothing that was
+//! found before.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -22,7 +26,7 @@ use crate::reference::OsClock;
 /// Handovers to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
 const ROUNDS: u32 = 1_000;
 
-/// Fewer say nothing: the first ones run with cold caches.
+/// Fewer say nothing, over all tries: the first ones run with cold caches.
 const LEAST_ROUNDS: u32 = 50;
 
 /// For how long a pair may hand over, ns.
@@ -41,10 +45,23 @@ const REST: Duration = Duration::from_millis(20);
 const GOOD_FOR_NS: i64 = 600_000_000_000;
 
 /// Tries for a pair before it counts as impossible.
-const TRIES: u32 = 5;
+const TRIES: u32 = 6;
 
-/// What is known, and since when, ns.
-static RESULT: TryLock<Option<(Comparison, i64)>> = TryLock::new(None);
+/// When a comparison that was impossible is tried again, ns; twice as long each time. One takes a second of CPU at the worst,
+/// where one thread waits for the other in vain.
+const RETRY_NS: i64 = 1_000_000_000;
+
+/// What is known.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    comparison: Comparison,
+    /// Comparisons in a row that were impossible.
+    failures: u32,
+    /// When to compare again, ns.
+    due_ns: i64,
+}
+
+static RESULT: TryLock<Option<Known>> = TryLock::new(None);
 
 /// How often `RESULT` has changed.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
@@ -53,7 +70,7 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
 /// The lock on what is known; `None` while somebody else has it. A child takes it over from threads that it does not have.
-fn known() -> Option<try_lock::Guard<'static, Option<(Comparison, i64)>>> {
+fn known() -> Option<try_lock::Guard<'static, Option<Known>>> {
     // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
     // handlers, see `Engine::lock`.
     let mut known = unsafe { RESULT.try_lock(process::token()) }?;
@@ -66,7 +83,7 @@ fn known() -> Option<try_lock::Guard<'static, Option<(Comparison, i64)>>> {
 /// What is known. [`Pending`](Comparison::Pending) also while somebody else looks: nobody waits here, for a judge may be a
 /// signal handler.
 pub(crate) fn result() -> Comparison {
-    known().and_then(|known| *known).map_or(Comparison::Pending, |(comparison, _)| comparison)
+    known().and_then(|known| *known).map_or(Comparison::Pending, |known| known.comparison)
 }
 
 /// How often the result has changed.
@@ -82,18 +99,35 @@ fn publish(comparison: Comparison) {
             None => thread::yield_now(), // looks take nanoseconds
         }
     };
-    let changed = known.is_none_or(|(before, _)| before != comparison);
-    *known = Some((comparison, OsClock.monotonic_ns()));
+    let before = *known;
+    let next = Known::after(before, comparison, OsClock.monotonic_ns());
+    *known = Some(next);
     drop(known);
-    if changed {
+    if before.is_none_or(|before| before.comparison != next.comparison) {
         // ORDERING: Release, pairs with the Acquire load in `changes`.
         CHANGES.fetch_add(1, Ordering::Release);
     }
 }
 
+impl Known {
+    /// What is known after another comparison.
+    fn after(before: Option<Self>, comparison: Comparison, now_ns: i64) -> Self {
+        if comparison != Comparison::Impossible {
+            return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(GOOD_FOR_NS) };
+        }
+        let failures = before.map_or(0, |before| before.failures);
+        let wait_ns = RETRY_NS.saturating_mul(1 << failures.min(30)).min(GOOD_FOR_NS);
+        Self {
+            comparison: before.map_or(comparison, |before| before.comparison),
+            failures: failures.saturating_add(1),
+            due_ns: now_ns.saturating_add(wait_ns),
+        }
+    }
+}
+
 fn is_fresh() -> bool {
     let known = known().and_then(|known| *known);
-    known.is_some_and(|(_, at_ns)| OsClock.monotonic_ns().saturating_sub(at_ns) < GOOD_FOR_NS)
+    known.is_some_and(|known| OsClock.monotonic_ns() < known.due_ns)
 }
 
 /// A comparison under way, or none; stopped and joined when dropped.
@@ -104,10 +138,15 @@ pub(crate) struct Comparing {
 }
 
 impl Comparing {
+    /// Whether it is this one that is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Starts a comparison in the background if there is no fresh result and nobody in this process is at it. Without a thread
     /// to be had, there will be none.
     pub(crate) fn ensure(&mut self) {
-        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) || is_fresh() {
+        if self.is_running() || is_fresh() {
             return;
         }
         let token = process::token();
@@ -160,19 +199,21 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     }
     let quantum_ticks = quantum_ticks(&counter);
     for other in others {
-        let mut tries = 0;
-        let difference = loop {
+        let (mut difference, mut rounds) = (Difference::UNKNOWN, 0);
+        for _ in 0..TRIES {
             thread::sleep(REST);
             // ORDERING: Relaxed, pairs with the store in `drop`.
             if stop.load(Ordering::Relaxed) {
                 return None;
             }
-            match compare_pair(counter, *first, *other) {
-                Some(difference) => break difference,
-                None if tries == TRIES => return Some(Comparison::Impossible),
-                None => tries += 1,
+            rounds += compare_pair(counter, *first, *other, &mut difference);
+            if rounds >= LEAST_ROUNDS {
+                break;
             }
-        };
+        }
+        if rounds < LEAST_ROUNDS {
+            return Some(Comparison::Impossible);
+        }
         if !difference.is_none(quantum_ticks) {
             return Some(Comparison::Apart(Pair { here: *first, there: *other, difference }));
         }
@@ -227,10 +268,11 @@ impl Token {
     }
 }
 
-/// The difference of the counters of two CPUs; `None` if one of the threads did not get there, or not often enough.
-fn compare_pair(counter: HardwareCounter, here: u32, there: u32) -> Option<Difference> {
+/// Narrows down the difference of the counters of two CPUs. Returns by how many handovers to and fro: none if one of the
+/// threads did not get there.
+fn compare_pair(counter: HardwareCounter, here: u32, there: u32, difference: &mut Difference) -> u32 {
     let token = Token::default();
-    thread::scope(|scope| {
+    let found = thread::scope(|scope| {
         let builder = || thread::Builder::new().name("tickline-warp".to_owned());
         let other = builder()
             .spawn_scoped(scope, || {
@@ -256,9 +298,12 @@ fn compare_pair(counter: HardwareCounter, here: u32, there: u32) -> Option<Diffe
         }
         let (least, rounds) = this.ok()?.join().ok()?;
         let most = other.join().ok()?;
-        (rounds >= LEAST_ROUNDS)
-            .then_some(Difference { least_ticks: least.least_ticks, most_ticks: most.most_ticks })
-    })
+        Some((least.least_ticks, most.most_ticks, rounds))
+    });
+    let Some((least_ticks, most_ticks, rounds)) = found else { return 0 };
+    difference.least_ticks = difference.least_ticks.max(least_ticks);
+    difference.most_ticks = difference.most_ticks.min(most_ticks);
+    rounds
 }
 
 fn ask(token: &Token, counter: HardwareCounter) -> (Difference, u32) {
@@ -354,6 +399,26 @@ mod tests {
         until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
         publish(Comparison::InStep { cpus: 2 });
         assert!(until("one line again", &auto, one) && until("one line again", &off, one));
+    }
+
+    #[test]
+    fn what_was_found_stays_known_and_what_was_impossible_is_tried_again_later_and_later() {
+        let good = Comparison::InStep { cpus: 2 };
+        let first = Known::after(None, Comparison::Impossible, 0);
+        assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
+        let second = Known::after(Some(first), Comparison::Impossible, 0);
+        assert_eq!((second.comparison, second.due_ns), (Comparison::Impossible, 2 * RETRY_NS));
+        let found = Known::after(Some(second), good, 0);
+        assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, GOOD_FOR_NS));
+        let mut known = found;
+        for _ in 0..100 {
+            known = Known::after(Some(known), Comparison::Impossible, 0);
+            assert_eq!(known.comparison, good);
+            assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
+        }
+        let difference = Difference { least_ticks: 5_000, most_ticks: 5_100 };
+        let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
+        assert_eq!(Known::after(Some(known), apart, 0).comparison, apart);
     }
 
     #[test]

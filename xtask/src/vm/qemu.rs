@@ -239,12 +239,42 @@ fn spawn(
         });
     }
     match Monitor::accept(&listener, &mut child) {
-        Ok(monitor) => Ok((child, monitor)),
+        Ok(mut monitor) => {
+            spread(&mut monitor);
+            Ok((child, monitor))
+        }
         Err(error) => {
             end(&mut child);
             Err(error)
         }
     }
+}
+
+/// Gives each CPU of the guest one of the machine below, if there are as many: on a busy machine the scheduler leaves the
+/// emulator's threads on one CPU for long, where they take turns, and nothing can be seen of what CPUs do to each other.
+/// Whatever fails leaves things as they are.
+fn spread(monitor: &mut Monitor) {
+    let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
+    let threads: Vec<u64> =
+        answer.as_array().into_iter().flatten().filter_map(|cpu| cpu["thread-id"].as_u64()).collect();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let cpus = list.map(|list| cpus(list.trim())).unwrap_or_default();
+    if threads.len() < 2 || threads.len() > cpus.len() {
+        return;
+    }
+    for (thread, cpu) in threads.iter().zip(cpus) {
+        Command::new("taskset").args(["-cp", &cpu.to_string(), &thread.to_string()]).output().ok();
+    }
+}
+
+/// The CPUs of a list as the kernel writes it: `0-1,4`.
+fn cpus(list: &str) -> Vec<u32> {
+    let ranges = list.split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    ranges.flatten().collect()
 }
 
 /// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of JSON each way, and events
@@ -307,6 +337,14 @@ impl Monitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_cpus_is_read() {
+        assert_eq!(cpus("0-1"), [0, 1]);
+        assert_eq!(cpus("3"), [3]);
+        assert_eq!(cpus("0-1,4,6-7"), [0, 1, 4, 6, 7]);
+        assert!(cpus("").is_empty());
+    }
 
     #[test]
     fn a_pace_is_wrong_if_it_is_far_off() {

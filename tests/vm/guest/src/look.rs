@@ -3,8 +3,10 @@
 //! A reading outside its bracket is wrong by at least the distance, whatever the bracket's width; one inside says no more than
 //! the width. So what counts are distances, and limits that miss the bracket.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
-use tickline::{Clock, Event, Events, State};
+use tickline::{Clock, Comparison, Event, Events, Reason, State};
 
 use crate::system::{monotonic_ns, realtime_ns};
 
@@ -31,12 +33,15 @@ pub(crate) struct Look {
     unix_outside: u64,
     unix_outside_ns: u64,
     unix_bound_violated: u64,
+    unix_widest_bound_ns: u64,
     /// `reading()` that was served by a line, and so has limits of the line.
     by_line: u64,
     /// States, one for each row of looks.
     fast: u64,
     calibrating: u64,
     fallback: u64,
+    /// Reasons for not using the counter, seen in any row.
+    reasons: BTreeSet<&'static str>,
     events: Events,
 }
 
@@ -56,10 +61,12 @@ impl Look {
             unix_outside: 0,
             unix_outside_ns: 0,
             unix_bound_violated: 0,
+            unix_widest_bound_ns: 0,
             by_line: 0,
             fast: 0,
             calibrating: 0,
             fallback: 0,
+            reasons: BTreeSet::new(),
             events: clock.status().events,
         }
     }
@@ -68,7 +75,10 @@ impl Look {
     pub(crate) fn row(&mut self, clock: &Clock, looks: u32) {
         match clock.status().state {
             State::Fast => self.fast += 1,
-            State::Fallback(_) => self.fallback += 1,
+            State::Fallback(reason) => {
+                self.fallback += 1;
+                self.reasons.insert(reason.code());
+            }
             _ => self.calibrating += 1,
         }
         for _ in 0..looks {
@@ -126,6 +136,8 @@ impl Look {
             self.unix_outside_ns = self.unix_outside_ns.max(outside_ns);
             self.unix_bound_violated +=
                 u64::from(reading.earliest_ns > after_ns || reading.latest_ns < between_ns);
+            let bound_ns = (reading.ns - reading.earliest_ns).max(reading.latest_ns - reading.ns);
+            self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bound_ns);
         }
     }
 
@@ -141,9 +153,16 @@ impl Look {
         let offset = |ns: i64| (self.least_offset_ns <= self.most_offset_ns).then_some(ns);
         let rows = self.fast + self.calibrating + self.fallback;
         let share = |count: u64| count * 100 / rows.max(1);
+        let warnings: Vec<&str> =
+            status.verdicts.iter().filter_map(|verdict| verdict.warning.map(Reason::code)).collect();
         json!({
             "state": state_name(status.state),
-            "reason": status.reason().map(|reason| reason.code()),
+            "reason": status.reason().map(Reason::code),
+            "reasons": self.reasons,
+            "warnings": warnings,
+            "hypervisor": status.hypervisor.name(),
+            "comparison": comparison(status.comparison),
+            "nominal_hz": status.nominal_hz,
             "fast_percent": share(self.fast),
             "calibrating_percent": share(self.calibrating),
             "fallback_percent": share(self.fallback),
@@ -164,8 +183,27 @@ impl Look {
             "unix_outside": self.unix_outside,
             "unix_outside_ns": self.unix_outside_ns,
             "unix_bound_violated": self.unix_bound_violated,
+            "unix_widest_bound_ns": self.unix_widest_bound_ns,
             "events": events,
         })
+    }
+}
+
+/// What a comparison of the CPUs' counters has found, in a report.
+pub(crate) fn comparison(comparison: Comparison) -> Value {
+    match comparison {
+        Comparison::Pending => json!({ "found": "pending" }),
+        Comparison::Single => json!({ "found": "single" }),
+        Comparison::InStep { cpus } => json!({ "found": "in_step", "cpus": cpus }),
+        Comparison::Apart(pair) => json!({
+            "found": "apart",
+            "here": pair.here,
+            "there": pair.there,
+            "least_ticks": pair.difference.least_ticks,
+            "most_ticks": pair.difference.most_ticks,
+        }),
+        Comparison::Impossible => json!({ "found": "impossible" }),
+        _ => json!({ "found": "unknown" }),
     }
 }
 

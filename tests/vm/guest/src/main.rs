@@ -1,8 +1,9 @@
 //! The first process of a guest: reads from the kernel's command line what to do, does it to the kernel and to tickline,
 //! reports what it saw as JSON, and powers off. It judges nothing: expectations are `cargo xtask vm`'s.
 //!
-//! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=measured` asks for `Trust::Measured`, and `tickline.awaits=STATE`
-//! says which state is worth waiting for before the act. `tickline.readers=sparing` has them leave the OS clock alone.
+//! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=kernel` or `measured` says whose word counts,
+//! `tickline.waive=invariant` does without the invariant counter, and `tickline.awaits=STATE` says which state is worth waiting
+//! for before the act. `tickline.readers=sparing` has the readers leave the OS clock alone.
 
 #[cfg(target_os = "linux")]
 mod acts;

@@ -1,0 +1,183 @@
+//! One row a scenario: the verdict, and the figures that one wants to see even where all is well. Printed, and stored.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::image::QEMU;
+use super::judge::{self, Verdict};
+use super::qemu::Run;
+
+/// Where the table is kept, seen from the workspace's root.
+const STORED: &str = "docs/guests.md";
+
+/// A scenario that was run.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) seconds: f64,
+    pub(super) run: Run,
+}
+
+/// So many columns, without those that are printed only or stored only.
+const COLUMNS: usize = 10;
+
+const TITLES: [&str; COLUMNS] = [
+    "clocksource",
+    "counters",
+    "before the act",
+    "after it",
+    "readings",
+    "handovers",
+    "backward",
+    "outside ns",
+    "Unix us",
+    "OS/now",
+];
+
+impl Row {
+    fn cells(&self) -> [String; COLUMNS] {
+        let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(value) => value.to_string(),
+        };
+        let largest = |phase: &str, path: &str| {
+            judge::find(&self.run.phases, phase, path).filter_map(Value::as_u64).max().unwrap_or(0)
+        };
+        let state =
+            |phase: &str| format!("{} {}", text(phase, "state"), text(phase, "reason")).trim_end().to_owned();
+        let outside =
+            ["before", "after"].map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
+        let ratio = largest("end", "cost.os_to_now_percent");
+        [
+            text("before", "clocksource"),
+            text("before", "comparison.found"),
+            state("before"),
+            state("after"),
+            format!("{}k", largest("end", "readers.readings") / 1_000),
+            format!("{}k", largest("end", "readers.handovers") / 1_000),
+            text("end", "readers.backward"),
+            outside[0].max(outside[1]).to_string(),
+            largest("set_clock", "work.after_us").to_string(),
+            format!("{}.{:02}x", ratio / 100, ratio % 100),
+        ]
+    }
+}
+
+fn print_line(name: &str, result: &str, seconds: &str, cells: &[String; COLUMNS]) {
+    let [clocksource, counters, before, after, readings, handovers, backward, outside, unix, ratio] = cells;
+    println!(
+        "{name:<16} {result:<8} {seconds:>5} {clocksource:<12} {counters:<9} {before:<24} {after:<24} {readings:>8} \
+         {handovers:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8}"
+    );
+}
+
+pub(super) fn print(rows: &[Row], seconds: f64) {
+    println!();
+    print_line("scenario", "result", "s", &TITLES.map(str::to_owned));
+    for row in rows {
+        print_line(row.name, row.verdict.word(), &format!("{:.1}", row.seconds), &row.cells());
+    }
+    let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
+    println!(
+        "{} passed, {} failed, {} skipped, in {seconds:.0} s",
+        count("passed"),
+        count("FAILED"),
+        count("SKIPPED")
+    );
+}
+
+const HEAD: &str = "\
+# Guests
+
+What tickline makes of real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`): the last run of
+`cargo xtask vm --write`, which writes this file. What is expected of each guest, and why: `xtask/src/vm/scenario.rs`.
+
+";
+
+const LEGEND: &str = "
+- *Counters*: what the comparison of the CPUs' counters has found: nothing yet where the kernel keeps time with them and
+  CPUID names no hypervisor, so that nobody needs to ask.
+- *Before the act*, *after it*: what serves, at the end of two seconds; with the OS clock, why.
+- *Readings*, *handovers*, *backward*: ordered readings of one thread a CPU, how many of them followed another thread's, and how
+  many were smaller than one that was complete before they began.
+- *Outside*: how far a reading was outside of its bracket of two readings of the OS clock at the most, before and after the act.
+  Guests with two CPUs and another clocksource than the TSC are not judged by it: the emulator's TSC jumps.
+- *Unix*: after how long Unix time had followed a clock that was set, at the most.
+- *OS/now*: how many times as long as `now_ns` the guest's own `clock_gettime` takes.
+";
+
+fn head_of_table() -> String {
+    format!("| scenario | result | {} |\n|---|---|{}\n", TITLES.join(" | "), "---|".repeat(COLUMNS))
+}
+
+fn row_start(name: &str, about: &str) -> String {
+    format!("| `{name}`: {about} | ")
+}
+
+/// Writes the table to the workspace.
+pub(super) fn store(rows: &[Row]) -> io::Result<()> {
+    let first = |phase: &str, path: &str| {
+        let values = rows.iter().flat_map(|row| judge::find(&row.run.phases, phase, path));
+        values.filter_map(Value::as_str).next().unwrap_or("unknown").to_owned()
+    };
+    let lines: String = rows
+        .iter()
+        .map(|row| {
+            let result = row.verdict.word();
+            format!("{}{result} | {} |\n", row_start(row.name, row.about), row.cells().join(" | "))
+        })
+        .collect();
+    let faults: String = rows
+        .iter()
+        .flat_map(|row| row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.name)))
+        .collect();
+    let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
+    let text = format!(
+        "{HEAD}{}; Linux {}; {}; on {}.\n\n{}{lines}{faults}{LEGEND}",
+        said("date", &["-u", "+%F"]),
+        first("machine", "kernel"),
+        said(QEMU, &["--version"]),
+        processor(),
+        head_of_table(),
+    );
+    fs::write(super::root().join(STORED), text)
+}
+
+/// The first line that a program prints.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").trim().to_owned()
+}
+
+/// The machine below.
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cpus} CPUs of {}", name.map_or("an unknown processor", |(_, name)| name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario;
+    use super::*;
+
+    #[test]
+    fn the_stored_table_has_a_row_for_each_scenario() {
+        let stored = fs::read_to_string(super::super::root().join(STORED)).unwrap();
+        let advice = "run `cargo xtask vm --write`";
+        assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
+        let (_, rows) = stored.split_once(&head_of_table()).expect(advice);
+        let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with("| `")).collect();
+        assert_eq!(rows.len(), scenario::all().len(), "{advice}");
+        for (one, row) in scenario::all().iter().zip(rows) {
+            assert!(row.starts_with(&row_start(one.name, one.about)), "{advice}: {row}");
+        }
+    }
+}
