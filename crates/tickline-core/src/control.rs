@@ -22,7 +22,7 @@ use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::primitive::Ordering;
-use crate::sample::{Quanta, Reference, burst};
+use crate::sample::{Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
@@ -40,8 +40,14 @@ pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * N
 
 /// Brackets in a burst, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
 /// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each look
-/// is a step in a model by loom, where one bracket must do.
-const BRACKETS: u32 = if cfg!(loom) { 1 } else { 32 };
+/// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
+const BRACKETS: u32 = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    4
+} else {
+    32
+};
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
 /// ticks than it has.
@@ -123,8 +129,8 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// How long the last burst took, had all of its brackets been as short as the shortest, ticks.
-    burst_ticks: u64,
+    /// How old a sample was at the least when it came to using it, ticks.
+    least_age_ticks: u64,
     /// Whether the present line's slope has proven itself: it came from samples, and not straight after a recovery.
     settled: bool,
     /// Rounds in a row without a line.
@@ -150,7 +156,7 @@ impl Control {
             watch: Watch::new(),
             unix: UnixTrack::new(),
             slope: None,
-            burst_ticks: 0,
+            least_age_ticks: u64::MAX,
             settled: false,
             fruitless: 0,
         }
@@ -197,11 +203,9 @@ impl Control {
         reference: &impl Reference,
     ) -> (Round, u64) {
         for _ in 0..ATTEMPTS {
-            let Some(burst) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
-            let sample = burst.sample;
-            self.burst_ticks = burst.shortest_ticks.saturating_mul(BRACKETS.into());
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
             let steering_ppb = reference.steering_ppb();
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
@@ -212,6 +216,7 @@ impl Control {
                 shared.count(Event::UnixStep);
             }
             let fit = self.watch.fit(slope, shared);
+            self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
 
             let state = shared.cell.load_whole();
             let result = match state.word.phase() {
@@ -264,7 +269,15 @@ impl Control {
             }
             Renewal::AtExpiry => self.watch.good_for_ns(fit),
         });
-        good_ns.clamp(MIN_INTERVAL_NS, self.config.interval_ns)
+        let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
+        good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
+    }
+
+    /// The shortest interval on this machine, ns: four times the quickest round, where that is long. A line must not be over before
+    /// the next one can be there.
+    fn least_interval_ns(&self, slope: Slope) -> u64 {
+        let rounds_ticks = i64::try_from(self.least_age_ticks.saturating_mul(4)).unwrap_or(0);
+        MIN_INTERVAL_NS.max(unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0)))
     }
 
     /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
@@ -292,15 +305,18 @@ impl Control {
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
-    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. Where looks are slow, a burst alone
-    /// may take as long as that; then four bursts are the limit.
-    fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        let limit_ticks = slope.ticks_in(FRESH_NS).max(self.burst_ticks.saturating_mul(4));
-        self.watch.history.newest().is_none_or(|newest| {
-            [newest.upper, newest.lower]
-                .iter()
-                .any(|point| ticks_between(point.ticks, ticks).unsigned_abs() > limit_ticks)
+    /// How old the newest sample is at `ticks`, ticks.
+    fn age_ticks(&self, ticks: u64) -> u64 {
+        self.watch.history.newest().map_or(u64::MAX, |newest| {
+            let age = |point: Point| ticks_between(point.ticks, ticks).unsigned_abs();
+            age(newest.upper).max(age(newest.lower))
         })
+    }
+
+    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine a round alone
+    /// takes as long as that; there, twice the quickest round is the limit.
+    fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
+        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(self.least_age_ticks.saturating_mul(2))
     }
 
     /// The soft window's exponent for an interval.
@@ -403,7 +419,8 @@ impl Control {
         let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
         // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
         // come a granule later, comes in time.
-        let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));
+        let exponent =
+            ceil_log2(slope.ticks_in(self.least_interval_ns(slope))).max(MIN_EXPONENT.saturating_add(1));
         let next = |at_ticks: u64, reference_ns: i64| {
             if self.is_stale(at_ticks, slope) {
                 return Err(Refusal::Stale);

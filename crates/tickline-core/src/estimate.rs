@@ -20,8 +20,9 @@ use crate::line::{Line, Slope};
 use crate::sample::{Point, Sample};
 use crate::units::{FRACTION_BITS, FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned};
 
-/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes.
-pub const CAPACITY: usize = 24;
+/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri, for which comparing all with all
+/// takes long, gets a few.
+pub const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 
 /// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the rate each time; the
 /// slope gains nothing from more: 30 ns in 300 s is 0.1 ppb.

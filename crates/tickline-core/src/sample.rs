@@ -110,15 +110,6 @@ impl Sample {
     }
 }
 
-/// What a row of brackets has shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Burst {
-    /// The best of them.
-    pub sample: Sample,
-    /// How long the shortest of them took, ticks.
-    pub shortest_ticks: u64,
-}
-
 /// Takes `brackets` brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest
 /// lower point of all of them, without one the narrowest bracket. `None` if the counter ran backwards in all.
 #[must_use]
@@ -128,8 +119,8 @@ pub fn burst(
     quanta: Quanta,
     brackets: u32,
     slope: Option<Slope>,
-) -> Option<Burst> {
-    let mut best: Option<Burst> = None;
+) -> Option<Sample> {
+    let mut best: Option<Sample> = None;
     for _ in 0..brackets {
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
@@ -137,11 +128,7 @@ pub fn burst(
         let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(quanta) else {
             continue;
         };
-        let ticks = after_ticks.wrapping_sub(before_ticks);
-        best = Some(best.map_or(Burst { sample, shortest_ticks: ticks }, |best| Burst {
-            sample: tighter(best.sample, sample, slope),
-            shortest_ticks: best.shortest_ticks.min(ticks),
-        }));
+        best = Some(best.map_or(sample, |best| tighter(best, sample, slope)));
     }
     best
 }

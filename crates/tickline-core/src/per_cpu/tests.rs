@@ -427,7 +427,8 @@ impl Storm {
         let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
         let floor_ns = self.largest_ns[cpu].get();
         // Not in Unix time, which has its own offset.
-        let fast = match self.below(4) {
+        let kind = self.below(4);
+        let fast = match kind {
             0 => read(self.units, self.board),
             1 => read_ordered(self.units, self.board),
             2 => read_bounds(self.units, self.board).map(|line| {
@@ -438,6 +439,9 @@ impl Storm {
             }),
             _ => None,
         };
+        if kind == 0 && !self.board.atomic && self.moves.get() > moves + 1 {
+            return; // moved away and back between the two looks at the id, which a plain reading may miss
+        }
         self.served.set(self.served.get() + u32::from(fast.is_some()));
         let ns = fast.unwrap_or_else(|| read_slow(self.units, self.board, self.board.machine).unwrap().1.ns);
         let after = self.board.machine.truth_ns();

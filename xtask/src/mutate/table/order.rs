@@ -267,8 +267,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery line has the window of any other",
         "control.rs",
-        "let exponent = ceil_log2(slope.ticks_in(MIN_INTERVAL_NS)).max(MIN_EXPONENT.saturating_add(1));",
-        "let exponent = self.exponent(slope.ticks_in(interval_ns));",
+        "ceil_log2(slope.ticks_in(self.least_interval_ns(slope))).max(MIN_EXPONENT.saturating_add(1));",
+        "self.exponent(slope.ticks_in(interval_ns));",
     ),
     mutant(
         "7",
