@@ -8,7 +8,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::sink::{Callback, ClosedSpan, Sink};
-use crate::source::{Ticks, TimeSource};
+use crate::source::{Nanos, TimeSource};
 use crate::timing::SpanTiming;
 
 /// How long an offset between Unix and monotonic time is used, ns. A line of tickline lasts 0.5 s, so most of the time it is
@@ -36,7 +36,7 @@ static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 #[derive(Debug)]
-pub struct SpanTimingLayer<K = (), T = Ticks> {
+pub struct SpanTimingLayer<K = (), T = Nanos> {
     number: u64,
     source: T,
     sink: K,
@@ -47,7 +47,7 @@ impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_source(Ticks)
+        Self::with_source(Nanos)
     }
 }
 

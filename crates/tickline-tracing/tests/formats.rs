@@ -1,5 +1,6 @@
 //! Formatted times, compared with those of jiff.
 #![cfg(feature = "fmt")]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use jiff::Timestamp;
 use proptest::prelude::*;

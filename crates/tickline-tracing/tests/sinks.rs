@@ -1,4 +1,5 @@
 //! Histograms, close events, and sinks side by side.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What the layer makes of spans: exact times by a clock that is moved by hand, and counts by the real one.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use common::{Closed, Hand, UNIX_OFFSET_NS};
-use tickline_tracing::{SpanTimes, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
+use tickline_tracing::{Nanos, SpanTimes, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info, info_span, span};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
@@ -340,7 +341,12 @@ fn a_real_clock_brackets(source: impl TimeSource) {
 }
 
 #[test]
-fn the_counter_brackets() {
+fn nanos_bracket() {
+    a_real_clock_brackets(Nanos);
+}
+
+#[test]
+fn ticks_bracket() {
     a_real_clock_brackets(Ticks);
 }
 
@@ -352,9 +358,14 @@ fn std_brackets() {
 /// Spans while the counter is switched off and on again: nothing negative, nothing absurd.
 #[test]
 fn a_gate_may_close_in_a_span() {
+    across_a_gate(Nanos);
+    across_a_gate(Ticks);
+}
+
+fn across_a_gate(source: impl TimeSource) {
     let clock = tickline::Clock::global();
     let closed = Closed::default();
-    let layer = SpanTimingLayer::new().with_sink(closed.clone().into_sink());
+    let layer = SpanTimingLayer::with_source(source).with_sink(closed.clone().into_sink());
     let start = std::time::Instant::now();
     tracing::subscriber::with_default(registry().with(layer), || {
         for round in 0..2_000 {
@@ -382,6 +393,15 @@ fn a_gate_may_close_in_a_span() {
 /// 10 million spans from 8 threads in an optimised build, 80,000 otherwise: every one is told, with exact counts.
 #[test]
 fn none_is_lost() {
+    eight_threads(Nanos);
+}
+
+#[test]
+fn none_is_lost_with_ticks() {
+    eight_threads(Ticks);
+}
+
+fn eight_threads(source: impl TimeSource) {
     const THREADS: u64 = 8;
     const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
     #[derive(Default)]
@@ -392,7 +412,7 @@ fn none_is_lost() {
     }
     let sums = Arc::new(Sums::default());
     let told = Arc::clone(&sums);
-    let layer = SpanTimingLayer::new().with_callback(move |span| {
+    let layer = SpanTimingLayer::with_source(source).with_callback(move |span| {
         let times = span.times();
         // ORDERING: Relaxed for all: counts, read when the threads are joined.
         told.spans.fetch_add(1, Ordering::Relaxed);
