@@ -47,7 +47,8 @@ fn main() {
     let (bare, std_now) = (rdtsc(rounds), std_now(rounds));
     println!("bare counter {bare:.2} ns, std Instant::now {std_now:.2} ns\n");
     let one = one_thread(&subjects, rounds);
-    let two = two_threads(&subjects, rounds);
+    let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    let two = if has_two { two_threads(&subjects, rounds) } else { vec![f64::NAN; subjects.len()] };
     println!("{:<44} {:>9} {:>7} {:>9} {:>7}", "ns a span", "1 thread", "/bare", "2 threads", "/bare");
     for ((subject, one), two) in subjects.iter().zip(&one).zip(&two) {
         println!("{:<44} {one:>9.1} {:>7.2} {two:>9.1} {:>7.2}", subject.name, one / bare, two / bare);

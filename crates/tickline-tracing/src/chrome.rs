@@ -1,22 +1,23 @@
 //! A trace file for <https://ui.perfetto.dev>, `chrome://tracing` and their relatives, written while the program runs.
 //!
-//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events, of which each stretch that a thread
-//! spends in a span is one, of phase `X`, with its start and its duration. So there is no end without its beginning, whatever is
-//! dropped.
+//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events. Each stretch that a thread
+//! spends in a span is one event, of phase `X`, with its start and its duration, so there is no end without its beginning,
+//! whatever is dropped. Stretches of one thread nest if its guards do; viewers draw others as well as they can.
 //!
 //! # If the program is killed
 //!
-//! The file can be opened as it is: "the `]` at the end of the JSON Array Format is optional" (ibid.), and what is missing is at
-//! most that, and the events of the last moments. This is how: the file begins with `[` and an event; each further event brings
+//! The file can be opened as it is: "the `]` at the end of the JSON Array Format is optional" (ibid.), and what is missing is
+//! that, and the events of the last moments. This is how: the file begins with `[` and an event; each further event brings
 //! the comma before it; and what is handed to the kernel at once holds whole events, and does not cross a 4 KiB page of the
-//! file, for which the rest of a page is filled with a blank if the next event does not fit. Linux looks for a `SIGKILL`
-//! between pages, so a page's part is written whole or not at all. An event longer than a page, which takes span fields of
-//! that length, is the exception. A loss of power is not provided for.
+//! file, for which the rest of a page is filled with blanks if the next event does not fit. Linux looks for a `SIGKILL`
+//! between pages (`generic_perform_write` in its `mm/filemap.c`), so a page's part is written whole or not at all. An event
+//! longer than a page, which takes span fields of that length, is the exception. A loss of power is not provided for.
 //!
 //! # What it costs the program
 //!
-//! The threads convert two readings and put 64 bytes into a bounded queue; a thread of its own makes text of them. A thread
-//! never waits for it: what does not fit is dropped and counted, and the file says how much.
+//! The threads convert two readings and put some 64 bytes into a bounded queue; a thread of its own makes text of them, two
+//! to three million a second. A thread never waits for it: what does not fit is dropped and counted, and the file says how
+//! much is missing, and where.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +41,8 @@ mod writer;
 
 use fields::Fields;
 
-/// Events that may wait for the writer, unless told otherwise: 64 bytes each, 4 MiB, and a tenth of a second of a program that
-/// enters 650,000 spans a second.
+/// Events that may wait for the writer, unless told otherwise: 64 bytes each, 4 MiB, and a tenth of a second of a program
+/// that enters 650,000 spans a second.
 const DEFAULT_CAPACITY: usize = 65_536;
 
 /// How long an event may wait before it is handed to the kernel, unless told otherwise: a compromise between what a kill may cost
@@ -141,7 +142,7 @@ impl Builder {
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
         let (queue, messages) = sync_channel(self.capacity);
         let dropped = Arc::new(AtomicU64::new(0));
-        let writer = writer::Writer::new(output, Arc::clone(&dropped), self.flush_every);
+        let writer = writer::Writer::new(output, Arc::clone(&dropped), self);
         let thread =
             thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run(&messages))?;
         // ORDERING: Relaxed, the number alone counts.
@@ -185,7 +186,8 @@ impl Chrome {
     }
 }
 
-/// Ends the file when it is dropped. Spans that are exited later are counted as dropped.
+/// Ends the file when it is dropped. Spans that are exited later are counted as dropped by [`Chrome::dropped`], but for those
+/// that meet it while it ends.
 ///
 /// Keep it until the end of `main`: a program that leaves without dropping it leaves a file like one that was killed.
 #[derive(Debug)]
@@ -247,8 +249,8 @@ struct Open {
 #[derive(Debug)]
 struct Local {
     thread: u64,
-    /// The last trace that was told this thread's name.
-    named_in: u64,
+    /// The traces that were told this thread's name.
+    named_in: Vec<u64>,
     open: Vec<Open>,
 }
 
@@ -260,7 +262,7 @@ impl Local {
     fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // ORDERING: Relaxed, the number alone counts.
-        Self { thread: NEXT.fetch_add(1, Ordering::Relaxed), named_in: 0, open: Vec::new() }
+        Self { thread: NEXT.fetch_add(1, Ordering::Relaxed), named_in: Vec::new(), open: Vec::new() }
     }
 
     fn find(&mut self, trace: u64, span: &Id) -> Option<usize> {
@@ -284,13 +286,14 @@ impl Local {
 }
 
 impl Chrome {
-    /// Tells the thread's name before the first event from it.
+    /// Tells the thread's name before the first event from it; later, if there is no room now.
     fn introduce(&self, local: &mut Local) {
-        if local.named_in != self.trace {
+        if !local.named_in.contains(&self.trace) {
             let current = thread::current();
             let name = current.name().map_or_else(|| format!("thread {}", local.thread), str::to_owned);
-            local.named_in = self.trace;
-            self.send(Message::Thread { number: local.thread, name });
+            if self.queue.try_send(Message::Thread { number: local.thread, name }).is_ok() {
+                local.named_in.push(self.trace);
+            }
         }
     }
 }

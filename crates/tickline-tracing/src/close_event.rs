@@ -50,7 +50,7 @@ where
 
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes) {
         let metadata = span.metadata();
-        // The field set needs names that live for ever, and a callsite to belong to: the span's, whose level and target are wanted.
+        // A field set belongs to a callsite: the span's, whose level and target are wanted.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
@@ -83,7 +83,7 @@ fn rounded(duration: Duration) -> DisplayValue<Rounded> {
     display(Rounded(duration))
 }
 
-/// A duration with three digits, as `fmt` writes it: `1.23ms`.
+/// A duration with three digits, as `fmt` writes it, but rounded down: `1.23ms`.
 struct Rounded(Duration);
 
 impl fmt::Display for Rounded {

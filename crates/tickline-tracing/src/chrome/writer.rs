@@ -1,7 +1,6 @@
-//! The thread that turns events into text, and pages.
+//! The thread that turns events into text, and text into pages.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process;
@@ -11,7 +10,7 @@ use std::time::Instant;
 
 use tracing_core::Metadata;
 
-use super::{Message, Slice, Summary};
+use super::{Builder, Message, Slice, Summary};
 
 /// What the kernel writes without looking for a `SIGKILL` in between: the smallest page of any Linux.
 const PAGE: usize = 4_096;
@@ -23,7 +22,7 @@ pub(super) struct Writer<W> {
     /// How much of `dropped` the output says already.
     dropped_told: u64,
     written: u64,
-    flush_every: Duration,
+    settings: Builder,
     process: u32,
     /// What does not change between the events of one callsite, by the address of its metadata.
     prefixes: HashMap<usize, String>,
@@ -32,13 +31,13 @@ pub(super) struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    pub(super) fn new(output: W, dropped: Arc<AtomicU64>, flush_every: Duration) -> Self {
+    pub(super) fn new(output: W, dropped: Arc<AtomicU64>, settings: Builder) -> Self {
         Self {
             pages: Pages::new(output),
             dropped,
             dropped_told: 0,
             written: 0,
-            flush_every,
+            settings,
             process: process::id(),
             prefixes: HashMap::new(),
             text: String::new(),
@@ -46,42 +45,56 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Until told to finish, or everybody who could send is gone. After an error nothing is received any more, so that who sends
-    /// finds the queue closed.
+    /// Until told to finish, or everybody who could send is gone. After an error nothing is received any more, so that who
+    /// sends finds the queue closed.
     pub(super) fn run(mut self, messages: &Receiver<Message>) -> io::Result<Summary> {
         self.begin()?;
+        let flush_every = self.settings.flush_every;
         let mut flushed = Instant::now();
-        loop {
-            // Most of the time under load there is a next message, and no need to look at the clock for each.
-            let message = match messages.try_recv() {
-                Ok(message) => Some(message),
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => match messages.recv_timeout(self.flush_every) {
-                    Ok(message) => Some(message),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                },
-            };
+        while let Some(message) = self.next(messages) {
             match message {
-                Some(Message::Slice(slice)) => self.slice(&slice)?,
-                Some(Message::Thread { number, name }) => self.name("thread_name", number, &name)?,
-                Some(Message::Finish) => break,
-                None => {}
+                Next::Message(Message::Finish) => break,
+                Next::Message(message) => self.message(&message)?,
+                Next::Pause => {}
             }
-            if flush_is_due(&mut flushed, self.flush_every) {
+            if flushed.elapsed() >= flush_every {
+                flushed = Instant::now();
                 self.tell_dropped()?;
                 self.pages.flush()?;
             }
         }
-        // What was sent before the end, by threads that go on.
-        while let Ok(message) = messages.try_recv() {
-            if let Message::Slice(slice) = message {
-                self.slice(&slice)?;
-            }
+        // What other threads send while this ends; as much as has room, for they may go on for ever.
+        for message in messages.try_iter().take(self.settings.capacity) {
+            self.message(&message)?;
         }
         self.tell_dropped()?;
         self.pages.end()?;
         Ok(Summary { written: self.written, dropped: self.dropped_told })
+    }
+
+    /// The next message, or nothing for as long as a flush can wait; `None` at the end. Sleeps while there is nothing to flush.
+    fn next(&self, messages: &Receiver<Message>) -> Option<Next> {
+        match messages.try_recv() {
+            Ok(message) => return Some(Next::Message(message)),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
+        if self.pages.is_flushed() && self.missing() == 0 {
+            return messages.recv().ok().map(Next::Message);
+        }
+        match messages.recv_timeout(self.settings.flush_every) {
+            Ok(message) => Some(Next::Message(message)),
+            Err(RecvTimeoutError::Timeout) => Some(Next::Pause),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn message(&mut self, message: &Message) -> io::Result<()> {
+        match message {
+            Message::Slice(slice) => self.slice(slice),
+            Message::Thread { number, name } => self.thread_name(*number, name),
+            Message::Finish => Ok(()),
+        }
     }
 
     /// The array's first event, which alone has no comma before it.
@@ -96,11 +109,11 @@ impl<W: Write> Writer<W> {
         self.pages.flush()
     }
 
-    fn name(&mut self, what: &str, thread: u64, name: &str) -> io::Result<()> {
+    fn thread_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
         let process = self.process;
         let args = serde_json::json!({ "name": name });
         self.pages.push(&format!(
-            ",\n{{\"name\":\"{what}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{args}}}"
+            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{args}}}"
         ))
     }
 
@@ -125,15 +138,19 @@ impl<W: Write> Writer<W> {
         self.pages.push(&self.text)
     }
 
+    /// Events that were dropped, of which the output does not tell yet.
+    fn missing(&self) -> u64 {
+        // ORDERING: Relaxed, a count of its own.
+        self.dropped.load(Ordering::Relaxed) - self.dropped_told
+    }
+
     /// A mark that events are missing before it.
     fn tell_dropped(&mut self) -> io::Result<()> {
-        // ORDERING: Relaxed, a count of its own.
-        let dropped = self.dropped.load(Ordering::Relaxed);
-        if dropped == self.dropped_told {
+        let (process, missing) = (self.process, self.missing());
+        if missing == 0 {
             return Ok(());
         }
-        let (process, missing) = (self.process, dropped - self.dropped_told);
-        self.dropped_told = dropped;
+        self.dropped_told += missing;
         let mut text = format!(
             ",\n{{\"name\":\"{missing} events dropped\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
         );
@@ -143,12 +160,11 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn flush_is_due(flushed: &mut Instant, flush_every: Duration) -> bool {
-    let due = flushed.elapsed() >= flush_every;
-    if due {
-        *flushed = Instant::now();
-    }
-    due
+/// What the writer is to do next.
+enum Next {
+    Message(Message),
+    /// Flush: nothing has come for a while.
+    Pause,
 }
 
 fn prefix(metadata: &Metadata<'_>, process: u32) -> String {
@@ -202,6 +218,10 @@ impl<W: Write> Pages<W> {
             self.buffer.extend_from_slice(text.as_bytes());
         }
         Ok(())
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.buffer.is_empty()
     }
 
     fn flush(&mut self) -> io::Result<()> {
