@@ -4,7 +4,6 @@
 mod common;
 
 use std::fmt::Debug;
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use common::{Closed, Hand};
@@ -82,26 +81,27 @@ fn all_sinks_are_told_the_same() {
     assert_eq!(first.all().len(), 1);
 }
 
-/// Output that is kept.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
+    use std::io::{self, Write};
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Measure};
+
+    /// Output that is kept.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     /// Within a bucket of 1 %.
     fn close(measured: Duration, ns: f64) {
