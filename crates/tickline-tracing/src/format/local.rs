@@ -16,8 +16,9 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut off.
 ///
-/// The zone is looked up when this is made; its offset for each second that begins, so summer time is followed. RFC 3339 knows
-/// no seconds in an offset: those of some zones before 1972 are left out of it, and of the time.
+/// The zone is looked up when this is made; its offset for each second that begins, so summer time is followed. RFC 3339
+/// knows no seconds in an offset: those of some zones before 1973 are left out of it, and of the time. The first hours of
+/// 1970, where it was still 1969, are written as UTC.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339Local;
@@ -96,7 +97,8 @@ impl Rfc3339Local {
             .and_then(|seconds| Timestamp::from_second(seconds).ok())
             .map_or(0, |timestamp| self.zone.to_offset(timestamp).seconds());
         let offset_min = offset_s / 60;
-        let local = seconds.saturating_add_signed(i64::from(offset_min) * 60);
+        let local = seconds.checked_add_signed(i64::from(offset_min) * 60);
+        let (local, offset_min) = local.map_or((seconds, 0), |local| (local, offset_min));
         let mut offset = *b"+00:00";
         if offset_min < 0 {
             offset[0] = b'-';
