@@ -5,6 +5,7 @@
 //! | `ratios` | cost of a reading in a tight loop, with the result awaited, and on two threads, as ratios to the bare counter |
 //! | `accuracy` | offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
 //! | `order` | backward steps between threads while the line changes every millisecond |
+//! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
 //! | `startup` | first call, time until fast, and the run time of a whole process |
 //!
 //! The criterion benches (`cargo bench`) are in `benches/readings.rs`.

@@ -72,7 +72,8 @@ pub(crate) fn steps() -> Vec<Step> {
         ),
         Step::new("docs", "cargo doc --workspace --no-deps --all-features").with(DENY),
         Step::new("tests, as in the README", "cargo test --workspace"),
-        Step::new("tests, all features", "cargo test -p tickline --all-features"),
+        Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
+        Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
@@ -86,7 +87,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli --all-features",
+            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing --all-features",
         )
         .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")

@@ -1,0 +1,341 @@
+//! What a span costs, made, entered, exited and closed: with no layer, with one that does nothing, with tickline-tracing's, and
+//! with others that do the same job. Interleaved rounds, the fastest counts; ratios to the bare counter in the same run.
+//!
+//! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
+#![expect(clippy::print_stdout, reason = "a program that prints a table")]
+
+use std::hint::{black_box, spin_loop};
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tickline::Clock;
+use tickline_benches::args;
+use tickline_benches::clocks::counter;
+use tickline_tracing::chrome::Chrome;
+use tickline_tracing::chrome::Guard;
+use tickline_tracing::histogram::{Histograms, Measure};
+use tickline_tracing::{CloseEvents, SpanTimingLayer, Std, Ticks};
+use tracing::span::{Attributes, Id};
+use tracing::{Dispatch, Subscriber, info, info_span};
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Spans in a round: 100 us or so, short against a time slice, so that many rounds are not interrupted.
+const SPANS: u32 = 500;
+
+/// A way to time spans, or not to.
+struct Subject {
+    name: &'static str,
+    dispatch: Dispatch,
+    spans: fn(u32),
+    /// Held for its drop, at the end.
+    _keep: Option<Box<dyn Keep>>,
+}
+
+fn main() {
+    let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
+    let guard = tickline::start().expect("the global clock's thread");
+    // Past the first recalibrations.
+    std::thread::sleep(Duration::from_millis(1_500));
+    println!("{}", Clock::global().status().state);
+
+    let (subjects, trace) = subjects();
+    let (bare, std_now) = (rdtsc(rounds), std_now(rounds));
+    println!("bare counter {bare:.2} ns, std Instant::now {std_now:.2} ns\n");
+    let one = one_thread(&subjects, rounds);
+    let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    let two = if has_two { two_threads(&subjects, rounds) } else { vec![f64::NAN; subjects.len()] };
+    println!("{:<44} {:>9} {:>7} {:>9} {:>7}", "ns a span", "1 thread", "/bare", "2 threads", "/bare");
+    for ((subject, one), two) in subjects.iter().zip(&one).zip(&two) {
+        println!("{:<44} {one:>9.1} {:>7.2} {two:>9.1} {:>7.2}", subject.name, one / bare, two / bare);
+    }
+    let of =
+        |name: &str| subjects.iter().position(|subject| subject.name == name).map_or(f64::NAN, |at| one[at]);
+    println!(
+        "\nSpanTiming is ahead of `stores an extension, looks it up` by {:.2} bare readings, of `stores an extension` by {:.2}",
+        (of(TIMING) - of(LOOKS)) / bare,
+        (of(TIMING) - of(STORES)) / bare
+    );
+    println!("the trace: {:?}", trace.finish().expect("the trace's writer"));
+    drop(guard);
+}
+
+const STORES: &str = "a layer that stores an extension";
+const LOOKS: &str = "... and looks it up at enter, exit, close";
+const TIMING: &str = "SpanTiming";
+
+fn subjects() -> (Vec<Subject>, Guard) {
+    let plain =
+        |name, subscriber: Dispatch| Subject { name, dispatch: subscriber, spans: empty_spans, _keep: None };
+    let (chrome, chrome_guard) =
+        Chrome::builder().capacity(1 << 20).write_to(io::sink()).expect("the trace's thread");
+    let (their_chrome, their_guard) =
+        tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
+    let their_guard = Held(Mutex::new(their_guard));
+    let timing = || {
+        tracing_timing::Builder::default()
+            .layer(|| hdrhistogram::Histogram::new_with_max(3_600_000_000_000, 2).expect("bounds"))
+    };
+    let subjects = vec![
+        plain("no subscriber", Dispatch::none()),
+        plain("a registry without layers", Dispatch::new(registry())),
+        plain("a layer that does nothing", Dispatch::new(registry().with(Nothing))),
+        plain(STORES, Dispatch::new(registry().with(Stores))),
+        plain(LOOKS, Dispatch::new(registry().with(LooksUp))),
+        plain(TIMING, Dispatch::new(registry().with(SpanTimingLayer::new()))),
+        plain(
+            "SpanTiming over raw ticks",
+            Dispatch::new(registry().with(SpanTimingLayer::with_source(Ticks))),
+        ),
+        plain(
+            "SpanTiming over std",
+            Dispatch::new(registry().with(SpanTimingLayer::with_source(Std::new()))),
+        ),
+        plain(
+            "SpanTiming, histograms",
+            Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total)))),
+        ),
+        plain("tracing-timing (without an event: no value)", Dispatch::new(registry().with(timing()))),
+        Subject {
+            name: "tracing-timing, an event in the span",
+            dispatch: Dispatch::new(registry().with(timing())),
+            spans: spans_with_event,
+            _keep: None,
+        },
+        Subject {
+            name: "SpanTiming, Chrome",
+            dispatch: Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome))),
+            spans: empty_spans,
+            _keep: None,
+        },
+        Subject {
+            name: "tracing-chrome",
+            dispatch: Dispatch::new(registry().with(their_chrome)),
+            spans: empty_spans,
+            _keep: Some(Box::new(their_guard)),
+        },
+        plain(
+            "SpanTiming, close events to fmt, to a sink",
+            Dispatch::new(
+                registry()
+                    .with(SpanTimingLayer::new().with_sink(CloseEvents::new()))
+                    .with(tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink)),
+            ),
+        ),
+        plain(
+            "... with the time by tickline",
+            Dispatch::new(
+                registry().with(SpanTimingLayer::new().with_sink(CloseEvents::new())).with(
+                    tracing_subscriber::fmt::layer()
+                        .with_ansi(false)
+                        .with_timer(tickline_tracing::format::Rfc3339::new())
+                        .with_writer(io::sink),
+                ),
+            ),
+        ),
+        plain(
+            "fmt with FmtSpan::CLOSE, to a sink",
+            Dispatch::new(
+                registry().with(
+                    tracing_subscriber::fmt::layer()
+                        .with_ansi(false)
+                        .with_span_events(FmtSpan::CLOSE)
+                        .with_writer(io::sink),
+                ),
+            ),
+        ),
+    ];
+    (subjects, chrome_guard)
+}
+
+/// A guard that is only to be dropped, and may be held by any thread.
+struct Held<T>(Mutex<T>);
+
+/// Needs nothing of it: to be boxed as `dyn Keep` is enough.
+trait Keep: Send + Sync {}
+
+impl<T: Send> Keep for Held<T> {}
+
+fn empty_spans(count: u32) {
+    for _ in 0..count {
+        let span = info_span!("span");
+        let entered = span.enter();
+        black_box(());
+        drop(entered);
+    }
+}
+
+fn spans_with_event(count: u32) {
+    for _ in 0..count {
+        let span = info_span!("span with event");
+        let entered = span.enter();
+        info!("end");
+        drop(entered);
+    }
+}
+
+/// Every hook, and nothing in them.
+struct Nothing;
+
+impl<S: Subscriber> Layer<S> for Nothing {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        black_box((attributes, id));
+    }
+
+    fn on_enter(&self, id: &Id, _: Context<'_, S>) {
+        black_box(id);
+    }
+
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        black_box(id);
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        black_box(id);
+    }
+}
+
+/// As large as what the timing layer stores.
+#[derive(Debug, Default)]
+struct Stored([u64; 13]);
+
+const _: () = assert!(size_of::<Stored>() == size_of::<tickline_tracing::SpanTiming>());
+
+struct Stores;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Stores {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(id) else { return };
+        span.extensions_mut().insert(Stored::default());
+    }
+}
+
+/// Everything that the timing layer does but for the time.
+struct LooksUp;
+
+impl LooksUp {
+    fn count<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, ctx: &Context<'_, S>, place: usize) {
+        let Some(span) = ctx.span(id) else { return };
+        if let Some(stored) = span.extensions_mut().get_mut::<Stored>() {
+            stored.0[place] += 1;
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LooksUp {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(id) else { return };
+        let mut extensions = span.extensions_mut();
+        if extensions.get_mut::<Stored>().is_none() {
+            extensions.insert(Stored::default());
+        }
+    }
+
+    fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
+        Self::count(id, &ctx, 0);
+    }
+
+    fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
+        Self::count(id, &ctx, 1);
+    }
+
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        Self::count(&id, &ctx, 2);
+    }
+}
+
+fn per_call(calls: u32, run: impl FnOnce(u32)) -> f64 {
+    let start = Instant::now();
+    run(calls);
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
+}
+
+fn fastest(rounds: u32, mut round: impl FnMut() -> f64) -> f64 {
+    (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+fn rdtsc(rounds: u32) -> f64 {
+    let counter = counter();
+    let run = |calls| (0..calls).for_each(|_| _ = black_box(tickline_core::counter::Counter::now(&counter)));
+    fastest(rounds, || per_call(2_000, run))
+}
+
+fn std_now(rounds: u32) -> f64 {
+    fastest(rounds, || per_call(2_000, |calls| (0..calls).for_each(|_| _ = black_box(Instant::now()))))
+}
+
+/// ns a span for each subject.
+fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
+    let mut fastest = vec![f64::INFINITY; subjects.len()];
+    for _ in 0..rounds {
+        for (subject, fastest) in subjects.iter().zip(&mut fastest) {
+            tracing::dispatcher::with_default(&subject.dispatch, || {
+                (subject.spans)(50);
+                *fastest = fastest.min(per_call(SPANS, subject.spans));
+            });
+        }
+        // What the writers of traces have to do is not to be paid by the others.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fastest
+}
+
+/// ns a span for each subject, while another thread on another CPU does the same.
+fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
+    const IDLE: usize = usize::MAX;
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let pin = |index: usize| {
+        if let Some(cpu) = cpus.get(index) {
+            core_affinity::set_for_current(*cpu);
+        }
+    };
+    let (current, running) = (AtomicUsize::new(IDLE), AtomicUsize::new(IDLE));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            // ORDERING: Relaxed for all: hints about what to do next; the dispatches were shared by the thread's start.
+            while !stop.load(Ordering::Relaxed) {
+                // ORDERING: as above.
+                let subject = current.load(Ordering::Relaxed);
+                // ORDERING: as above.
+                running.store(subject, Ordering::Relaxed);
+                match subjects.get(subject) {
+                    Some(subject) => {
+                        tracing::dispatcher::with_default(&subject.dispatch, || (subject.spans)(50));
+                    }
+                    None => std::thread::sleep(Duration::from_micros(100)),
+                }
+            }
+        });
+        let measured = scope.spawn(|| {
+            pin(0);
+            let mut fastest = vec![f64::INFINITY; subjects.len()];
+            for _ in 0..rounds {
+                for (index, (subject, fastest)) in subjects.iter().zip(&mut fastest).enumerate() {
+                    // ORDERING: Relaxed, as above.
+                    current.store(index, Ordering::Relaxed);
+                    // ORDERING: as above.
+                    while running.load(Ordering::Relaxed) != index {
+                        spin_loop();
+                    }
+                    tracing::dispatcher::with_default(&subject.dispatch, || {
+                        (subject.spans)(50);
+                        *fastest = fastest.min(per_call(SPANS, subject.spans));
+                    });
+                }
+                // ORDERING: as above.
+                current.store(IDLE, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // ORDERING: Relaxed, as above.
+            stop.store(true, Ordering::Relaxed);
+            fastest
+        });
+        measured.join().expect("the measuring thread")
+    })
+}

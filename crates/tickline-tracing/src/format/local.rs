@@ -1,0 +1,124 @@
+//! Times in the system's time zone.
+
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tickline::UnixTime;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use super::{DEFAULT_DIGITS, Line, SECOND_LEN, second_text};
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut off.
+///
+/// The zone is looked up when this is made; its offset for each second that begins, so summer time is followed. RFC 3339
+/// knows no seconds in an offset: those of some zones before 1973 are left out of it, and of the time. The first hours of
+/// 1970, where it was still 1969, are written as UTC.
+///
+/// ```
+/// use tickline_tracing::format::Rfc3339Local;
+///
+/// let layer = tracing_subscriber::fmt::layer().with_timer(Rfc3339Local::new().digits(3));
+/// # use tracing_subscriber::layer::SubscriberExt;
+/// # let _ = tracing_subscriber::registry().with(layer);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Rfc3339Local {
+    digits: u8,
+    zone: TimeZone,
+    /// Tells zones apart in what a thread keeps.
+    number: u64,
+}
+
+/// What a thread keeps: whose it is, which second, and the text before and after the fraction.
+#[derive(Clone, Copy)]
+struct Kept {
+    number: u64,
+    seconds: u64,
+    second: [u8; SECOND_LEN],
+    offset: [u8; 6],
+}
+
+impl Rfc3339Local {
+    /// The system's zone (the environment variable `TZ`, or `/etc/localtime`), UTC if there is none; microseconds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::in_zone(TimeZone::system())
+    }
+
+    fn in_zone(zone: TimeZone) -> Self {
+        // ORDERING: Relaxed, the number alone counts.
+        Self { digits: DEFAULT_DIGITS, zone, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// With so many digits after the second, 0 to 9; more are taken for 9.
+    #[must_use]
+    pub fn digits(self, digits: u8) -> Self {
+        Self { digits: digits.min(9), ..self }
+    }
+
+    /// `time` in this format.
+    #[must_use]
+    pub fn text(&self, time: UnixTime) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(time, &mut text);
+        text
+    }
+
+    fn write(&self, time: UnixTime, out: &mut dyn fmt::Write) -> fmt::Result {
+        thread_local! {
+            static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+        }
+        let seconds = time.as_secs();
+        let kept = match KEPT.try_with(Cell::get) {
+            Ok(Some(kept)) if kept.number == self.number && kept.seconds == seconds => kept,
+            _ => {
+                let kept = self.look_up(seconds);
+                let _ = KEPT.try_with(|cell| cell.set(Some(kept)));
+                kept
+            }
+        };
+        let mut line = Line::new();
+        line.push(&kept.second);
+        line.push_fraction(time.subsec_nanos(), self.digits);
+        line.push(&kept.offset);
+        out.write_str(line.as_str())
+    }
+
+    fn look_up(&self, seconds: u64) -> Kept {
+        let offset_s = i64::try_from(seconds)
+            .ok()
+            .and_then(|seconds| Timestamp::from_second(seconds).ok())
+            .map_or(0, |timestamp| self.zone.to_offset(timestamp).seconds());
+        let offset_min = offset_s / 60;
+        let local = seconds.checked_add_signed(i64::from(offset_min) * 60);
+        let (local, offset_min) = local.map_or((seconds, 0), |local| (local, offset_min));
+        let mut offset = *b"+00:00";
+        if offset_min < 0 {
+            offset[0] = b'-';
+        }
+        let (hours, minutes) = (offset_min.unsigned_abs() / 60, offset_min.unsigned_abs() % 60);
+        for (place, digit) in [(1, hours / 10), (2, hours), (4, minutes / 10), (5, minutes)] {
+            offset[place] = super::digit_of(digit);
+        }
+        Kept { number: self.number, seconds, second: second_text(local), offset }
+    }
+}
+
+impl Default for Rfc3339Local {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FormatTime for Rfc3339Local {
+    fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
+        self.write(UnixTime::now(), w)
+    }
+}

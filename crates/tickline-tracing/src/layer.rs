@@ -1,0 +1,196 @@
+//! The layer.
+
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tracing_core::span::{Attributes, Id};
+use tracing_core::{Dispatch, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::sink::{Callback, ClosedSpan, Sink};
+use crate::source::{Nanos, TimeSource};
+use crate::timing::SpanTiming;
+
+/// How long an offset between Unix and monotonic time is used, ns. A line of tickline lasts 0.5 s, so most of the time it is
+/// the same one; a look takes three readings, at this rate a few ns a microsecond at most. A clock that was set is seen
+/// so much later.
+const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
+
+/// The numbers of layers, so that one knows its own spans. 0 is nobody's.
+static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
+
+/// Times every span that it is told of. The times are in the span's extensions ([`SpanTiming`]), and told to its sink `K`.
+///
+/// A layer is for one subscriber. Of two on one subscriber, the first that sees a span times it, and the sinks of both are
+/// told. A span that was created before the layer was there is not timed; what a layer that was replaced by
+/// [reloading](tracing_subscriber::reload) began, nobody ends.
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let layer = SpanTimingLayer::new().with_callback(|span| {
+///     println!("{} took {:?} since {:?}", span.name(), span.times().total(), span.times().created());
+/// });
+/// let subscriber = tracing_subscriber::registry().with(layer);
+/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+/// ```
+#[derive(Debug)]
+pub struct SpanTimingLayer<K = (), T = Nanos> {
+    number: u64,
+    source: T,
+    sink: K,
+    unix_offset: UnixOffset,
+}
+
+impl SpanTimingLayer {
+    /// A layer over tickline's global clock, without a sink.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_source(Nanos)
+    }
+}
+
+impl Default for SpanTimingLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: TimeSource> SpanTimingLayer<(), T> {
+    /// A layer over a clock of one's own, without a sink.
+    #[must_use]
+    pub fn with_source(source: T) -> Self {
+        // ORDERING: Relaxed, the number alone counts.
+        let number = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
+        Self { number, source, sink: (), unix_offset: UnixOffset::new() }
+    }
+}
+
+impl<K, T> SpanTimingLayer<K, T> {
+    /// The same layer, which tells `sink` too.
+    #[must_use]
+    pub fn with_sink<L>(self, sink: L) -> SpanTimingLayer<(K, L), T> {
+        SpanTimingLayer {
+            number: self.number,
+            source: self.source,
+            sink: (self.sink, sink),
+            unix_offset: self.unix_offset,
+        }
+    }
+
+    /// The same layer, which calls `call` for each span that is closed, on the thread that closes it.
+    #[must_use]
+    pub fn with_callback<F>(self, call: F) -> SpanTimingLayer<(K, Callback<F>), T>
+    where
+        F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
+    {
+        self.with_sink(Callback::new(call))
+    }
+}
+
+impl<S, K, T> Layer<S> for SpanTimingLayer<K, T>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    K: Sink<S>,
+    T: TimeSource,
+{
+    fn on_register_dispatch(&self, dispatch: &Dispatch) {
+        self.sink.attached(dispatch);
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let created = self.source.stamp();
+        let Some(span) = ctx.span(id) else { return };
+        {
+            let mut extensions = span.extensions_mut();
+            if extensions.get_mut::<SpanTiming>().is_none() {
+                extensions.insert(SpanTiming::new(self.number, created));
+            }
+        }
+        self.sink.opened(attributes, &span);
+    }
+
+    fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(id) else { return };
+        if let Some(timing) = span.extensions_mut().get_mut::<SpanTiming>() {
+            if timing.is_owned_by(self.number) {
+                timing.enter(&self.source);
+            }
+        }
+        if K::EDGES {
+            self.sink.entered(&span, self.source.now_ns());
+        }
+    }
+
+    fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
+        let stamp = self.source.stamp();
+        let Some(span) = ctx.span(id) else { return };
+        if let Some(timing) = span.extensions_mut().get_mut::<SpanTiming>() {
+            if timing.is_owned_by(self.number) {
+                timing.exit(stamp);
+            }
+        }
+        if K::EDGES {
+            self.sink.exited(&span, self.source.to_ns(stamp));
+        }
+    }
+
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let stamp = self.source.stamp();
+        let Some(span) = ctx.span(&id) else { return };
+        // The lock is released before the sink is told: it may want the extensions, or never come back.
+        let times = match span.extensions_mut().get_mut::<SpanTiming>() {
+            Some(timing) if timing.is_owned_by(self.number) => {
+                Some(timing.close(&self.source, stamp, |now_ns| self.unix_offset.get(now_ns, &self.source)))
+            }
+            Some(timing) => timing.times(),
+            None => None,
+        };
+        if let Some(times) = times {
+            self.sink.closed(&span, &times);
+        }
+    }
+}
+
+/// Unix less monotonic time, looked up every now and then.
+#[derive(Debug)]
+struct UnixOffset {
+    offset_ns: AtomicI64,
+    /// When that was found, monotonic ns.
+    found_ns: AtomicU64,
+}
+
+impl UnixOffset {
+    const fn new() -> Self {
+        Self { offset_ns: AtomicI64::new(0), found_ns: AtomicU64::new(u64::MAX) }
+    }
+
+    #[inline]
+    fn get(&self, now_ns: u64, source: &impl TimeSource) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `find`: who sees that it is fresh sees the offset.
+        let found_ns = self.found_ns.load(Ordering::Acquire);
+        // Both ways: another thread's look may be a little later than this reading.
+        if found_ns != u64::MAX && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
+            // ORDERING: Relaxed, behind the load above.
+            return self.offset_ns.load(Ordering::Relaxed);
+        }
+        self.find(source)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, source: &impl TimeSource) -> i64 {
+        let before_ns = source.now_ns();
+        let unix_ns = source.unix_ns();
+        let after_ns = source.now_ns();
+        let monotonic_ns = before_ns.midpoint(after_ns);
+        // Two's complement: right for either sign.
+        let offset_ns = i64::from_ne_bytes(unix_ns.wrapping_sub(monotonic_ns).to_ne_bytes());
+        // ORDERING: Relaxed, published by the store below.
+        self.offset_ns.store(offset_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `get`.
+        self.found_ns.store(monotonic_ns, Ordering::Release);
+        offset_ns
+    }
+}

@@ -1,0 +1,205 @@
+//! What is kept with each span, and what becomes of it when the span is closed.
+
+use core::time::Duration;
+
+use tickline::UnixTime;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::source::TimeSource;
+
+/// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) keeps in each span's
+/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions).
+///
+/// Other layers read it when they are told that the span is closed. The timing layer must have been told before: of two layers
+/// on one subscriber, the one added first is.
+///
+/// ```
+/// use tickline_tracing::{SpanTiming, SpanTimingLayer};
+/// use tracing_core::{Subscriber, span::Id};
+/// use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+/// use tracing_subscriber::registry::LookupSpan;
+///
+/// struct Slow;
+///
+/// impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slow {
+///     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+///         let Some(span) = ctx.span(&id) else { return };
+///         let times = span.extensions().get::<SpanTiming>().and_then(SpanTiming::times);
+///         if let Some(times) = times.filter(|times| times.busy().as_millis() > 100) {
+///             println!("{} was busy for {:?} of {:?}", span.name(), times.busy(), times.total());
+///         }
+///     }
+/// }
+///
+/// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(Slow);
+/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+/// ```
+#[derive(Debug)]
+pub struct SpanTiming {
+    /// The layer that keeps it: a second one on the same subscriber must not count everything twice.
+    owner: u64,
+    created: u64,
+    /// The present or last stretch of being entered. What came before it is in `busy_ns`.
+    entered: u64,
+    exited: u64,
+    busy_ns: u64,
+    /// Enters without an exit, on any thread.
+    depth: u64,
+    enters: u64,
+    times: Option<SpanTimes>,
+}
+
+impl SpanTiming {
+    pub(crate) fn new(owner: u64, created: u64) -> Self {
+        Self { owner, created, entered: 0, exited: 0, busy_ns: 0, depth: 0, enters: 0, times: None }
+    }
+
+    pub(crate) fn is_owned_by(&self, layer: u64) -> bool {
+        self.owner == layer
+    }
+
+    #[inline]
+    pub(crate) fn enter(&mut self, source: &impl TimeSource) {
+        if self.depth == 0 {
+            if self.enters != 0 {
+                self.busy_ns = self.busy_ns.saturating_add(self.stretch_ns(source, self.exited));
+            }
+            // Last, so that what this layer does is not told as the span's time.
+            self.entered = source.stamp();
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.enters = self.enters.saturating_add(1);
+    }
+
+    /// `stamp` was taken before this span was looked up, for the same reason.
+    #[inline]
+    pub(crate) fn exit(&mut self, stamp: u64) {
+        match self.depth {
+            0 => {} // entered while the layer was not there
+            1 => {
+                self.depth = 0;
+                self.exited = stamp;
+            }
+            _ => self.depth -= 1,
+        }
+    }
+
+    /// The stretch from `entered` to `end`. Never negative: enter and exit on two threads, whose unordered readings may cross,
+    /// make it 0.
+    #[inline]
+    fn stretch_ns(&self, source: &impl TimeSource, end: u64) -> u64 {
+        source.to_ns(end).saturating_sub(source.to_ns(self.entered))
+    }
+
+    #[inline]
+    pub(crate) fn close(
+        &mut self,
+        source: &impl TimeSource,
+        stamp: u64,
+        unix_offset_ns: impl FnOnce(u64) -> i64,
+    ) -> SpanTimes {
+        let closed_ns = source.to_ns(stamp);
+        // Not above `closed_ns`: created on one thread and closed on another, as in `stretch_ns`.
+        let created_ns = source.to_ns(self.created).min(closed_ns);
+        let mut busy_ns = self.busy_ns;
+        if self.enters != 0 {
+            // Still entered if an exit was not told, because the layer was not there.
+            let end = if self.depth == 0 { self.exited } else { stamp };
+            busy_ns = busy_ns.saturating_add(self.stretch_ns(source, end));
+        }
+        let times = SpanTimes {
+            created_ns,
+            closed_ns,
+            busy_ns: busy_ns.min(closed_ns - created_ns),
+            enters: self.enters,
+            unix_offset_ns: unix_offset_ns(closed_ns),
+        };
+        self.times = Some(times);
+        times
+    }
+
+    /// The span's times; `None` until the timing layer was told that it is closed.
+    #[inline]
+    #[must_use]
+    pub fn times(&self) -> Option<SpanTimes> {
+        self.times
+    }
+
+    /// The times of a span that is being closed; `None` if no timing layer has seen it, or not yet that it is closed.
+    #[must_use]
+    pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<SpanTimes> {
+        span.extensions().get::<Self>()?.times()
+    }
+}
+
+/// When a span was created and closed, and what it did in between.
+///
+/// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread was in the span, so
+/// `busy + idle = total` exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanTimes {
+    created_ns: u64,
+    closed_ns: u64,
+    busy_ns: u64,
+    enters: u64,
+    unix_offset_ns: i64,
+}
+
+impl SpanTimes {
+    /// The time during which the span was entered. Stretches on several threads that overlap count once.
+    #[inline]
+    #[must_use]
+    pub const fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_ns)
+    }
+
+    /// The time during which it was not: [`total`](Self::total) less [`busy`](Self::busy).
+    #[inline]
+    #[must_use]
+    pub const fn idle(&self) -> Duration {
+        Duration::from_nanos(self.closed_ns - self.created_ns - self.busy_ns)
+    }
+
+    /// The time from its creation to its end.
+    #[inline]
+    #[must_use]
+    pub const fn total(&self) -> Duration {
+        Duration::from_nanos(self.closed_ns - self.created_ns)
+    }
+
+    /// How often it was entered, re-entries while it was entered included.
+    #[inline]
+    #[must_use]
+    pub const fn enters(&self) -> u64 {
+        self.enters
+    }
+
+    /// When it was created, by the offset between Unix and monotonic time at its end (at most 10 ms old): a clock that was set
+    /// in between does not make the span longer or shorter.
+    #[inline]
+    #[must_use]
+    pub const fn created(&self) -> UnixTime {
+        UnixTime::from_nanos(self.created_ns.saturating_add_signed(self.unix_offset_ns))
+    }
+
+    /// When it was closed, by the same offset as [`created`](Self::created).
+    #[inline]
+    #[must_use]
+    pub const fn closed(&self) -> UnixTime {
+        UnixTime::from_nanos(self.closed_ns.saturating_add_signed(self.unix_offset_ns))
+    }
+
+    /// When it was created, ns of `CLOCK_MONOTONIC`.
+    #[inline]
+    #[must_use]
+    pub const fn created_monotonic_ns(&self) -> u64 {
+        self.created_ns
+    }
+
+    /// When it was closed, ns of `CLOCK_MONOTONIC`.
+    #[inline]
+    #[must_use]
+    pub const fn closed_monotonic_ns(&self) -> u64 {
+        self.closed_ns
+    }
+}

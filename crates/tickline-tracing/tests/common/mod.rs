@@ -1,0 +1,64 @@
+//! A clock that is moved by hand, and a place where the times of closed spans are kept.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tickline_tracing::{Callback, ClosedSpan, SpanTimes, TimeSource};
+
+/// Where the hand clock's Unix time is ahead of its monotonic time, ns.
+pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
+
+/// Stands still until it is moved. A tick is a third of a nanosecond, so that mixing the two up is noticed.
+#[derive(Clone, Default)]
+pub struct Hand(Arc<AtomicU64>);
+
+impl Hand {
+    pub fn advance_ns(&self, ns: u64) {
+        // ORDERING: SeqCst, tests do not care for speed.
+        self.0.fetch_add(3 * ns, Ordering::SeqCst);
+    }
+
+    pub fn set_ns(&self, ns: u64) {
+        // ORDERING: as above.
+        self.0.store(3 * ns, Ordering::SeqCst);
+    }
+}
+
+impl TimeSource for Hand {
+    fn stamp(&self) -> u64 {
+        // ORDERING: as above.
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn to_ns(&self, stamp: u64) -> u64 {
+        stamp / 3
+    }
+
+    fn unix_ns(&self) -> u64 {
+        UNIX_OFFSET_NS + self.to_ns(self.stamp())
+    }
+}
+
+/// Name and times of each span that was closed.
+#[derive(Clone, Default)]
+pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTimes)>>>);
+
+impl Closed {
+    pub fn into_sink(self) -> Callback<impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static> {
+        Callback::new(move |span: &ClosedSpan<'_>| {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
+        })
+    }
+
+    pub fn all(&self) -> Vec<(&'static str, SpanTimes)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The times of the only span of that name.
+    pub fn one(&self, name: &str) -> SpanTimes {
+        let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
+        assert_eq!(named.len(), 1, "spans called {name}");
+        named[0].1
+    }
+}

@@ -1,0 +1,129 @@
+//! Formatted times, compared with those of jiff.
+#![cfg(feature = "fmt")]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use tickline::UnixTime;
+use tickline_tracing::format::{Rfc3339, Uptime};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+fn timestamp(ns: u64) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(ns)).unwrap()
+}
+
+/// What the format must be: jiff's text with nine digits, cut off.
+fn expected(ns: u64, digits: u8) -> String {
+    let text = format!("{:.9}", timestamp(ns));
+    assert_eq!(text.len(), "2026-11-20T12:34:56.123456789Z".len());
+    let kept = if digits == 0 { 19 } else { 20 + usize::from(digits) };
+    format!("{}Z", &text[..kept])
+}
+
+fn check(ns: u64, digits: u8) {
+    let text = Rfc3339::new().digits(digits).text(UnixTime::from_nanos(ns));
+    assert_eq!(text, expected(ns, digits));
+    let parsed: Timestamp = text.parse().unwrap();
+    let unit = 10_i128.pow(9 - u32::from(digits));
+    assert_eq!(parsed.as_nanosecond(), i128::from(ns) / unit * unit);
+}
+
+#[test]
+fn edges_of_days_and_years() {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    for day in 0..u64::MAX / DAY_NS {
+        // Every day until 2554, by its first and last nanosecond.
+        check(day * DAY_NS, 9);
+        check(day * DAY_NS + DAY_NS - 1, 3);
+    }
+    for ns in [0, 1, 999_999_999, 1_000_000_000, u64::MAX] {
+        for digits in 0..=9 {
+            check(ns, digits);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_times(ns: u64, digits in 0_u8..=9) {
+        check(ns, digits);
+    }
+
+    /// The second that is kept is the one that is written, whatever was written before.
+    #[test]
+    fn times_close_to_each_other(start in 0_u64..u64::MAX / 2, steps in prop::collection::vec(0_u64..3_000_000_000, 1..8)) {
+        let mut ns = start;
+        for step in steps {
+            ns += step;
+            check(ns, 9);
+            check(start, 6);
+        }
+    }
+}
+
+#[test]
+fn more_than_nine_digits_are_nine() {
+    assert_eq!(Rfc3339::new().digits(10), Rfc3339::new().digits(9));
+}
+
+fn written(timer: &impl FormatTime) -> String {
+    let mut text = String::new();
+    timer.format_time(&mut Writer::new(&mut text)).unwrap();
+    text
+}
+
+#[test]
+fn the_present_is_between_two_looks_at_the_clock() {
+    for digits in [0, 3, 9] {
+        let before = UnixTime::now().as_nanos();
+        let text = written(&Rfc3339::new().digits(digits));
+        let after = UnixTime::now().as_nanos();
+        let unit = 10_i128.pow(9 - u32::from(digits));
+        let parsed = text.parse::<Timestamp>().unwrap().as_nanosecond();
+        // A clock that is set back in between would be noticed here, too.
+        if before <= after {
+            assert!(i128::from(before) / unit * unit <= parsed && parsed <= i128::from(after), "{text}");
+        }
+    }
+}
+
+#[test]
+fn uptime_is_as_fmt_writes_it() {
+    let (ours, theirs) =
+        (written(&Uptime::new()), written(&tracing_subscriber::fmt::time::Uptime::default()));
+    let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0");
+    assert_eq!(shape(&ours), shape(&theirs), "{ours} {theirs}");
+    let start = tickline::Instant::now();
+    let read = |text: &str| text.trim().trim_end_matches('s').parse::<f64>().unwrap();
+    let (first, second) = (written(&Uptime::since(start)), written(&Uptime::since(start)));
+    assert!(read(&first) <= read(&second));
+}
+
+#[cfg(feature = "local-time")]
+mod local {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use tickline_tracing::format::Rfc3339Local;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// In whatever zone this machine is, or `TZ` says; half of the times are of the first two days.
+        #[test]
+        fn random_local_times(ns in prop_oneof![any::<u64>(), 0..172_800_000_000_000_u64], digits in 0_u8..=9) {
+            let text = Rfc3339Local::new().digits(digits).text(UnixTime::from_nanos(ns));
+            let zoned = timestamp(ns).to_zoned(TimeZone::system());
+            // What RFC 3339 can say, and `UnixTime`.
+            if zoned.offset().seconds() % 60 == 0 && zoned.year() >= 1970 {
+                prop_assert!(text.starts_with(&zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string()), "{text} {zoned}");
+            }
+            let parsed: Timestamp = text.parse().unwrap();
+            let unit = 10_i128.pow(9 - u32::from(digits));
+            prop_assert_eq!(parsed.as_nanosecond(), i128::from(ns) / unit * unit);
+        }
+    }
+}

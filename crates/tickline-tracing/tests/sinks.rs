@@ -1,0 +1,187 @@
+//! Histograms, close events, and sinks side by side.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod common;
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use common::{Closed, Hand};
+use tickline_tracing::{CloseEvents, SpanTimingLayer};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber, info_span, trace_span};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Span, level and fields of each event.
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0 += &format!(" {}={value:?}", field.name());
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Events {
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let span = ctx.event_span(event).map_or("none", |span| span.name());
+        let mut line = Line(format!("{span} {}", event.metadata().level()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+}
+
+#[test]
+fn close_events_are_like_those_of_fmt() {
+    let (hand, all, few) = (Hand::default(), Events::default(), Events::default());
+    let timing = SpanTimingLayer::with_source(hand.clone()).with_sink(CloseEvents::new());
+    // On either side of the layer, and with a filter of its own.
+    let subscriber =
+        registry().with(all.clone()).with(timing).with(few.clone().with_filter(LevelFilter::INFO));
+    tracing::subscriber::with_default(subscriber, || {
+        let span = info_span!("work");
+        span.in_scope(|| {
+            hand.advance_ns(1_500);
+            trace_span!("detail").in_scope(|| hand.advance_ns(12));
+        });
+        hand.advance_ns(2_000_000);
+    });
+    let work = "work INFO message=\"close\" time.busy=1.51\u{b5}s time.idle=2.00ms";
+    assert_eq!(
+        *all.0.lock().unwrap(),
+        ["detail TRACE message=\"close\" time.busy=12.0ns time.idle=0.00ns", work]
+    );
+    assert_eq!(*few.0.lock().unwrap(), [work]);
+}
+
+/// The span's own subscriber gets the event, not the one that happens to be the default where it is closed.
+#[test]
+fn close_events_go_home() {
+    let (home, elsewhere) = (Events::default(), Events::default());
+    let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
+    let dispatch = tracing::Dispatch::new(registry().with(timing).with(home.clone()));
+    let span = tracing::dispatcher::with_default(&dispatch, || info_span!("work"));
+    tracing::subscriber::with_default(registry().with(elsewhere.clone()), || drop(span));
+    assert_eq!(home.0.lock().unwrap().len(), 1);
+    assert_eq!(elsewhere.0.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn all_sinks_are_told_the_same() {
+    let (first, second) = (Closed::default(), Closed::default());
+    let timing =
+        SpanTimingLayer::new().with_sink(first.clone().into_sink()).with_sink(second.clone().into_sink());
+    tracing::subscriber::with_default(registry().with(timing), || info_span!("work").in_scope(|| ()));
+    assert_eq!(first.all(), second.all());
+    assert_eq!(first.all().len(), 1);
+}
+
+#[cfg(feature = "histogram")]
+mod histograms {
+    use super::*;
+    use std::io::{self, Write};
+    use std::time::Duration;
+    use tickline_tracing::histogram::{Histograms, Measure};
+
+    /// Output that is kept.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Within a bucket of 1 %.
+    fn close(measured: Duration, ns: f64) {
+        let ratio = measured.as_secs_f64() * 1e9 / ns;
+        assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
+    }
+
+    #[test]
+    fn quantiles_of_each_name() {
+        let hand = Hand::default();
+        let (busy, total, idle) =
+            (Histograms::new(Measure::Busy), Histograms::new(Measure::Total), Histograms::new(Measure::Idle));
+        let layer = SpanTimingLayer::with_source(hand.clone())
+            .with_sink(busy.clone())
+            .with_sink(total.clone())
+            .with_sink(idle.clone());
+        tracing::subscriber::with_default(registry().with(layer), || {
+            for thousand in 1..=1_000 {
+                let span = info_span!("even");
+                span.in_scope(|| hand.advance_ns(1_000 * thousand));
+                hand.advance_ns(5);
+            }
+            info_span!("once").in_scope(|| hand.advance_ns(77));
+            info_span!("once").in_scope(|| hand.advance_ns(77));
+        });
+        let summaries = busy.summaries();
+        assert_eq!(
+            summaries.iter().map(|s| (s.name, s.count)).collect::<Vec<_>>(),
+            [("even", 1_000), ("once", 2)]
+        );
+        let even = &summaries[0];
+        for (measured, ns) in
+            [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)]
+        {
+            close(measured, ns);
+        }
+        close(summaries[1].max, 77.0);
+        close(idle.summaries()[0].p50, 5.0);
+        close(total.summaries()[1].p50, 77.0);
+        assert_eq!(busy.get("even").unwrap().len(), 1_000);
+        assert!(busy.get("odd").is_none());
+        busy.reset();
+        assert!(busy.summaries().is_empty());
+    }
+
+    #[test]
+    fn threads_are_added_up() {
+        let histograms = Histograms::new(Measure::Total);
+        let dispatch =
+            tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(histograms.clone())));
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    tracing::dispatcher::with_default(&dispatch, || {
+                        for _ in 0..1_000 {
+                            drop(info_span!("work"));
+                        }
+                    });
+                });
+            }
+        });
+        assert_eq!(histograms.summaries()[0].count, 20_000);
+    }
+
+    #[test]
+    fn the_table_comes_at_the_end() {
+        let (hand, kept) = (Hand::default(), Kept::default());
+        let histograms = Histograms::new(Measure::Busy).table_at_drop(kept.clone());
+        let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(histograms.clone());
+        tracing::subscriber::with_default(registry().with(layer), || {
+            info_span!("a long name").in_scope(|| hand.advance_ns(100));
+        });
+        let shown = histograms.to_string();
+        assert_eq!(
+            shown,
+            "span             count        p50        p90        p99      p99.9        max\n\
+             a long name          1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
+        );
+        assert!(kept.0.lock().unwrap().is_empty());
+        drop(histograms);
+        assert_eq!(String::from_utf8(kept.0.lock().unwrap().clone()).unwrap(), format!("{shown}\n"));
+    }
+}

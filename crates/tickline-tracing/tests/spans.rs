@@ -1,0 +1,469 @@
+//! What the layer makes of spans: exact times by a clock that is moved by hand, and counts by the real one.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod common;
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use common::{Closed, Hand, UNIX_OFFSET_NS};
+use tickline::Clock;
+use tickline_tracing::{Nanos, SpanTimes, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
+use tracing::span::Id;
+use tracing::{Level, Subscriber, info, info_span, span};
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{registry, reload};
+
+/// The names of the spans, and where the layer's clock stands.
+fn with_hand(run: impl FnOnce(&Hand)) -> Closed {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    hand.set_ns(1_000_000);
+    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    tracing::subscriber::with_default(registry().with(layer), || run(&hand));
+    closed
+}
+
+fn ns(duration: Duration) -> u128 {
+    duration.as_nanos()
+}
+
+#[test]
+fn busy_and_idle_are_exact() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("work");
+        hand.advance_ns(5);
+        span.in_scope(|| hand.advance_ns(70));
+        hand.advance_ns(11);
+        span.in_scope(|| hand.advance_ns(600));
+        hand.advance_ns(13);
+    });
+    let times = closed.one("work");
+    assert_eq!((ns(times.busy()), ns(times.idle()), ns(times.total())), (670, 29, 699));
+    assert_eq!(times.enters(), 2);
+    assert_eq!((times.created_monotonic_ns(), times.closed_monotonic_ns()), (1_000_000, 1_000_699));
+    assert_eq!(times.created().as_nanos(), UNIX_OFFSET_NS + 1_000_000);
+    assert_eq!(times.closed().as_nanos(), UNIX_OFFSET_NS + 1_000_699);
+}
+
+#[test]
+fn a_span_that_was_never_entered_was_idle() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("waited");
+        hand.advance_ns(40);
+        drop(span);
+    });
+    let times = closed.one("waited");
+    assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (0, 40, 0));
+}
+
+/// tracing-subscriber's pull request 2944: an inner re-entry ended the outer one.
+#[test]
+fn re_entries_are_one_stretch() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("recursive");
+        let outer = span.enter();
+        hand.advance_ns(1);
+        span.in_scope(|| {
+            hand.advance_ns(20);
+            span.in_scope(|| hand.advance_ns(300));
+        });
+        hand.advance_ns(4_000);
+        drop(outer);
+        hand.advance_ns(50_000);
+    });
+    let times = closed.one("recursive");
+    assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (4_321, 50_000, 3));
+}
+
+/// Two threads in one span: the time during which any of them was there.
+#[test]
+fn stretches_of_threads_that_overlap_count_once() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("shared");
+        let other = span.clone();
+        let here = span.enter();
+        hand.advance_ns(10);
+        let (inside, leave) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                other.in_scope(|| {
+                    inside.wait();
+                    leave.wait();
+                });
+            });
+            inside.wait();
+            hand.advance_ns(200);
+            drop(here);
+            hand.advance_ns(3_000);
+            leave.wait();
+        });
+        hand.advance_ns(40_000);
+    });
+    let times = closed.one("shared");
+    assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (3_210, 40_000, 2));
+}
+
+#[test]
+fn a_span_may_be_closed_by_another_thread() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("handed over");
+        span.in_scope(|| hand.advance_ns(7));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                span.in_scope(|| hand.advance_ns(80));
+                hand.advance_ns(900);
+                drop(span);
+            });
+        });
+    });
+    let times = closed.one("handed over");
+    assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (87, 900, 2));
+}
+
+/// Plain readings of two threads may cross by nanoseconds.
+#[test]
+fn stamps_that_step_back_between_threads_give_zero() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("crossed");
+        hand.set_ns(999_000);
+        let entered = span.enter();
+        hand.set_ns(998_000);
+        drop(entered);
+        hand.set_ns(997_000);
+    });
+    let times = closed.one("crossed");
+    assert_eq!((ns(times.busy()), ns(times.idle()), ns(times.total())), (0, 0, 0));
+}
+
+#[test]
+fn a_panic_leaves_the_counts_right() {
+    let closed = with_hand(|hand| {
+        let span = info_span!("panics");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            span.in_scope(|| {
+                hand.advance_ns(30);
+                std::panic::resume_unwind(Box::new(()));
+            });
+        }));
+        assert!(panicked.is_err());
+        span.in_scope(|| hand.advance_ns(4));
+    });
+    let times = closed.one("panics");
+    assert_eq!((ns(times.busy()), times.enters()), (34, 2));
+}
+
+/// A sink that panics holds no lock: the next span is timed as ever.
+#[test]
+fn a_callback_may_panic() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    let layer = SpanTimingLayer::new().with_callback(move |span| {
+        // ORDERING: Relaxed, read on the same thread.
+        counted.fetch_add(1, Ordering::Relaxed);
+        if span.name() == "bad" {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    });
+    tracing::subscriber::with_default(registry().with(layer), || {
+        assert!(catch_unwind(|| drop(info_span!("bad"))).is_err());
+        drop(info_span!("good"));
+    });
+    // ORDERING: as above.
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+/// Reads the extension when it is told of the end, as any other layer may.
+#[derive(Clone, Default)]
+struct Reader(Arc<Mutex<Vec<Option<SpanTimes>>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let times = SpanTiming::of(&ctx.span(&id).unwrap());
+        self.0.lock().unwrap().push(times);
+    }
+}
+
+#[test]
+fn other_layers_read_the_times() {
+    let (closed, after, before) = (Closed::default(), Reader::default(), Reader::default());
+    let timing = SpanTimingLayer::new().with_sink(closed.clone().into_sink());
+    let subscriber = registry().with(before.clone()).with(timing).with(after.clone());
+    tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| ()));
+    assert_eq!(*after.0.lock().unwrap(), [Some(closed.one("work"))]);
+    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so told before");
+}
+
+/// The second one does not count again, and its sink is told the same.
+#[test]
+fn two_layers_on_one_subscriber() {
+    let (hand, first, second) = (Hand::default(), Closed::default(), Closed::default());
+    let subscriber = registry()
+        .with(SpanTimingLayer::with_source(hand.clone()).with_sink(first.clone().into_sink()))
+        .with(SpanTimingLayer::with_source(hand.clone()).with_sink(second.clone().into_sink()));
+    tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| hand.advance_ns(9)));
+    assert_eq!(first.one("work").enters(), 1);
+    assert_eq!(first.one("work"), second.one("work"));
+}
+
+#[test]
+fn filters_of_the_layer_hold() {
+    let (all, only_warn) = (Closed::default(), Closed::default());
+    let subscriber = registry()
+        .with(SpanTimingLayer::new().with_sink(only_warn.clone().into_sink()).with_filter(LevelFilter::WARN))
+        .with(
+            SpanTimingLayer::new()
+                .with_sink(all.clone().into_sink())
+                .with_filter(filter_fn(|metadata| metadata.name() != "hidden")),
+        );
+    tracing::subscriber::with_default(subscriber, || {
+        for _ in 0..3 {
+            info_span!("info").in_scope(|| span!(Level::WARN, "warn").in_scope(|| ()));
+            span!(Level::ERROR, "hidden").in_scope(|| ());
+        }
+    });
+    let names = |closed: &Closed| closed.all().iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    assert_eq!(names(&only_warn), ["warn", "hidden", "warn", "hidden", "warn", "hidden"]);
+    assert_eq!(names(&all), ["warn", "info", "warn", "info", "warn", "info"]);
+    for (name, times) in only_warn.all().iter().chain(&all.all()) {
+        assert_eq!(times.enters(), 1, "{name}");
+    }
+}
+
+/// tracing's issue 3529: a filter that was reloaded while spans were open unbalanced their counts.
+#[test]
+fn a_filter_may_be_reloaded_while_spans_are_open() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
+    let timing =
+        SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink()).with_filter(filter);
+    tracing::subscriber::with_default(registry().with(timing), || {
+        let open = info_span!("open");
+        let entered = open.enter();
+        hand.advance_ns(5);
+        handle.reload(LevelFilter::OFF).unwrap();
+        drop(info_span!("unseen"));
+        hand.advance_ns(60);
+        drop(entered);
+        open.in_scope(|| hand.advance_ns(700));
+        handle.reload(LevelFilter::TRACE).unwrap();
+        open.in_scope(|| hand.advance_ns(8_000));
+        drop(open);
+        drop(info_span!("seen"));
+    });
+    assert_eq!(closed.all().len(), 2);
+    let times = closed.one("open");
+    assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (8_765, 0, 3));
+}
+
+/// The layer itself comes and goes: what it saw from the beginning is right, and nothing panics.
+#[test]
+fn the_layer_may_be_reloaded_while_spans_are_open() {
+    let (first, second) = (Closed::default(), Closed::default());
+    let layer = |closed: Closed| Some(SpanTimingLayer::new().with_sink(closed.into_sink()));
+    let (slot, handle) = reload::Layer::new(layer(first.clone()).filter(|_| false)); // none yet
+    tracing::subscriber::with_default(registry().with(slot), || {
+        let before = info_span!("before");
+        let inside = before.enter();
+        handle.reload(layer(first.clone())).unwrap();
+        drop(inside);
+        before.in_scope(|| ());
+        drop(before);
+        info_span!("during").in_scope(|| ());
+        let across = info_span!("across");
+        let inside = across.enter();
+        handle.reload(layer(second.clone())).unwrap();
+        drop(inside);
+        drop(across);
+        info_span!("after").in_scope(|| ());
+        handle.reload(None).unwrap();
+        drop(info_span!("never"));
+    });
+    assert_eq!(first.all().len(), 1);
+    assert_eq!(first.one("during").enters(), 1);
+    assert_eq!(second.all().len(), 1, "of \"across\", the one that timed it is gone");
+    assert_eq!(second.one("after").enters(), 1);
+}
+
+/// An exit that the layer was not told: the stretch goes on to the end, no longer.
+#[test]
+fn a_missed_exit_ends_with_the_span() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    let (slot, handle) = reload::Layer::new(Some(layer));
+    tracing::subscriber::with_default(registry().with(slot), || {
+        let span = info_span!("work");
+        let inside = span.enter();
+        let mut taken = None;
+        handle.modify(|slot| taken = slot.take()).unwrap();
+        hand.advance_ns(100);
+        drop(inside);
+        handle.modify(|slot| *slot = taken.take()).unwrap();
+        hand.advance_ns(11);
+    });
+    assert_eq!((ns(closed.one("work").busy()), closed.one("work").enters()), (111, 1));
+}
+
+#[test]
+fn events_and_children_are_left_alone() {
+    let closed = with_hand(|hand| {
+        info_span!("parent").in_scope(|| {
+            info!("an event");
+            info_span!("child").in_scope(|| hand.advance_ns(6));
+            hand.advance_ns(1);
+        });
+    });
+    assert_eq!(ns(closed.one("child").busy()), 6);
+    assert_eq!(ns(closed.one("parent").busy()), 7);
+}
+
+/// The clocks that are really used: a span holds what happens in it, and Unix time is that of `SystemTime` about then.
+fn a_real_clock_brackets(source: impl TimeSource) {
+    let closed = Closed::default();
+    let layer = SpanTimingLayer::with_source(source).with_sink(closed.clone().into_sink());
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let span = info_span!("outer");
+        span.in_scope(|| {
+            info_span!("inner").in_scope(|| std::hint::black_box((0..1_000).sum::<u64>()));
+        });
+        std::hint::black_box((0..1_000).sum::<u64>());
+    });
+    let (outer, inner) = (closed.one("outer"), closed.one("inner"));
+    assert!(outer.busy() >= inner.busy() && outer.total() >= outer.busy());
+    assert!(outer.created_monotonic_ns() <= inner.created_monotonic_ns());
+    assert!(inner.closed_monotonic_ns() <= outer.closed_monotonic_ns());
+    assert_eq!(outer.busy() + outer.idle(), outer.total());
+    assert!(outer.created() <= outer.closed());
+    // Before the year 2020 the two offsets, Unix and monotonic, would have been mixed up.
+    assert!(outer.created().as_secs() > 1_577_836_800, "{:?}", outer.created());
+}
+
+#[test]
+fn nanos_bracket() {
+    a_real_clock_brackets(Nanos);
+}
+
+#[test]
+fn ticks_bracket() {
+    a_real_clock_brackets(Ticks);
+}
+
+#[test]
+fn std_brackets() {
+    a_real_clock_brackets(Std::new());
+}
+
+/// Spans while the counter is switched off and on again: nothing negative, nothing absurd.
+#[test]
+fn a_gate_may_close_in_a_span() {
+    across_a_gate(Nanos);
+    across_a_gate(Ticks);
+}
+
+fn across_a_gate(source: impl TimeSource) {
+    let clock = Clock::global();
+    let closed = Closed::default();
+    let layer = SpanTimingLayer::with_source(source).with_sink(closed.clone().into_sink());
+    let start = std::time::Instant::now();
+    tracing::subscriber::with_default(registry().with(layer), || {
+        for round in 0..2_000 {
+            let span = info_span!("across");
+            let entered = span.enter();
+            match round % 4 {
+                0 => clock.disable(),
+                2 => clock.enable(),
+                _ => {}
+            }
+            drop(entered);
+            span.in_scope(|| ());
+        }
+    });
+    let elapsed = start.elapsed();
+    clock.enable();
+    let all = closed.all();
+    assert_eq!(all.len(), 2_000);
+    let total: Duration = all.iter().map(|(_, times)| times.total()).sum();
+    // They do not overlap. Twice: while the clock comes back, it may run at another rate than std's.
+    assert!(total <= 2 * elapsed + Duration::from_millis(1), "{total:?} in {elapsed:?}");
+    assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
+}
+
+/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is replaced every millisecond: every
+/// one is told, with exact counts, and on each thread one begins where the one before has ended, or later.
+#[test]
+fn none_is_lost() {
+    eight_threads(Nanos);
+}
+
+#[test]
+fn none_is_lost_with_ticks() {
+    eight_threads(Ticks);
+}
+
+#[derive(Default)]
+struct Sums {
+    spans: AtomicU64,
+    enters: AtomicU64,
+    backwards: AtomicU64,
+    total_ns: AtomicU64,
+}
+
+impl Sums {
+    /// Adds a closed span of this thread.
+    fn add(&self, times: &SpanTimes) {
+        thread_local! {
+            static LAST_NS: Cell<u64> = const { Cell::new(0) };
+        }
+        let last_ns = LAST_NS.replace(times.closed_monotonic_ns());
+        let backwards = times.created_monotonic_ns() < last_ns;
+        let total_ns = u64::try_from(times.total().as_nanos()).unwrap();
+        // ORDERING: Relaxed for all: counts, read when the threads are joined.
+        self.spans.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.enters.fetch_add(times.enters(), Ordering::Relaxed);
+        // ORDERING: as above.
+        self.backwards.fetch_add(u64::from(backwards), Ordering::Relaxed);
+        // ORDERING: as above.
+        self.total_ns.fetch_add(total_ns, Ordering::Relaxed);
+    }
+}
+
+fn eight_threads(source: impl TimeSource) {
+    const THREADS: u64 = 8;
+    const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
+    let _clock = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+    let sums = Arc::new(Sums::default());
+    let told = Arc::clone(&sums);
+    let layer = SpanTimingLayer::with_source(source).with_callback(move |span| told.add(span.times()));
+    let dispatch = tracing::Dispatch::new(registry().with(layer));
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let dispatch = dispatch.clone();
+            scope.spawn(move || {
+                tracing::dispatcher::with_default(&dispatch, || {
+                    for round in 0..SPANS {
+                        let span = info_span!("work");
+                        for _ in 0..1 + (round + thread) % 3 {
+                            span.in_scope(|| ());
+                        }
+                    }
+                });
+            });
+        }
+    });
+    let elapsed_ns = u64::try_from(start.elapsed().as_nanos()).unwrap();
+    let enters: u64 =
+        (0..THREADS).map(|thread| (0..SPANS).map(|round| 1 + (round + thread) % 3).sum::<u64>()).sum();
+    // ORDERING: as above.
+    let sum = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    assert_eq!((sum(&sums.spans), sum(&sums.enters)), (THREADS * SPANS, enters));
+    assert_eq!(sum(&sums.backwards), 0);
+    // A thread's spans do not overlap. Half as much again, for a line that is slewed, and a millisecond for one that is fitted.
+    let most_ns = THREADS * (elapsed_ns * 3 / 2 + 1_000_000);
+    assert!(sum(&sums.total_ns) <= most_ns, "{} ns of {most_ns}", sum(&sums.total_ns));
+}
