@@ -7,8 +7,8 @@ const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 /// Miri looks for undefined behaviour and data races in what the unit tests of core execute, over the portable cell. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the cells and counters in assembly; a real counter or a real OS clock; `control/following_tests.rs` and
-/// `per_cpu/tests.rs`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
+/// What it cannot see: the cells and counters in assembly; a real counter or a real OS clock; the tests of `control` and
+/// `per_cpu`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
 /// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
