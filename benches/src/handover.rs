@@ -27,8 +27,8 @@ use tickline_core::shared::{Event, Shared, Source};
 
 use crate::clocks::monotonic_ns;
 
-/// The largest rate by which the reference may be bent to either side, ppm: a recovery line allows for a change of rate by 500
-/// ([`RECOVERY_RHO_PPB`](tickline_core::discipline::RECOVERY_RHO_PPB)), which two bends make together.
+/// The largest rate by which the reference may be bent to either side, ppm: a floor after a reset of the counter allows for a
+/// change of rate by 500 (`shared.rs` in core), which two bends make together.
 pub const MAX_PPM: u64 = 250;
 
 /// Time between two lines, ns.
