@@ -2,8 +2,6 @@
 //! attributes of a quiet thread, and where it runs.
 
 #[cfg(target_os = "linux")]
-mod affinity;
-#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod mask;
@@ -15,11 +13,9 @@ mod other;
 mod parking;
 
 #[cfg(target_os = "linux")]
-pub(crate) use affinity::{comparable_cpus, pin_this_thread};
-#[cfg(target_os = "linux")]
 pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtime, token};
 #[cfg(target_os = "linux")]
-pub(crate) use mask::{CpuMask, cpu_ids};
+pub(crate) use mask::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 #[cfg(target_os = "linux")]
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
