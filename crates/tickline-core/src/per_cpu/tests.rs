@@ -483,7 +483,7 @@ impl Storm {
 /// back between two is no larger than both.
 #[test]
 fn a_storm_of_moves_and_visits_keeps_the_order_on_each_cpu() {
-    let seeds = 300;
+    let seeds = 100;
     let mut served = 0;
     for seed in 0..seeds {
         let storm = Storm::new(seed);
