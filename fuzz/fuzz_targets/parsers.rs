@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use libfuzzer_sys::fuzz_target;
 use tickline::{Clock, Environment};
 use tickline_core::gate::Clocksource;
+use tickline_core::per_cpu::ids_in_list;
 
 /// Everything that means something, with what it means.
 const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[
@@ -18,6 +19,20 @@ const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[
     (b"tsc-early\n", Clocksource::TscEarly),
     (b"arch_sys_counter", Clocksource::ArchSysCounter),
     (b"arch_sys_counter\n", Clocksource::ArchSysCounter),
+    (b"kvm-clock", Clocksource::KvmClock),
+    (b"kvm-clock\n", Clocksource::KvmClock),
+    (b"hyperv_clocksource_tsc_page", Clocksource::HypervPage),
+    (b"hyperv_clocksource_tsc_page\n", Clocksource::HypervPage),
+    (b"xen", Clocksource::Xen),
+    (b"xen\n", Clocksource::Xen),
+    (b"hpet", Clocksource::Hpet),
+    (b"hpet\n", Clocksource::Hpet),
+    (b"acpi_pm", Clocksource::AcpiPm),
+    (b"acpi_pm\n", Clocksource::AcpiPm),
+    (b"jiffies", Clocksource::Jiffies),
+    (b"jiffies\n", Clocksource::Jiffies),
+    (b"refined-jiffies", Clocksource::Jiffies),
+    (b"refined-jiffies\n", Clocksource::Jiffies),
     (b"", Clocksource::Unknown),
     (b"\n", Clocksource::Unknown),
 ];
@@ -31,6 +46,22 @@ fn meaning<T: Copy>(table: &[(&[u8], T)], text: &[u8], otherwise: T) -> T {
 fn check_clocksource(text: &[u8]) {
     let expected = meaning(CLOCKSOURCES, text, Clocksource::Other);
     assert_eq!(Clocksource::from_name(text), expected, "{}", text.escape_ascii());
+}
+
+/// `tsc` is listed if it is one of the words.
+fn check_list(text: &[u8]) {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
+    let expected = words.peek().is_some().then(|| words.any(|word| word == b"tsc"));
+    assert_eq!(Clocksource::Tsc.is_listed(text), expected, "{}", text.escape_ascii());
+}
+
+/// A list of CPUs that is understood names an id at its end, and nothing else is understood.
+fn check_cpus(text: &[u8]) {
+    if let Some(ids) = ids_in_list(text) {
+        let largest = (ids - 1).to_string();
+        assert!(ids > 0 && text.windows(largest.len()).any(|part| part == largest.as_bytes()));
+        assert!(text.iter().all(|byte| byte.is_ascii_digit() || b",-\n".contains(byte)));
+    }
 }
 
 fn check_switch(text: &[u8]) {
@@ -61,6 +92,8 @@ fn near_miss(name: &[u8], change: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|text: &[u8]| {
     check_clocksource(text);
+    check_list(text);
+    check_cpus(text);
     check_switch(text);
     if let Some((&first, change)) = text.split_first() {
         check_clocksource(&near_miss(CLOCKSOURCES[usize::from(first) % CLOCKSOURCES.len()].0, change));
