@@ -404,10 +404,9 @@ impl<S: StateCell> Shared<S> {
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
     /// later. An opening goes back to where it came from. Returns whether this call did it.
     pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
-        if state.word.is_opening() {
-            return self.finish_closing_at(state, 0, reference);
-        }
-        self.finish_closing_at(state, counter.now_ordered(), reference)
+        // While a clock is opening its counter is of no use here, and is left alone.
+        let ticks = if state.word.is_opening() { 0 } else { counter.now_ordered() };
+        self.finish_closing_at(state, ticks, reference)
     }
 
     /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.

@@ -409,15 +409,17 @@ impl Engine {
     }
 
     fn facts(&self, support: Support) -> Facts {
-        // Before the facts, so that a result that comes meanwhile is looked at again.
-        let comparisons = warp::changes();
+        // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
+        let changes = warp::changes();
+        let comparison = warp::result();
+        let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
         let facts = facts::collect(&facts::Own {
             disabled: self.is_disabled(),
             probes: self.probes(),
             // ORDERING: Relaxed, a setting.
             policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
-            // With a line for each, every CPU is as good as alone.
-            comparison: if self.per_cpu.is_in_force() { Comparison::Single } else { warp::result() },
+            comparison: comparison.unwrap_or(Comparison::Pending),
+            line_per_cpu: self.per_cpu.is_in_force(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
             support,
         });

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use tickline_core::compare::Comparison;
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
 use tickline_core::sample::Reference;
 
@@ -100,9 +101,10 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
         process::prefer_realtime();
     }
     let (mut comparing, mut sweep) = (Comparing::default(), Sweep::default());
-    let mut watched_ns = i64::MIN;
+    let (mut watched_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {
-        let by_cpu = engine.probes() == Probes::Full && per_cpu::wanted(schedule.per_cpu, warp::result());
+        compared = warp::result().unwrap_or(compared);
+        let by_cpu = engine.probes() == Probes::Full && per_cpu::wanted(schedule.per_cpu, compared);
         let served_for_ns = if by_cpu {
             engine.sweep(&mut sweep, notice)
         } else {

@@ -104,6 +104,7 @@ mod tests {
             probes: Probes::Full,
             policy: Policy::DEFAULT,
             comparison: Comparison::Pending,
+            line_per_cpu: false,
             was_slow: false,
             support: facts::cell_support(),
         });

@@ -162,7 +162,7 @@ impl Status {
             driver: engine.driver(),
             environment: crate::facts::environment(),
             hypervisor: crate::facts::hypervisor(),
-            comparison: crate::warp::result(),
+            comparison: crate::warp::result().unwrap_or(Comparison::Pending),
             nominal_hz: crate::facts::nominal_hz(),
             frequency_hz: gauges.frequency_hz(),
             bound_ns,

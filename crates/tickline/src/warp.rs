@@ -80,10 +80,9 @@ fn known() -> Option<try_lock::Guard<'static, Option<Known>>> {
     Some(known)
 }
 
-/// What is known. [`Pending`](Comparison::Pending) also while somebody else looks: nobody waits here, for a judge may be a
-/// signal handler.
-pub(crate) fn result() -> Comparison {
-    known().and_then(|known| *known).map_or(Comparison::Pending, |known| known.comparison)
+/// What is known; `None` while somebody else looks. Nobody waits here, for a judge may be a signal handler.
+pub(crate) fn result() -> Option<Comparison> {
+    known().map(|known| known.map_or(Comparison::Pending, |known| known.comparison))
 }
 
 /// How often the result has changed.
@@ -357,6 +356,7 @@ mod tests {
             // Counters may be apart on the machine that runs this, and CPUs too busy; but it must have come to an end.
             _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
         }
+        // ORDERING: Relaxed, as in `drop`.
         stop.store(true, Ordering::Relaxed);
         if process::comparable_cpus().len() > 1 {
             assert_eq!(compare(&stop), None);

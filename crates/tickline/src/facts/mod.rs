@@ -74,6 +74,8 @@ pub(crate) struct Own {
     pub(crate) probes: Probes,
     pub(crate) policy: Policy,
     pub(crate) comparison: Comparison,
+    /// Whether each CPU has a line of its own.
+    pub(crate) line_per_cpu: bool,
     /// Whether the counter was found too slow before.
     pub(crate) was_slow: bool,
     /// What the processor offers for the cell, asked once: CPUID is a trap under a hypervisor.
@@ -109,7 +111,7 @@ pub(crate) fn collect(own: &Own) -> Facts {
         counters_clocksource,
         available: if full { is_available(counters_clocksource) } else { None },
         comparison: if compared { own.comparison } else { Comparison::Pending },
-        line_per_cpu: false,
+        line_per_cpu: own.line_per_cpu,
         cost: measured.map(|(cost, _)| cost),
         was_slow: own.was_slow,
         quantum_ticks: measured.map(|(_, quantum)| quantum),
