@@ -75,6 +75,7 @@ pub mod cell;
 pub mod compare;
 pub mod control;
 pub mod counter;
+pub mod cpu_list;
 pub mod discipline;
 pub mod estimate;
 pub mod gate;

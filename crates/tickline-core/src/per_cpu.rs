@@ -188,37 +188,5 @@ impl<C: CpuCounter> Counter for Seat<'_, C> {
     }
 }
 
-/// How many ids a list of CPUs as Linux writes it (`0-3,8-11`, then perhaps a line break; cpu-lists in
-/// `Documentation/admin-guide/cputopology.rst`) takes: its largest id plus one. `None` for anything else.
-#[must_use]
-pub fn ids_in_list(text: &[u8]) -> Option<usize> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    let mut count = 0;
-    for range in text.split(|byte| *byte == b',') {
-        let mut ends = range.split(|byte| *byte == b'-');
-        let first = number(ends.next()?)?;
-        let last = match ends.next() {
-            Some(last) => number(last)?,
-            None => first,
-        };
-        if last < first || ends.next().is_some() {
-            return None;
-        }
-        count = last.checked_add(1)?.max(count);
-    }
-    Some(count)
-}
-
-/// Decimal digits, at least one, and nothing else.
-fn number(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_usize, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(usize::from(digit))
-    })
-}
-
 #[cfg(test)]
 mod tests;

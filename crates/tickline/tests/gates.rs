@@ -81,25 +81,6 @@ fn a_gate_that_closes_under_eight_readers_is_not_seen_in_the_time() {
     assert!(fast > 0 || !usable, "no reading was made of the counter");
 }
 
-/// The kernel's trust alone never needs a comparison, and what is decided about one clock is not decided about another.
-#[test]
-fn clocks_are_judged_by_their_own_trust() {
-    let clocks = [Trust::Kernel, Trust::Auto, Trust::Measured]
-        .map(|trust| (trust, Clock::builder().trust(trust).start().unwrap()));
-    for (trust, clock) in &clocks {
-        until_fast(clock);
-        let status = clock.status();
-        let kernel = status.verdicts.iter().find(|verdict| verdict.gate == Gate::Kernel).unwrap().closed;
-        let overruled = [Reason::KernelRejected, Reason::KernelUsesOther, Reason::HypervisorPolicy];
-        if *trust == Trust::Measured {
-            assert!(kernel.is_none_or(|reason| !overruled.contains(&reason)), "{trust:?}: {kernel:?}");
-        }
-        if *trust == Trust::Kernel {
-            assert_ne!(status.reason(), Some(Reason::Untested), "{status:?}");
-        }
-    }
-}
-
 /// A thread compares the counters where that matters; the result is the process's, and no thread of it is left behind.
 #[test]
 fn a_comparison_is_made_where_it_matters() {

@@ -501,31 +501,3 @@ fn a_storm_of_moves_and_visits_keeps_the_order_on_each_cpu() {
     }
     assert!(u64::from(served) > 30 * seeds, "{served} readings by the fast path");
 }
-
-#[test]
-fn lists_of_cpus() {
-    for (text, ids) in [
-        ("0", Some(1)),
-        ("0\n", Some(1)),
-        ("0-3,8-11\n", Some(12)),
-        ("8-11,0-3", Some(12)),
-        ("0-0", Some(1)),
-        ("4095", Some(4096)),
-        ("", None),
-        ("\n", None),
-        ("0-", None),
-        ("-3", None),
-        ("3-0", None),
-        ("0-1-2", None),
-        ("0,,2", None),
-        ("0,", None),
-        ("0 1", None),
-        ("+1", None),
-        ("0x3", None),
-        ("0\n\n", None),
-        ("99999999999999999999", None),
-        ("18446744073709551615", None),
-    ] {
-        assert_eq!(ids_in_list(text.as_bytes()), ids, "{text:?}");
-    }
-}

@@ -43,8 +43,8 @@ pub(crate) fn is_available(clocksource: Clocksource) -> Option<bool> {
 }
 
 /// Whether the scheduler leaves `cpu` alone (`isolcpus`), so that whoever uses it wants no visitors.
-pub(crate) fn is_isolated(cpu: u32) -> bool {
-    read(ISOLATED, |list| super::cpu_list::names(list, cpu))
+pub(crate) fn is_isolated(cpu: usize) -> bool {
+    read(ISOLATED, |list| tickline_core::cpu_list::names(list, cpu))
 }
 
 /// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has. Where it cannot be asked, nobody can

@@ -12,9 +12,6 @@ mod cpu;
 mod cpu;
 
 #[cfg(target_os = "linux")]
-mod cpu_list;
-
-#[cfg(target_os = "linux")]
 pub(crate) use linux::{clocksource, counter_readable, environment, is_available, is_isolated};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{clocksource, counter_readable, environment, is_available};

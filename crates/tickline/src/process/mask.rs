@@ -60,7 +60,7 @@ impl CpuMask {
 /// else the count of those that are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
     let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
-    list.and_then(|list| tickline_core::per_cpu::ids_in_list(&list)).or_else(|| {
+    list.and_then(|list| tickline_core::cpu_list::ids_in_list(&list)).or_else(|| {
         // SAFETY: no memory is passed.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
     })
@@ -74,8 +74,8 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     // And the calling one, should /proc be hidden.
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
     let allowed = |cpu: &u32| {
-        usize::try_from(*cpu).is_ok_and(|cpu| masks.iter().any(|mask| mask.contains(cpu)))
-            && !crate::facts::is_isolated(*cpu)
+        usize::try_from(*cpu)
+            .is_ok_and(|cpu| masks.iter().any(|mask| mask.contains(cpu)) && !crate::facts::is_isolated(cpu))
     };
     (0..MOST_CPUS).filter(allowed).collect()
 }

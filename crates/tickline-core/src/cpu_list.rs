@@ -1,0 +1,81 @@
+//! Lists of CPUs as Linux writes them: `0-3,8,10-11` (cpu-lists in `Documentation/admin-guide/cputopology.rst`).
+
+/// The ranges of a list, first and last id; `None` for an entry that is none. A line break at the end is allowed.
+fn ranges(list: &[u8]) -> impl Iterator<Item = Option<(usize, usize)>> + '_ {
+    list.strip_suffix(b"\n").unwrap_or(list).split(|byte| *byte == b',').map(|range| {
+        let mut ends = range.split(|byte| *byte == b'-');
+        let first = number(ends.next()?)?;
+        let last = match ends.next() {
+            Some(last) => number(last)?,
+            None => first,
+        };
+        (first <= last && ends.next().is_none()).then_some((first, last))
+    })
+}
+
+/// Decimal digits, at least one, and nothing else.
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_usize, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(usize::from(digit))
+    })
+}
+
+/// How many ids a list takes: its largest plus one. `None` for anything that is not such a list.
+#[must_use]
+pub fn ids_in_list(list: &[u8]) -> Option<usize> {
+    ranges(list).try_fold(0, |count: usize, range| Some(count.max(range?.1.checked_add(1)?)))
+}
+
+/// Whether a list names `cpu`. An entry that is none names nothing.
+#[must_use]
+pub fn names(list: &[u8], cpu: usize) -> bool {
+    ranges(list).flatten().any(|(first, last)| (first..=last).contains(&cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        for (text, ids) in [
+            ("0", Some(1)),
+            ("0\n", Some(1)),
+            ("0-3,8-11\n", Some(12)),
+            ("8-11,0-3", Some(12)),
+            ("0-0", Some(1)),
+            ("4095", Some(4096)),
+            ("", None),
+            ("\n", None),
+            ("0-", None),
+            ("-3", None),
+            ("3-0", None),
+            ("0-1-2", None),
+            ("0,,2", None),
+            ("0,", None),
+            ("0 1", None),
+            ("+1", None),
+            ("0x3", None),
+            ("0\n\n", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615", None),
+        ] {
+            assert_eq!(ids_in_list(text.as_bytes()), ids, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_name_what_they_name() {
+        let named = |list: &[u8]| (0..200_usize).filter(|cpu| names(list, *cpu)).collect::<Vec<_>>();
+        assert_eq!(named(b"0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(named(b"5"), [5]);
+        for nothing in [&b"\n"[..], b"", b"x", b"-", b"3-", b"-3", b"3-1", b"99999999999999999999", b"\xff"] {
+            assert!(named(nothing).is_empty(), "{nothing:?}");
+        }
+        assert_eq!(named(b"x,7"), [7], "one bad entry does not spoil the rest");
+    }
+}
