@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-/// Measures the clocks of this machine, and what tickline makes of them.
+/// Measures and explains the clocks of this machine.
 ///
-/// Prints a verdict, the gates with their reasons, what each clock costs, and how far tickline is from CLOCK_MONOTONIC.
-/// Changes nothing on the machine and needs no privileges.
+/// Changes nothing on the machine and needs no privileges. Without a command it is `tickline doctor`.
 #[derive(Debug, Parser)]
-#[command(name = "tickline", version, max_term_width = 100)]
+#[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit codes:
   0  tickline reads the counter: fast and trusted
@@ -22,16 +21,45 @@ Environment:
 
 Examples:
   tickline
-  tickline --json report.json
-  tickline --secs 10 --json - | jq .verdict")]
+  tickline doctor --json -")]
 pub(crate) struct Args {
-    /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
-    #[arg(long, value_name = "FILE", value_parser = json_target)]
-    pub(crate) json: Option<JsonTarget>,
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    doctor: Doctor,
+}
+
+impl Args {
+    /// What to do; by default, the doctor's work.
+    pub(crate) fn chosen(self) -> Command {
+        self.command.unwrap_or(Command::Doctor(self.doctor))
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Doctor(Doctor),
+}
+
+/// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) json: Json,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
-    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
+}
+
+/// The option that every command has.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub(crate) struct Json {
+    /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
+    #[arg(long = "json", value_name = "FILE", value_parser = json_target)]
+    pub(crate) target: Option<JsonTarget>,
 }
 
 /// Where the JSON goes.
@@ -61,6 +89,11 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    fn doctor(arguments: &[&str]) -> Doctor {
+        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen();
+        doctor
+    }
+
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
@@ -82,11 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn a_dash_means_standard_output() {
-        let args = Args::try_parse_from(["tickline", "--json", "-"]).unwrap();
-        assert_eq!(args.json, Some(JsonTarget::Stdout));
-        let args = Args::try_parse_from(["tickline", "--json=a/b.json", "--secs", "7"]).unwrap();
-        assert_eq!(args.json, Some(JsonTarget::File("a/b.json".into())));
-        assert_eq!(args.time, Duration::from_secs(7));
+    fn the_doctor_comes_without_being_called() {
+        for arguments in [
+            &["tickline", "--json=a/b.json", "--secs", "7"][..],
+            &["tickline", "doctor", "--json", "a/b.json", "--secs=7"],
+        ] {
+            let doctor = doctor(arguments);
+            assert_eq!(doctor.json.target, Some(JsonTarget::File("a/b.json".into())));
+            assert_eq!(doctor.time, Duration::from_secs(7));
+        }
+        assert_eq!(doctor(&["tickline", "--json", "-"]).json.target, Some(JsonTarget::Stdout));
     }
 }

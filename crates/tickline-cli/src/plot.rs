@@ -1,6 +1,6 @@
 //! A small plot made of text: offsets as `*`, the claimed bounds as a shaded band.
 
-use crate::track::Point;
+use crate::measure::track::Point;
 
 const COLUMNS: usize = 64;
 /// Odd, so that 0 has a row of its own.

@@ -46,7 +46,7 @@ fn json_goes_to_standard_output_with_units_in_its_keys() {
     let output = tickline().args(["--json", "-"]).output().unwrap();
     let code = code(&output);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["schema"], "tickline-measurement/1");
+    assert_eq!(value["schema"], "tickline/1");
     assert_eq!(value["fast"], code == 0);
     assert_eq!(value["gates"].as_array().unwrap().len(), 9);
     let costs = value["costs"].as_array().unwrap();

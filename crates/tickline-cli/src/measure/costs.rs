@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::calls::{self, Call};
+use super::calls::{self, Call};
 
 /// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on an idle machine.
 const ROUNDS: u32 = 40;

@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
 use tickline::{Clock, Reading};
 use tickline_core::units::ticks_between;
 
-use crate::calls::monotonic_ns;
+use super::calls::monotonic_ns;
 
 /// Time between two points.
 const STEP: Duration = Duration::from_millis(20);
@@ -15,7 +16,7 @@ const STEP: Duration = Duration::from_millis(20);
 const BRACKETS: u32 = 32;
 
 /// One look: a reading between two looks at CLOCK_MONOTONIC.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Point {
     /// Time since the start, s.
     pub(crate) at_s: f64,
@@ -24,11 +25,15 @@ pub(crate) struct Point {
     /// Half the time between the two looks, ns: what the offset cannot be told better than.
     pub(crate) bracket_ns: f64,
     /// How far before and after the reading CLOCK_MONOTONIC may be, as tickline claims, ns.
+    #[serde(rename = "bound_before_ns")]
     pub(crate) before_ns: u64,
+    #[serde(rename = "bound_after_ns")]
     pub(crate) after_ns: u64,
     /// Whether the reading lies between the two looks.
+    #[serde(rename = "inside_bracket")]
     pub(crate) inside: bool,
     /// Whether the claimed bounds and the two looks contradict each other.
+    #[serde(rename = "bound_violated")]
     pub(crate) violated: bool,
 }
 

@@ -1,0 +1,29 @@
+//! Exit codes.
+
+use std::process::ExitCode;
+
+use crate::document::Document;
+
+/// How the program ends; documented in `--help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Fast and trusted.
+    Fast = 0,
+    /// Works, but a gate is closed.
+    Closed = 1,
+    /// Something went wrong.
+    Error = 2,
+}
+
+impl Exit {
+    /// Whether the counter serves here.
+    pub(crate) fn of(document: &Document) -> Self {
+        if document.fast { Self::Fast } else { Self::Closed }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

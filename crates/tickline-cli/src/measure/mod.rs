@@ -1,0 +1,5 @@
+//! What is measured, and nothing about what it means.
+
+pub(crate) mod calls;
+pub(crate) mod costs;
+pub(crate) mod track;

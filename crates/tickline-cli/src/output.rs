@@ -1,0 +1,135 @@
+//! Where output goes: standard output, whose reader may leave, and files, which are whole or not there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::args::{Json, JsonTarget};
+use crate::document::Document;
+
+/// Where a command's document goes. Opened before anything is measured.
+#[derive(Debug)]
+pub(crate) enum Outputs {
+    /// As text to standard output, and as JSON to a file where one was named.
+    Text(Option<Destination>),
+    /// As JSON to standard output.
+    Json,
+}
+
+impl Outputs {
+    pub(crate) fn open(json: &Json) -> io::Result<Self> {
+        Ok(match &json.target {
+            Some(JsonTarget::Stdout) => Self::Json,
+            Some(JsonTarget::File(path)) => Self::Text(Some(Destination::open(path)?)),
+            None => Self::Text(None),
+        })
+    }
+
+    /// Writes the document to all of them; as text by `write_text`.
+    pub(crate) fn emit(
+        self,
+        document: &Document,
+        write_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self {
+            Self::Json => to_stdout(|out| write_json(document, out)),
+            Self::Text(file) => {
+                if let Some(file) = file {
+                    file.save(|out| write_json(document, out))?;
+                }
+                to_stdout(write_text)
+            }
+        }
+    }
+}
+
+/// A reader that has seen enough is no error.
+pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes the document and a line break.
+fn write_json(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+/// A file that will be written. Nothing is measured for a place that cannot be written to, and a file that is there stays whole
+/// until the new one is complete.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// A new file beside the place, to be put there when it is complete.
+    Replace { place: PathBuf, file: NamedTempFile },
+    /// Something that is no regular file (a device, a pipe): it is written to as it is.
+    Direct { place: PathBuf, file: File },
+}
+
+impl Destination {
+    /// Looks at the place. Symbolic links are followed, so that a link stays one.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let fail = |error: io::Error| naming(path, &error);
+        let place = followed(path);
+        match fs::metadata(&place) {
+            Ok(found) if found.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
+            Ok(found) if !found.is_file() => {
+                let file = File::options().write(true).open(&place).map_err(fail)?;
+                Ok(Self::Direct { place, file })
+            }
+            _ => {
+                let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let file = tempfile::Builder::new()
+                    .prefix(".tickline-")
+                    .tempfile_in(folder.unwrap_or(Path::new(".")))
+                    .map_err(fail)?;
+                Ok(Self::Replace { place, file })
+            }
+        }
+    }
+
+    /// Has `write` fill it, and puts it in its place.
+    pub(crate) fn save(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::Direct { place, mut file } => write(&mut file).map_err(|error| naming(&place, &error)),
+            Self::Replace { place, mut file } => {
+                let fail = |error: io::Error| naming(&place, &error);
+                write(&mut file).map_err(fail)?;
+                #[cfg(unix)]
+                {
+                    // A temporary file is private; a report is as readable as any other file would be.
+                    use std::os::unix::fs::PermissionsExt;
+                    let permissions = fs::Permissions::from_mode(mode_at(&place));
+                    file.as_file().set_permissions(permissions).map_err(fail)?;
+                }
+                file.persist(&place).map_err(|error| fail(error.error))?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The file that `path` leads to, also if it does not exist yet.
+fn followed(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| match (fs::read_link(path), path.parent()) {
+        (Ok(target), Some(folder)) => folder.join(target),
+        _ => path.to_owned(),
+    })
+}
+
+/// The error with the path it is about, in the system's words alone: those of `tempfile` name the temporary file.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+    io::Error::new(error.kind(), format!("{}: {plain}", path.display()))
+}
+
+/// The mode of the file that is replaced; for a new one, readable by everybody.
+#[cfg(unix)]
+fn mode_at(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777)
+}
