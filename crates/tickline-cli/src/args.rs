@@ -12,16 +12,22 @@ use clap::{Parser, Subcommand};
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit codes:
-  0  tickline reads the counter: fast and trusted
+  0  tickline reads the counter: fast and trusted (completions, man: written)
   1  tickline works, but a gate is closed and the OS clock serves
   2  an error: bad arguments, or output that could not be written
+A reader that leaves early, such as head, is no error.
 
 Environment:
   TICKLINE=off  do not use the counter (on: do, the default; anything else is ignored, and said)
 
+JSON:
+  Every command that measures takes --json. The keys, with their units, are described in
+  crates/tickline-cli/schema/tickline-1.schema.json of the sources, a JSON Schema.
+
 Examples:
   tickline
-  tickline doctor --json -")]
+  tickline doctor --json -
+  tickline report --out clocks.html")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -40,7 +46,30 @@ impl Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(after_help = "\
+Examples:
+  tickline doctor
+  tickline doctor --secs 10 --json - | jq .verdict")]
     Doctor(Doctor),
+
+    #[command(after_help = "\
+Examples:
+  tickline report --out clocks.html
+  tickline report --secs 60 --out clocks.html --json clocks.json
+  ssh host tickline report --out - > host.html")]
+    Report(Report),
+
+    #[command(after_help = "\
+Examples:
+  tickline completions bash > ~/.local/share/bash-completion/completions/tickline
+  tickline completions fish > ~/.config/fish/completions/tickline.fish")]
+    Completions(Completions),
+
+    #[command(after_help = "\
+Examples:
+  tickline man | man -l -
+  tickline man report > tickline-report.1")]
+    Man(Man),
 }
 
 /// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
@@ -54,26 +83,57 @@ pub(crate) struct Doctor {
     pub(crate) time: Duration,
 }
 
-/// The option that every command has.
+/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself
+///
+/// The page is one HTML file that loads nothing from anywhere. A file that is there is replaced once the new one is complete.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
+    #[arg(long = "secs", value_name = "N", default_value = "10", value_parser = seconds)]
+    pub(crate) time: Duration,
+
+    /// Writes the page to FILE (`-`: to standard output)
+    #[arg(long = "out", value_name = "FILE", value_parser = target)]
+    pub(crate) page: Target,
+}
+
+/// Prints a shell's completions for this program
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Prints the manual page of this program, or of one of its commands, as roff
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// The command; without one, the program
+    pub(crate) command: Option<String>,
+}
+
+/// The option that every command has that measures.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
-    #[arg(long = "json", value_name = "FILE", value_parser = json_target)]
-    pub(crate) target: Option<JsonTarget>,
+    #[arg(long = "json", value_name = "FILE", value_parser = target)]
+    pub(crate) target: Option<Target>,
 }
 
-/// Where the JSON goes.
+/// Where a document goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JsonTarget {
+pub(crate) enum Target {
     Stdout,
     File(PathBuf),
 }
 
-fn json_target(value: &str) -> Result<JsonTarget, String> {
+fn target(value: &str) -> Result<Target, String> {
     match value {
         "" => Err("an empty name is neither a file nor -".to_owned()),
-        "-" => Ok(JsonTarget::Stdout),
-        name => Ok(JsonTarget::File(PathBuf::from(name))),
+        "-" => Ok(Target::Stdout),
+        name => Ok(Target::File(PathBuf::from(name))),
     }
 }
 
@@ -90,8 +150,10 @@ mod tests {
     use clap::CommandFactory;
 
     fn doctor(arguments: &[&str]) -> Doctor {
-        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen();
-        doctor
+        match Args::try_parse_from(arguments).unwrap().chosen() {
+            Command::Doctor(doctor) => doctor,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -121,9 +183,9 @@ mod tests {
             &["tickline", "doctor", "--json", "a/b.json", "--secs=7"],
         ] {
             let doctor = doctor(arguments);
-            assert_eq!(doctor.json.target, Some(JsonTarget::File("a/b.json".into())));
+            assert_eq!(doctor.json.target, Some(Target::File("a/b.json".into())));
             assert_eq!(doctor.time, Duration::from_secs(7));
         }
-        assert_eq!(doctor(&["tickline", "--json", "-"]).json.target, Some(JsonTarget::Stdout));
+        assert_eq!(doctor(&["tickline", "--json", "-"]).json.target, Some(Target::Stdout));
     }
 }

@@ -10,10 +10,12 @@ mod doctor;
 mod document;
 mod exit;
 mod machine;
+mod manual;
 mod measure;
 mod output;
 mod plot;
 mod progress;
+mod report;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,6 +28,9 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     let result = match Args::parse().chosen() {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::args::{Json, JsonTarget};
+use crate::args::{Json, Target};
 use crate::document::Document;
 
 /// Where a command's document goes. Opened before anything is measured.
@@ -21,8 +21,8 @@ pub(crate) enum Outputs {
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
         Ok(match &json.target {
-            Some(JsonTarget::Stdout) => Self::Json,
-            Some(JsonTarget::File(path)) => Self::Text(Some(Destination::open(path)?)),
+            Some(Target::Stdout) => Self::Json,
+            Some(Target::File(path)) => Self::Text(Some(Destination::open(path)?)),
             None => Self::Text(None),
         })
     }
