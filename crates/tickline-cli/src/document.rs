@@ -1,61 +1,91 @@
 //! What a command has found, as data: the JSON is these structures field by field, the texts are made from them. Keys carry
 //! their units; a figure that is not to be had is null; a part that a command does not measure is left out.
+//!
+//! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use tickline::{Clock, Environment, Reason, State, Status};
 
 use crate::machine::Machine;
 use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
+use crate::measure::latency::Latency;
 use crate::measure::track::{Point, Track};
 
 /// Raised when a key changes its meaning or goes away.
-const SCHEMA: &str = "tickline/1";
+pub(crate) const SCHEMA: &str = "tickline/1";
 
 /// Everything that was found.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Document {
+    /// The schema's name, `tickline/1`: another one when a key changes its meaning or goes away. Keys may be added.
     pub(crate) schema: &'static str,
+    /// The version of the program that has written this.
     pub(crate) program_version: &'static str,
+    /// The command that has.
     pub(crate) command: &'static str,
-    /// One sentence.
+    /// When, in UTC, as in RFC 3339.
+    pub(crate) taken_at: String,
+    /// What it comes to, in one sentence.
     pub(crate) verdict: String,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
-    /// Why not.
+    /// Why not, as a stable code.
     pub(crate) reason: Option<&'static str>,
+    /// The machine, as far as it can be read.
     pub(crate) machine: Machine,
+    /// The status of tickline's clock.
     pub(crate) clock: ClockStatus,
+    /// What must hold for the counter to be used, in the order in which it is looked at.
     pub(crate) gates: Vec<Gate>,
+    /// What a call of each clock costs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
+    /// How far tickline was from CLOCK_MONOTONIC over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) track: Option<TrackSummary>,
+    /// How long single readings took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) latencies: Vec<LatencyRow>,
 }
 
 /// The global clock's status.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ClockStatus {
+    /// The counter's frequency as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
+    /// The counter's frequency as the processor or the hypervisor names it, Hz.
     pub(crate) nominal_frequency_hz: Option<u64>,
+    /// How far a reading now may be from CLOCK_MONOTONIC, ns.
     pub(crate) bound_ns: Option<u64>,
+    /// How far CLOCK_MONOTONIC's rate may be from the measured one for the bound to hold, ppb.
     pub(crate) rho_ppb: u64,
+    /// Time between two recalibrations, ns.
     pub(crate) interval_ns: u64,
+    /// How far Unix time may be from UTC as the kernel says, ns; null where it is not synchronised.
     pub(crate) utc_error_ns: Option<u64>,
     /// The environment variable TICKLINE is neither on nor off.
     pub(crate) environment_unrecognised: bool,
+    /// How often each event has happened.
     pub(crate) events: BTreeMap<&'static str, u64>,
 }
 
 /// What one gate says.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Gate {
+    /// The gate's name.
     pub(crate) gate: &'static str,
+    /// Whether it lets the counter be used.
     pub(crate) open: bool,
     /// Why it is closed, as a stable code.
     pub(crate) reason: Option<&'static str>,
+    /// What is doubtful though it is open, as a stable code.
     pub(crate) warning: Option<&'static str>,
     /// Reason or warning in words.
     pub(crate) text: Option<String>,
@@ -63,20 +93,64 @@ pub(crate) struct Gate {
 
 /// One clock's cost.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CostRow {
+    /// What is called.
     pub(crate) clock: &'static str,
+    /// A call in a tight loop, fastest round, ns; null where there is no such clock, or the process may not read it.
     pub(crate) cost_ns: Option<f64>,
+    /// That as a multiple of a bare reading of the counter.
     pub(crate) ratio_to_counter: Option<f64>,
 }
 
 /// Offset and bound over time, and what they amount to.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TrackSummary {
+    /// The largest offset of either sign, ns.
     pub(crate) largest_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
+    /// Looks whose reading was outside of its bracket.
     pub(crate) outside_bracket: usize,
+    /// Looks that contradict the claimed bound.
     pub(crate) bound_violated: usize,
+    /// The looks, in the order of time.
     pub(crate) points: Vec<Point>,
+}
+
+/// The times from one reading of a clock to the next, made at once, as that clock tells them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LatencyRow {
+    /// What is called.
+    pub(crate) clock: &'static str,
+    /// Times counted.
+    pub(crate) readings: u64,
+    /// The shortest, ns. All times are counted to 1 %; more than a second counts as a second.
+    pub(crate) min_ns: u64,
+    /// Half of them are not longer than this, ns.
+    pub(crate) median_ns: u64,
+    /// 99 % are not longer than this, ns.
+    pub(crate) p99_ns: u64,
+    /// 99.99 % are not longer than this, ns.
+    pub(crate) p99_99_ns: u64,
+    /// The longest, ns.
+    pub(crate) max_ns: u64,
+    /// The histogram; empty bins are left out.
+    pub(crate) bins: Vec<LatencyBin>,
+}
+
+/// A bin of a histogram.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LatencyBin {
+    /// The shortest time that belongs to it, ns.
+    pub(crate) from_ns: u64,
+    /// The longest one, ns.
+    pub(crate) to_ns: u64,
+    /// Times counted.
+    pub(crate) count: u64,
 }
 
 impl Document {
@@ -88,6 +162,7 @@ impl Document {
             schema: SCHEMA,
             program_version: env!("CARGO_PKG_VERSION"),
             command,
+            taken_at: format!("{:.0}", Timestamp::now()),
             verdict: verdict(&status, &machine, None, None),
             fast: status.state == State::Fast,
             reason: status.reason().map(Reason::code),
@@ -96,6 +171,7 @@ impl Document {
             machine,
             costs: Vec::new(),
             track: None,
+            latencies: Vec::new(),
         }
     }
 
@@ -122,6 +198,27 @@ impl Document {
             points: track.points,
         });
         self
+    }
+}
+
+impl LatencyRow {
+    pub(crate) fn of(latency: &Latency) -> Self {
+        let times = &latency.times;
+        let bins = times.iter_recorded().map(|bin| LatencyBin {
+            from_ns: times.lowest_equivalent(bin.value_iterated_to()),
+            to_ns: times.highest_equivalent(bin.value_iterated_to()),
+            count: bin.count_at_value(),
+        });
+        Self {
+            clock: latency.clock,
+            readings: times.len(),
+            min_ns: times.min(),
+            median_ns: times.value_at_quantile(0.5),
+            p99_ns: times.value_at_quantile(0.99),
+            p99_99_ns: times.value_at_quantile(0.9999),
+            max_ns: times.max(),
+            bins: bins.collect(),
+        }
     }
 }
 

@@ -7,11 +7,17 @@ use tickline::{Comparison, Status};
 
 /// The machine.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Machine {
+    /// The processor's name.
     pub(crate) cpu: Option<String>,
+    /// The kernel's release.
     pub(crate) kernel: Option<String>,
+    /// What the kernel makes its time from.
     pub(crate) clocksource: Option<String>,
+    /// What it could be made from.
     pub(crate) available_clocksources: Option<String>,
+    /// The hypervisor that this is a guest of; `none` without one.
     pub(crate) hypervisor: &'static str,
     /// What a comparison of the CPUs' counters has found, in words.
     pub(crate) counters: String,

@@ -16,6 +16,8 @@ mod output;
 mod plot;
 mod progress;
 mod report;
+#[cfg(test)]
+mod schema;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -2,4 +2,5 @@
 
 pub(crate) mod calls;
 pub(crate) mod costs;
+pub(crate) mod latency;
 pub(crate) mod track;
