@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
 use crate::measure::track::{Point, Track};
+use crate::measure::warp::Warp;
 
 /// Raised when a key changes its meaning or goes away.
 const SCHEMA: &str = "tickline/1";
@@ -33,6 +34,8 @@ pub(crate) struct Document {
     pub(crate) costs: Vec<CostRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) track: Option<TrackSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warp: Option<Warp>,
 }
 
 /// The global clock's status.
@@ -96,6 +99,7 @@ impl Document {
             machine,
             costs: Vec::new(),
             track: None,
+            warp: None,
         }
     }
 

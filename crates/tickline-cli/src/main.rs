@@ -14,6 +14,7 @@ mod measure;
 mod output;
 mod plot;
 mod progress;
+mod warp;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     let result = match Args::parse().chosen() {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Warp(args) => warp::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.
