@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use tickline_core::cpu_list;
+
+use crate::measure::warp::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
@@ -51,6 +54,8 @@ Examples:
   tickline doctor
   tickline doctor --secs 10 --json - | jq .verdict")]
     Doctor(Doctor),
+
+    Warp(Warp),
 
     #[command(after_help = "\
 Examples:
@@ -114,6 +119,53 @@ pub(crate) struct Man {
     pub(crate) command: Option<String>,
 }
 
+/// Compares the counters of the CPUs: for each pair, steps back in time (warps), and between which limits the difference lies
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  the counters are in step
+  1  they are apart, or could not all be compared
+  2  an error
+
+Examples:
+  tickline warp
+  tickline warp --cpus 0-3,8 --json warp.json
+  tickline warp --pairs star")]
+pub(crate) struct Warp {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// The CPUs to compare, such as 0-3,8; else all on which this process may run
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub(crate) cpus: Option<CpuList>,
+
+    /// Which pairs; else all up to 64 CPUs, and a star beyond
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) pairs: Option<Pattern>,
+}
+
+/// CPUs in ascending order, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
+const CPU_IDS: usize = 8_192;
+
+fn cpu_list(value: &str) -> Result<CpuList, String> {
+    match cpu_list::ids_in_list(value.as_bytes()) {
+        None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
+        Some(ids) if ids > CPU_IDS => Err(format!(
+            "{value} names CPU {}, and {} is the last that a kernel may have",
+            ids - 1,
+            CPU_IDS - 1
+        )),
+        Some(ids) => {
+            let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
+            Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
+        }
+    }
+}
+
 /// The option that every command has that measures.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
@@ -150,10 +202,10 @@ mod tests {
     use clap::CommandFactory;
 
     fn doctor(arguments: &[&str]) -> Doctor {
-        match Args::try_parse_from(arguments).unwrap().chosen() {
-            Command::Doctor(doctor) => doctor,
-            other => panic!("{other:?}"),
-        }
+        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen() else {
+            panic!("another command")
+        };
+        doctor
     }
 
     #[test]

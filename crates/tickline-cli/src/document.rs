@@ -14,6 +14,7 @@ use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
 use crate::measure::latency::Latency;
 use crate::measure::track::{Point, Track};
+use crate::measure::warp::Warp;
 
 /// Raised when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/1";
@@ -51,6 +52,9 @@ pub(crate) struct Document {
     /// How long single readings took.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) latencies: Vec<LatencyRow>,
+    /// The CPUs' counters against each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warp: Option<Warp>,
 }
 
 /// The global clock's status.
@@ -172,6 +176,7 @@ impl Document {
             costs: Vec::new(),
             track: None,
             latencies: Vec::new(),
+            warp: None,
         }
     }
 

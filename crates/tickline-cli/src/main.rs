@@ -18,6 +18,7 @@ mod progress;
 mod report;
 #[cfg(test)]
 mod schema;
+mod warp;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
+        Command::Warp(args) => warp::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

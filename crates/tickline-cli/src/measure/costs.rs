@@ -37,7 +37,7 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<Cost> {
 }
 
 /// Whether the gates found the counter to be there and readable.
-fn may_read_counter() -> bool {
+pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     status.judged
         && status

@@ -1,0 +1,81 @@
+//! `tickline warp`: the counters of the CPUs against each other.
+
+mod map;
+mod text;
+
+use std::io;
+
+use tickline::pair;
+
+use crate::args::{self, CpuList};
+use crate::document::Document;
+use crate::exit::Exit;
+use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern};
+use crate::output::Outputs;
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
+    let cpus = chosen(args.cpus.as_ref())?;
+    let pattern = pattern(args.pairs, cpus.len())?;
+    let outputs = Outputs::open(&args.json)?;
+    let progress = Progress::new();
+    // The first round judges the gates, so that it is known whether the counter may be read.
+    tickline::Clock::global().maintain();
+    let guard = tickline::start().map_err(io::Error::other)?;
+    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
+    let mut document = Document::new("warp");
+    drop(guard);
+    progress.finish();
+    document.verdict = text::verdict(&warp);
+    let exit = if warp.in_step == Some(true) { Exit::Fast } else { Exit::Closed };
+    document.warp = Some(warp);
+    outputs.emit(&document, |out| text::write(&document, &map::Look::of_stdout(), out))?;
+    Ok(exit)
+}
+
+/// The CPUs to compare: those named, if each can be had; else all on which this process may run.
+fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
+    let Some(CpuList(cpus)) = list else { return Ok(pair::cpus()) };
+    let missing = cpus.iter().find(|cpu| pair::on_cpu(**cpu, || ()).is_none());
+    missing.map_or_else(
+        || Ok(cpus.clone()),
+        |cpu| {
+            let usable = text::ranges(&pair::cpus());
+            Err(io::Error::other(format!("--cpus: this process cannot run on CPU {cpu}, but on {usable}")))
+        },
+    )
+}
+
+/// All pairs, where those are not too many.
+fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
+    match asked {
+        Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
+            "--pairs all takes {MOST_CPUS} CPUs at the most, and these are {cpus}: choose some by --cpus, or take --pairs star"
+        ))),
+        Some(pattern) => Ok(pattern),
+        None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),
+        None => Ok(Pattern::All),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pairs_are_bounded() {
+        assert_eq!(pattern(None, 64).unwrap(), Pattern::All);
+        assert_eq!(pattern(None, 65).unwrap(), Pattern::Star);
+        assert_eq!(pattern(Some(Pattern::All), 1_024).unwrap(), Pattern::All);
+        assert_eq!(pattern(Some(Pattern::Star), 8_192).unwrap(), Pattern::Star);
+        let error = pattern(Some(Pattern::All), 1_025).unwrap_err().to_string();
+        assert!(error.contains("1024") && error.contains("1025"), "{error}");
+    }
+
+    /// What `Warp` says is what the exit code says.
+    #[test]
+    fn an_unusable_cpu_is_named() {
+        let error = chosen(Some(&CpuList(vec![8_191]))).unwrap_err().to_string();
+        assert!(error.contains("CPU 8191"), "{error}");
+    }
+}
