@@ -1,7 +1,71 @@
-//! `tickline report`
-use crate::args::Report;
-use crate::exit::Exit;
+//! `tickline report`: the document as a page that needs nothing but a browser.
+
+mod chart;
+mod facts;
+mod page;
+
 use std::io;
-pub(crate) fn run(_args: &Report) -> io::Result<Exit> {
-    Err(io::Error::other("later"))
+
+use crate::args::{Report, Target};
+use crate::document::{Document, LatencyRow};
+use crate::exit::Exit;
+use crate::measure::{costs, latency, track, warp};
+use crate::output::{Destination, Outputs};
+use crate::progress::Progress;
+
+/// In the order of `doctor`, for its reason.
+pub(crate) fn run(args: &Report) -> io::Result<Exit> {
+    let outputs = Outputs::open(&args.json)?;
+    let page = Page::open(args)?;
+    let progress = Progress::new();
+    let guard = tickline::start().map_err(io::Error::other)?;
+    let track = track::track(args.time, progress.part("offset and bound", 0.0, 0.6));
+    let costs = costs::measure(progress.part("costs", 0.6, 0.7));
+    let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
+    let cpus = tickline::pair::cpus();
+    let pattern = crate::warp::pattern(None, cpus.len())?;
+    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
+    let mut document = Document::new("report").measured(&costs, track);
+    document.latencies = latencies.iter().map(LatencyRow::of).collect();
+    document.warp = Some(warp);
+    drop(guard);
+    progress.finish();
+    page.write(&document, outputs)?;
+    Ok(Exit::of(&document))
+}
+
+/// Where the page goes.
+enum Page {
+    Stdout,
+    File { name: String, file: Destination },
+}
+
+impl Page {
+    fn open(args: &Report) -> io::Result<Self> {
+        match (&args.page, &args.json.target) {
+            (page, Some(json)) if page == json => {
+                let name = match page {
+                    Target::Stdout => "-".to_owned(),
+                    Target::File(path) => path.display().to_string(),
+                };
+                Err(io::Error::other(format!("--out {name} and --json {name}: one place for two documents")))
+            }
+            (Target::Stdout, _) => Ok(Self::Stdout),
+            (Target::File(path), _) => {
+                Ok(Self::File { name: path.display().to_string(), file: Destination::open(path)? })
+            }
+        }
+    }
+
+    /// Writes the page, then the JSON; the verdict goes to standard output where neither of them does.
+    fn write(self, document: &Document, outputs: Outputs) -> io::Result<()> {
+        let html = page::html(document)?;
+        match self {
+            Self::Stdout => outputs.emit(document, |out| writeln!(out, "{html}")),
+            Self::File { name, file } => {
+                file.save(|out| writeln!(out, "{html}"))?;
+                outputs.emit(document, |out| writeln!(out, "{}\n\nThe page is in {name}.", document.verdict))
+            }
+        }
+    }
 }

@@ -39,7 +39,7 @@ impl Look {
 
 /// What a cell shows; the worse, the larger.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-enum Cell {
+pub(crate) enum Cell {
     /// The pair was not looked at.
     Blank,
     /// A CPU and itself.
@@ -54,7 +54,7 @@ enum Cell {
 
 /// Upper ends of the classes of distance, ns, each with its character and colour (of the 256-colour palette, from green by
 /// yellow to red). Handovers between hyperthreads leave some 20 ns open, between sockets 200.
-const CLASSES: [(f64, char, u8); 7] = [
+pub(crate) const CLASSES: [(f64, char, u8); 7] = [
     (50.0, '.', 22),
     (100.0, ':', 28),
     (200.0, '-', 64),
@@ -121,7 +121,7 @@ fn paint(text: &str, colour: u8, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Both halves, since the map is read along rows.
-fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>> {
+pub(crate) fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>> {
     let mut cells = vec![vec![Cell::Blank; places]; places];
     let place = |cpu: u32| warp.cpus.binary_search(&cpu).map_or(0, |place| place / merged);
     let mut worst = |row: usize, column: usize, cell: Cell| {

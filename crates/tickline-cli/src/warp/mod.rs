@@ -1,6 +1,6 @@
 //! `tickline warp`: the counters of the CPUs against each other.
 
-mod map;
+pub(crate) mod map;
 mod text;
 
 use std::io;
@@ -47,7 +47,7 @@ fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
 }
 
 /// All pairs, where those are not too many.
-fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
+pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
     match asked {
         Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
             "--pairs all takes {MOST_CPUS} CPUs at the most, and these are {cpus}: choose some by --cpus, or take --pairs star"

@@ -1,0 +1,68 @@
+//! What a call costs, as bars.
+
+use maud::{Markup, html};
+
+use super::scale::{Scale, time};
+use super::{Figure, Swatch, WIDTH, units};
+use crate::document::CostRow;
+
+const ROW: f64 = 20.0;
+const LEFT: f64 = 182.0;
+/// The values stand behind the bars.
+const RIGHT: f64 = 56.0;
+
+/// Nothing without a cost.
+pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
+    let largest = costs.iter().filter_map(|row| row.cost_ns).fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return Markup::default();
+    }
+    let scale = Scale::linear(0.0, largest, LEFT, WIDTH - RIGHT);
+    let height = 4.0 + ROW * rows(costs.len());
+    let drawing = html! {
+        @for (index, row) in costs.iter().enumerate() {
+            @let y = 2.0 + ROW * rows(index);
+            text.end x=(LEFT - 6.0) y=(y + 14.0) { (row.clock) }
+            @match row.cost_ns {
+                Some(ns) => {
+                    rect class=(class(row.clock)) x=(LEFT) y=(y + 3.0) height=(ROW - 6.0) width=(units((scale.at(ns) - LEFT).max(1.0))) {}
+                    text x=(units(scale.at(ns) + 5.0)) y=(y + 14.0) { (time(ns)) }
+                }
+                None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not to be had" },
+            }
+        }
+        path.axis d=(format!("M{LEFT} 0V{height}")) {}
+    };
+    let of_row =
+        |row: &CostRow| format!("{} {}", row.clock, row.cost_ns.map_or("not to be had".to_owned(), time));
+    Figure {
+        title: "Cost of a call",
+        summary: &format!("Bars: {}", costs.iter().map(of_row).collect::<Vec<_>>().join(", ")),
+        meaning: html! {
+            "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better; the bare counter is what no "
+            "clock over it can beat."
+        },
+        legend: &[
+            ("tickline", Swatch::Bar("tickline")),
+            ("the bare counter", Swatch::Bar("counter")),
+            ("the OS", Swatch::Bar("os")),
+        ],
+        height,
+        drawing,
+    }
+    .markup()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "some clocks")]
+fn rows(count: usize) -> f64 {
+    count as f64
+}
+
+/// Whose clock it is, as a class.
+fn class(clock: &str) -> &'static str {
+    match clock {
+        _ if clock.starts_with("tickline") => "tickline",
+        _ if clock.contains("rdtsc") || clock.contains("cntvct") => "counter",
+        _ => "os",
+    }
+}
