@@ -1,9 +1,10 @@
 //! Data as tables, by their keys: whatever a document holds is shown, and nothing has to be named twice.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// A table of an object's values; those of inner objects follow with the outer key before theirs.
+/// A table of an object's values; those of inner objects follow with the outer key before theirs, and of counted things
+/// (an object of numbers without units) those that were seen.
 pub(super) fn table(value: &Value) -> Markup {
     let mut rows = Vec::new();
     collect(value, "", &mut rows);
@@ -22,6 +23,19 @@ const UNKNOWN: &str = "unknown";
 
 fn collect(value: &Value, key: &str, rows: &mut Vec<(String, String)>) {
     match value {
+        Value::Object(counts)
+            if !counts.is_empty() && counts.values().all(Value::is_number) && unitless(counts) =>
+        {
+            let seen: Map<String, Value> = counts
+                .iter()
+                .filter(|(_, count)| **count != 0)
+                .map(|(name, count)| (name.clone(), count.clone()))
+                .collect();
+            rows.push((
+                key.to_owned(),
+                if seen.is_empty() { "none".to_owned() } else { text(&Value::Object(seen)) },
+            ));
+        }
         Value::Object(inner) => {
             for (name, value) in inner {
                 let (words, unit) = words(name);
@@ -36,6 +50,11 @@ fn collect(value: &Value, key: &str, rows: &mut Vec<(String, String)>) {
         }
         _ => rows.push((key.to_owned(), text(value))),
     }
+}
+
+/// Whether no key names a unit, as those of counted things.
+fn unitless(values: &Map<String, Value>) -> bool {
+    values.keys().all(|key| words(key).1.is_none())
 }
 
 /// A key in words, and the unit that it ends with.
@@ -64,7 +83,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Groups of three digits before the decimal point.
-pub(super) fn grouped(number: &str) -> String {
+fn grouped(number: &str) -> String {
     let whole = number.find(|character: char| !character.is_ascii_digit() && character != '-');
     let (whole, rest) = number.split_at(whole.unwrap_or(number.len()));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
@@ -100,18 +119,19 @@ mod tests {
     fn keys_become_words_and_units() {
         let value = json!({
             "frequency_hz": 2_596_120_122_u64, "kernel": null, "flags": ["a", "b"], "none": [],
-            "cpuid": {"invariant": true, "leaf_15_hz": 5}
+            "cpuid": {"invariant": true, "leaf_15_hz": 5},
+            "events": {"rate_change": 2, "expiry": 0}
         });
         let mut rows = Vec::new();
         collect(&value, "", &mut rows);
-        rows.sort();
         let expected = [
-            ("cpuid, invariant", "yes"),
-            ("cpuid, leaf 15", "5 Hz"),
-            ("flags", "a; b"),
             ("frequency", "2,596,120,122 Hz"),
             ("kernel", "unknown"),
+            ("flags", "a; b"),
             ("none", "none"),
+            ("cpuid, invariant", "yes"),
+            ("cpuid, leaf 15", "5 Hz"),
+            ("events", "rate change 2"),
         ];
         assert_eq!(rows, expected.map(|(key, text)| (key.to_owned(), text.to_owned())));
     }

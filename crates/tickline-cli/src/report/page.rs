@@ -5,8 +5,8 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::chart::{cost, latency, offset, warp};
-use super::facts::{self, grouped};
+use super::chart::{cost, latency, offset, time, warp};
+use super::facts;
 use crate::document::{Document, Gate, LatencyRow};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
@@ -89,7 +89,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
         table.wide {
             thead {
                 tr {
-                    th scope="col" { "ns from reading to reading" }
+                    th scope="col" { "from one to the next" }
                     @for name in ["median", "99 %", "99.99 %", "longest"] { th.number scope="col" { (name) } }
                 }
             }
@@ -97,14 +97,19 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
                 @for row in rows {
                     tr {
                         th scope="row" { (row.clock) }
-                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns] {
-                            td.number { (grouped(&ns.to_string())) }
+                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(ns_f64) {
+                            td.number { (time(ns)) }
                         }
                     }
                 }
             }
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a second at most")]
+fn ns_f64(ns: u64) -> f64 {
+    ns as f64
 }
 
 fn gates(gates: &[Gate]) -> Markup {

@@ -7,9 +7,10 @@ use super::{Figure, Swatch, WIDTH, units};
 use crate::document::CostRow;
 
 const ROW: f64 = 20.0;
-const LEFT: f64 = 182.0;
+/// Room for `clock_gettime MONOTONIC_COARSE`.
+const LEFT: f64 = 208.0;
 /// The values stand behind the bars.
-const RIGHT: f64 = 56.0;
+const RIGHT: f64 = 54.0;
 
 /// Nothing without a cost.
 pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {

@@ -102,15 +102,15 @@ fn drawn_bin(ns: u64) -> (u64, u64) {
 /// The bars' outline, down to the axis where bins are empty.
 fn outline(bars: &[Bar], x: &Scale, y: &Scale) -> String {
     let mut path = String::new();
-    let mut end = f64::NAN;
+    let mut end = None;
     for bar in bars {
         let (left, right, top) = (x.at(bar.from_ns), x.at(bar.to_ns), y.at(bar.share));
-        if (left - end).abs() > 1e-9 {
+        if end.is_none_or(|end: f64| (left - end).abs() > 1e-9) {
             let close = if path.is_empty() { String::new() } else { format!("V{BOTTOM}") };
             write!(path, "{close}M{left} {BOTTOM}").ok();
         }
         write!(path, "V{top}H{right}").ok();
-        end = right;
+        end = Some(right);
     }
     path + &format!("V{BOTTOM}")
 }

@@ -9,6 +9,8 @@ pub(super) mod warp;
 
 use maud::{Markup, html};
 
+pub(super) use self::scale::time;
+
 /// The width of a chart's view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
 const WIDTH: f64 = 440.0;
 

@@ -90,7 +90,7 @@ pub(super) fn nice_above(value: f64) -> f64 {
 }
 
 /// A time with at most three digits, in the unit that suits it.
-pub(in crate::report) fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         size if size < 1e3 => (ns, "ns"),
         size if size < 1e6 => (ns / 1e3, "µs"),

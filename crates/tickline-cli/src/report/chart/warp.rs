@@ -51,9 +51,9 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
     let apart = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).count();
     let unknown = warp.pairs.iter().filter(|pair| pair.in_step.is_none()).count();
     let summary = format!(
-        "{} pairs of {} CPUs: {apart} apart, {unknown} not compared, largest step back {}",
-        warp.pairs.len(),
+        "Of {} CPUs: pairs compared {}, not in step {apart}, unknown {unknown}; largest step back {}",
         warp.cpus.len(),
+        warp.pairs.len() - unknown,
         time(warp.largest_warp_ns)
     );
     Figure {
