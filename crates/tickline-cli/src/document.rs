@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tickline::{Clock, Environment, Reason, State, Status};
 
+use crate::bench::Bench;
 use crate::machine::Machine;
 use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
@@ -13,7 +14,7 @@ use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
 
 /// Raised when a key changes its meaning or goes away.
-const SCHEMA: &str = "tickline/1";
+pub(crate) const SCHEMA: &str = "tickline/1";
 
 /// Everything that was found.
 #[derive(Debug, Clone, Serialize)]
@@ -36,6 +37,8 @@ pub(crate) struct Document {
     pub(crate) track: Option<TrackSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warp: Option<Warp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bench: Option<Bench>,
 }
 
 /// The global clock's status.
@@ -68,7 +71,11 @@ pub(crate) struct Gate {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct CostRow {
     pub(crate) clock: &'static str,
+    /// In the fastest round.
     pub(crate) cost_ns: Option<f64>,
+    pub(crate) median_ns: Option<f64>,
+    /// Nine of ten rounds were no slower.
+    pub(crate) most_ns: Option<f64>,
     pub(crate) ratio_to_counter: Option<f64>,
 }
 
@@ -100,24 +107,13 @@ impl Document {
             costs: Vec::new(),
             track: None,
             warp: None,
+            bench: None,
         }
     }
 
     /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
     pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
-        let status = Clock::global().status();
-        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
-        let counter_ns = cost_of(COUNTER);
-        self.costs = costs
-            .iter()
-            .map(|cost| CostRow {
-                clock: cost.name,
-                cost_ns: cost.ns,
-                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
-            })
-            .collect();
-        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
-        self.verdict = verdict(&status, &self.machine, calls, Some(&track));
+        self.add_costs(costs, Some(&track));
         self.track = Some(TrackSummary {
             largest_offset_ns: track.largest_offset_ns(),
             largest_bound_ns: track.largest_bound_ns(),
@@ -126,6 +122,29 @@ impl Document {
             points: track.points,
         });
         self
+    }
+
+    /// Adds what the clocks cost.
+    pub(crate) fn costed(mut self, costs: &[Cost]) -> Self {
+        self.add_costs(costs, None);
+        self
+    }
+
+    fn add_costs(&mut self, costs: &[Cost], track: Option<&Track>) {
+        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
+        let counter_ns = cost_of(COUNTER);
+        self.costs = costs
+            .iter()
+            .map(|cost| CostRow {
+                clock: cost.name,
+                cost_ns: cost.ns,
+                median_ns: cost.median_ns,
+                most_ns: cost.most_ns,
+                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
+            })
+            .collect();
+        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
+        self.verdict = verdict(&Clock::global().status(), &self.machine, calls, track);
     }
 }
 
@@ -164,6 +183,10 @@ fn verdict(status: &Status, machine: &Machine, calls: Option<(f64, f64)>, track:
             os / now,
             track.largest_offset_ns(),
             track.largest_bound_ns()
+        ),
+        (State::Fast, Some((now, os)), None) => format!(
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast.",
+            os / now
         ),
         (State::Fast, _, _) => "tickline reads the counter here.".to_owned(),
         (State::Fallback(reason), _, _) => {

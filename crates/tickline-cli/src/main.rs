@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod bench;
 mod doctor;
 mod document;
 mod exit;
@@ -27,6 +28,7 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     let result = match Args::parse().chosen() {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
