@@ -54,7 +54,7 @@ Examples:
   tickline doctor
   tickline doctor --secs 10 --json - | jq .verdict")]
     Doctor(Doctor),
-
+    Bench(Bench),
     Warp(Warp),
 
     #[command(after_help = "\
@@ -117,6 +117,30 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The command; without one, the program
     pub(crate) command: Option<String>,
+}
+
+/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of the kernel's
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tickline bench --json before.json
+  tickline bench --compare before.json
+  tickline bench --rounds 1000 --calls 20000000")]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// Rounds over all clocks, of 0.1 ms each (1 to 100000)
+    #[arg(long, value_name = "N", default_value = "200", value_parser = |value: &str| whole(value, 100_000))]
+    pub(crate) rounds: u32,
+
+    /// Calls of each clock in the long run (1 to 1000000000)
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
+    pub(crate) calls: u32,
+
+    /// Compares with an earlier run: the file that its --json wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
 }
 
 /// Compares the counters of the CPUs: for each pair, steps back in time (warps), and between which limits the difference lies
@@ -190,10 +214,12 @@ fn target(value: &str) -> Result<Target, String> {
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {
-    match value.parse::<u64>() {
-        Ok(seconds @ 1..=3_600) => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("{value} is not a whole number from 1 to 3600")),
-    }
+    whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn whole(value: &str, limit: u32) -> Result<u32, String> {
+    let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
+    parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tickline::{Clock, Environment, Reason, State, Status};
 
+use crate::bench::Bench;
 use crate::machine::Machine;
 use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
@@ -55,6 +56,9 @@ pub(crate) struct Document {
     /// The CPUs' counters against each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warp: Option<Warp>,
+    /// A long run of each clock, and a comparison with an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bench: Option<Bench>,
 }
 
 /// The global clock's status.
@@ -103,7 +107,11 @@ pub(crate) struct CostRow {
     pub(crate) clock: &'static str,
     /// A call in a tight loop, fastest round, ns; null where there is no such clock, or the process may not read it.
     pub(crate) cost_ns: Option<f64>,
-    /// That as a multiple of a bare reading of the counter.
+    /// The same in the median round, ns.
+    pub(crate) median_ns: Option<f64>,
+    /// Nine of ten rounds were no slower than this, ns a call.
+    pub(crate) most_ns: Option<f64>,
+    /// The fastest as a multiple of a bare reading of the counter.
     pub(crate) ratio_to_counter: Option<f64>,
 }
 
@@ -177,24 +185,13 @@ impl Document {
             track: None,
             latencies: Vec::new(),
             warp: None,
+            bench: None,
         }
     }
 
     /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
     pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
-        let status = Clock::global().status();
-        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
-        let counter_ns = cost_of(COUNTER);
-        self.costs = costs
-            .iter()
-            .map(|cost| CostRow {
-                clock: cost.name,
-                cost_ns: cost.ns,
-                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
-            })
-            .collect();
-        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
-        self.verdict = verdict(&status, &self.machine, calls, Some(&track));
+        self.add_costs(costs, Some(&track));
         self.track = Some(TrackSummary {
             largest_offset_ns: track.largest_offset_ns(),
             largest_bound_ns: track.largest_bound_ns(),
@@ -203,6 +200,29 @@ impl Document {
             points: track.points,
         });
         self
+    }
+
+    /// Adds what the clocks cost.
+    pub(crate) fn costed(mut self, costs: &[Cost]) -> Self {
+        self.add_costs(costs, None);
+        self
+    }
+
+    fn add_costs(&mut self, costs: &[Cost], track: Option<&Track>) {
+        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
+        let counter_ns = cost_of(COUNTER);
+        self.costs = costs
+            .iter()
+            .map(|cost| CostRow {
+                clock: cost.name,
+                cost_ns: cost.ns,
+                median_ns: cost.median_ns,
+                most_ns: cost.most_ns,
+                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
+            })
+            .collect();
+        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
+        self.verdict = verdict(&Clock::global().status(), &self.machine, calls, track);
     }
 }
 
@@ -262,6 +282,10 @@ fn verdict(status: &Status, machine: &Machine, calls: Option<(f64, f64)>, track:
             os / now,
             track.largest_offset_ns(),
             track.largest_bound_ns()
+        ),
+        (State::Fast, Some((now, os)), None) => format!(
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast.",
+            os / now
         ),
         (State::Fast, _, _) => "tickline reads the counter here.".to_owned(),
         (State::Fallback(reason), _, _) => {

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod bench;
 mod doctor;
 mod document;
 mod exit;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
