@@ -21,7 +21,8 @@ Environment:
 
 Examples:
   tickline
-  tickline doctor --json -")]
+  tickline doctor --json -
+  tickline doctor --facts other-machine.json")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -41,6 +42,11 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Doctor(Doctor),
+    /// For the program itself: asks the clocks from this number on under a filter
+    #[command(name = crate::measure::served::COMMAND, hide = true)]
+    Served {
+        from: usize,
+    },
 }
 
 /// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
@@ -52,6 +58,11 @@ pub(crate) struct Doctor {
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
+
+    /// Measures nothing: diagnoses the machine whose facts are in FILE (`-`: standard input), as --json has written them
+    /// there. Exits with 0 if nothing is wrong with that machine, else with 1
+    #[arg(long, value_name = "FILE", conflicts_with = "time")]
+    pub(crate) facts: Option<PathBuf>,
 }
 
 /// The option that every command has.
@@ -90,8 +101,10 @@ mod tests {
     use clap::CommandFactory;
 
     fn doctor(arguments: &[&str]) -> Doctor {
-        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen();
-        doctor
+        match Args::try_parse_from(arguments).unwrap().chosen() {
+            Command::Doctor(doctor) => doctor,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

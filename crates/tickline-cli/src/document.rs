@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tickline::{Clock, Environment, Reason, State, Status};
+use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
 
+use crate::diagnose::Finding;
 use crate::machine::Machine;
-use crate::measure::calls::COUNTER;
+use crate::measure::calls::{COUNTER, MONOTONIC};
 use crate::measure::costs::Cost;
+use crate::measure::resolution::Resolution;
+use crate::measure::served::{Served, ServedBy};
 use crate::measure::track::{Point, Track};
 
 /// Raised when a key changes its meaning or goes away.
-const SCHEMA: &str = "tickline/1";
+pub(crate) const SCHEMA: &str = "tickline/1";
 
 /// Everything that was found.
 #[derive(Debug, Clone, Serialize)]
@@ -26,11 +29,17 @@ pub(crate) struct Document {
     pub(crate) fast: bool,
     /// Why not.
     pub(crate) reason: Option<&'static str>,
+    /// What is wrong with the machine's clocks, the most severe first; null where nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Vec<Finding>>,
     pub(crate) machine: Machine,
     pub(crate) clock: ClockStatus,
     pub(crate) gates: Vec<Gate>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
+    /// Why it is not known who serves the clocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) served_unknown: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) track: Option<TrackSummary>,
 }
@@ -47,6 +56,38 @@ pub(crate) struct ClockStatus {
     /// The environment variable TICKLINE is neither on nor off.
     pub(crate) environment_unrecognised: bool,
     pub(crate) events: BTreeMap<&'static str, u64>,
+    /// The CPUs, where each has a line of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) per_cpu: Vec<CpuRow>,
+}
+
+/// One CPU's line.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct CpuRow {
+    pub(crate) cpu: usize,
+    pub(crate) state: &'static str,
+    pub(crate) frequency_hz: Option<u64>,
+    pub(crate) offset_ns: i64,
+    pub(crate) age_ns: Option<u64>,
+    pub(crate) failures: u64,
+}
+
+impl CpuRow {
+    fn of(status: &CpuStatus) -> Self {
+        Self {
+            cpu: status.cpu,
+            state: match status.state {
+                CpuState::Calibrating => "calibrating",
+                CpuState::Fast => "fast",
+                CpuState::Fallback => "fallback",
+                _ => "other",
+            },
+            frequency_hz: status.frequency_hz,
+            offset_ns: status.offset_ns,
+            age_ns: status.age_ns,
+            failures: status.failures,
+        }
+    }
 }
 
 /// What one gate says.
@@ -67,6 +108,10 @@ pub(crate) struct CostRow {
     pub(crate) clock: &'static str,
     pub(crate) cost_ns: Option<f64>,
     pub(crate) ratio_to_counter: Option<f64>,
+    /// The smallest step seen, ns; null if none was seen.
+    pub(crate) resolution_ns: Option<u64>,
+    /// Who answers; null if that is not known, or the call is no clock of the system.
+    pub(crate) served_by: Option<ServedBy>,
 }
 
 /// Offset and bound over time, and what they amount to.
@@ -93,8 +138,10 @@ impl Document {
             reason: status.reason().map(Reason::code),
             clock: ClockStatus::of(&status),
             gates: gates(&status),
+            findings: None,
             machine,
             costs: Vec::new(),
+            served_unknown: None,
             track: None,
         }
     }
@@ -110,9 +157,11 @@ impl Document {
                 clock: cost.name,
                 cost_ns: cost.ns,
                 ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
+                resolution_ns: None,
+                served_by: None,
             })
             .collect();
-        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
+        let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
         self.verdict = verdict(&status, &self.machine, calls, Some(&track));
         self.track = Some(TrackSummary {
             largest_offset_ns: track.largest_offset_ns(),
@@ -121,6 +170,21 @@ impl Document {
             bound_violated: track.violated(),
             points: track.points,
         });
+        self
+    }
+
+    /// Adds to the costs who serves the clocks, and in which steps they move.
+    pub(crate) fn explained(mut self, served: Result<Served, String>, resolutions: &[Resolution]) -> Self {
+        let (served, unknown) = match served {
+            Ok(served) => (served, None),
+            Err(reason) => (Served::new(), Some(reason)),
+        };
+        self.served_unknown = unknown;
+        for row in &mut self.costs {
+            row.served_by = served.get(row.clock).copied();
+            row.resolution_ns =
+                resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, step)| *step);
+        }
         self
     }
 }
@@ -136,6 +200,7 @@ impl ClockStatus {
             utc_error_ns: status.utc_error_ns,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
+            per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
         }
     }
 }

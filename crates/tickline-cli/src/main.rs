@@ -1,11 +1,12 @@
 //! The program `tickline`: measures and explains the clocks of the machine it runs on.
 //!
 //! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts (`machine`) -> a document
-//! (`document`) -> output (`output`): the same document as text, JSON or a page
+//! (`document`) -> findings (`diagnose`) -> output (`output`): the same document as text, JSON or a page
 
 #![deny(unsafe_code)]
 
 mod args;
+mod diagnose;
 mod doctor;
 mod document;
 mod exit;
@@ -26,6 +27,7 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     let result = match Args::parse().chosen() {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Served { from } => measure::served::filtered(from),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

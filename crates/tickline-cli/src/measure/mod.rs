@@ -2,4 +2,6 @@
 
 pub(crate) mod calls;
 pub(crate) mod costs;
+pub(crate) mod resolution;
+pub(crate) mod served;
 pub(crate) mod track;
