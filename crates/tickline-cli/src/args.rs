@@ -52,7 +52,8 @@ pub(crate) enum Command {
     #[command(after_help = "\
 Examples:
   tickline doctor
-  tickline doctor --secs 10 --json - | jq .verdict")]
+  tickline doctor --secs 10 --json - | jq .verdict
+  tickline doctor --facts other-machine.json")]
     Doctor(Doctor),
     Bench(Bench),
     Warp(Warp),
@@ -75,6 +76,12 @@ Examples:
   tickline man | man -l -
   tickline man report > tickline-report.1")]
     Man(Man),
+
+    /// For the program itself: asks the clocks from this number on under a filter
+    #[command(name = crate::measure::served::COMMAND, hide = true)]
+    Served {
+        from: usize,
+    },
 }
 
 /// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
@@ -86,6 +93,11 @@ pub(crate) struct Doctor {
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
+
+    /// Measures nothing: diagnoses the machine whose facts are in FILE (`-`: standard input), as --json has written them
+    /// there. Exits with 0 if nothing is wrong with that machine, else with 1
+    #[arg(long, value_name = "FILE", conflicts_with = "time")]
+    pub(crate) facts: Option<PathBuf>,
 }
 
 /// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself

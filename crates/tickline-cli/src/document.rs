@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tickline::{Clock, Environment, Reason, State, Status};
+use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
 
 use crate::bench::Bench;
+use crate::diagnose::Finding;
 use crate::machine::Machine;
-use crate::measure::calls::COUNTER;
+use crate::measure::calls::{COUNTER, MONOTONIC};
 use crate::measure::costs::Cost;
 use crate::measure::latency::Latency;
+use crate::measure::resolution::Resolution;
+use crate::measure::served::{Served, ServedBy};
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
 
@@ -38,6 +41,9 @@ pub(crate) struct Document {
     pub(crate) fast: bool,
     /// Why not, as a stable code.
     pub(crate) reason: Option<&'static str>,
+    /// What is wrong with the machine's clocks, the most severe first; null where nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Vec<Finding>>,
     /// The machine, as far as it can be read.
     pub(crate) machine: Machine,
     /// The status of tickline's clock.
@@ -47,6 +53,9 @@ pub(crate) struct Document {
     /// What a call of each clock costs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
+    /// Why it is not known who serves the clocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) served_unknown: Option<String>,
     /// How far tickline was from CLOCK_MONOTONIC over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) track: Option<TrackSummary>,
@@ -81,6 +90,39 @@ pub(crate) struct ClockStatus {
     pub(crate) environment_unrecognised: bool,
     /// How often each event has happened.
     pub(crate) events: BTreeMap<&'static str, u64>,
+    /// The CPUs, where each has a line of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) per_cpu: Vec<CpuRow>,
+}
+
+/// One CPU's line.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CpuRow {
+    pub(crate) cpu: usize,
+    pub(crate) state: &'static str,
+    pub(crate) frequency_hz: Option<u64>,
+    pub(crate) offset_ns: i64,
+    pub(crate) age_ns: Option<u64>,
+    pub(crate) failures: u64,
+}
+
+impl CpuRow {
+    fn of(status: &CpuStatus) -> Self {
+        Self {
+            cpu: status.cpu,
+            state: match status.state {
+                CpuState::Calibrating => "calibrating",
+                CpuState::Fast => "fast",
+                CpuState::Fallback => "fallback",
+                _ => "other",
+            },
+            frequency_hz: status.frequency_hz,
+            offset_ns: status.offset_ns,
+            age_ns: status.age_ns,
+            failures: status.failures,
+        }
+    }
 }
 
 /// What one gate says.
@@ -113,6 +155,10 @@ pub(crate) struct CostRow {
     pub(crate) most_ns: Option<f64>,
     /// The fastest as a multiple of a bare reading of the counter.
     pub(crate) ratio_to_counter: Option<f64>,
+    /// The smallest step seen, ns; null if none was seen.
+    pub(crate) resolution_ns: Option<u64>,
+    /// Who answers; null if that is not known, or the call is no clock of the system.
+    pub(crate) served_by: Option<ServedBy>,
 }
 
 /// Offset and bound over time, and what they amount to.
@@ -180,8 +226,10 @@ impl Document {
             reason: status.reason().map(Reason::code),
             clock: ClockStatus::of(&status),
             gates: gates(&status),
+            findings: None,
             machine,
             costs: Vec::new(),
+            served_unknown: None,
             track: None,
             latencies: Vec::new(),
             warp: None,
@@ -219,10 +267,27 @@ impl Document {
                 median_ns: cost.median_ns,
                 most_ns: cost.most_ns,
                 ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
+                resolution_ns: None,
+                served_by: None,
             })
             .collect();
-        let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
+        let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
         self.verdict = verdict(&Clock::global().status(), &self.machine, calls, track);
+    }
+
+    /// Adds to the costs who serves the clocks, and in which steps they move.
+    pub(crate) fn explained(mut self, served: Result<Served, String>, resolutions: &[Resolution]) -> Self {
+        let (served, unknown) = match served {
+            Ok(served) => (served, None),
+            Err(reason) => (Served::new(), Some(reason)),
+        };
+        self.served_unknown = unknown;
+        for row in &mut self.costs {
+            row.served_by = served.get(row.clock).copied();
+            row.resolution_ns =
+                resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, step)| *step);
+        }
+        self
     }
 }
 
@@ -258,6 +323,7 @@ impl ClockStatus {
             utc_error_ns: status.utc_error_ns,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
+            per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The program `tickline`: measures and explains the clocks of the machine it runs on.
 //!
 //! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts (`machine`) -> a document
-//! (`document`) -> output (`output`): the same document as text, JSON or a page
+//! (`document`) -> findings (`diagnose`) -> output (`output`): the same document as text, JSON or a page
 
 #![deny(unsafe_code)]
 
 mod args;
 mod bench;
+mod diagnose;
 mod doctor;
 mod document;
 mod exit;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::man(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
+        Command::Served { from } => measure::served::filtered(from),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
-use crate::document::Document;
 
 /// Where a command's document goes. Opened before anything is measured.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Outputs {
     /// Writes the document to all of them; as text by `write_text`.
     pub(crate) fn emit(
         self,
-        document: &Document,
+        document: &impl Serialize,
         write_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         match self {
@@ -55,7 +55,7 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
 }
 
 /// Writes the document and a line break.
-fn write_json(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)
 }

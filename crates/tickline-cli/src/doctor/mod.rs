@@ -1,27 +1,68 @@
-//! `tickline doctor`: explains this machine's clocks.
+//! `tickline doctor`: explains this machine's clocks, or those of a machine whose facts were recorded.
 
+mod recorded;
 mod text;
+mod wrap;
 
 use std::io;
+use std::thread;
+use std::time::Duration;
+
+use tickline::Clock;
 
 use crate::args::Doctor;
+use crate::diagnose::{Facts, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::{costs, track};
+use crate::machine;
+use crate::measure::served::{Served, ServedBy};
+use crate::measure::{costs, resolution, served, track};
 use crate::output::Outputs;
 use crate::progress::Progress;
 
 /// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
 /// steady state.
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
+    if let Some(file) = &args.facts {
+        return recorded::run(file, &args.json);
+    }
+    // First of all what must be seen with the rights that the process was started with.
+    let counter_readable = machine::counter_readable();
+    let guard = tickline::start().map_err(io::Error::other)?;
+    let served = served::find();
+    if counter_readable == Some(false) {
+        await_judgement();
+        machine::allow_counter();
+    }
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    let guard = tickline::start().map_err(io::Error::other)?;
     let track = track::track(args.time, progress.part("offset and bound", 0.0, 0.6));
-    let costs = costs::measure(progress.part("costs", 0.6, 1.0));
-    let document = Document::new("doctor").measured(&costs, track);
+    let mut costs = costs::measure(progress.part("costs", 0.6, 1.0));
+    // What ends programs that are started like this one has no cost for them.
+    for cost in costs.iter_mut().filter(|cost| ends_the_process(&served, cost.name)) {
+        cost.ns = None;
+    }
+    let resolutions = resolution::measure(|clock| !ends_the_process(&served, clock));
+    let mut document = Document::new("doctor").measured(&costs, track).explained(served, &resolutions);
+    document.machine.counter_readable = counter_readable;
+    document.findings = Some(diagnose(&Facts::of(&document).map_err(io::Error::other)?));
     drop(guard);
     progress.finish();
     outputs.emit(&document, |out| text::write(&document, out))?;
     Ok(Exit::of(&document))
+}
+
+fn ends_the_process(served: &Result<Served, String>, clock: &str) -> bool {
+    served.as_ref().is_ok_and(|served| served.get(clock) == Some(&ServedBy::Nobody))
+}
+
+/// Until the clock's thread has judged the gates, which takes it some 60 us, or until it is clear that it does not get to it.
+fn await_judgement() {
+    const TRIES: u32 = 200;
+    for _ in 0..TRIES {
+        if Clock::global().status().judged {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
