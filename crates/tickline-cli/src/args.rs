@@ -103,6 +103,8 @@ pub(crate) struct Doctor {
 /// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself
 ///
 /// The page is one HTML file that loads nothing from anywhere. A file that is there is replaced once the new one is complete.
+/// The machine's facts are in it, the kernel's command line and its messages about clocks among them: look at it before you
+/// hand it on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]

@@ -99,11 +99,17 @@ pub(crate) struct ClockStatus {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuRow {
+    /// The CPU's number.
     pub(crate) cpu: usize,
+    /// `calibrating`, `fast`, `fallback` or `other`.
     pub(crate) state: &'static str,
+    /// Its counter's frequency as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
+    /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns.
     pub(crate) offset_ns: i64,
+    /// Time since that, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,
+    /// Visits that failed, and times that it fell back.
     pub(crate) failures: u64,
 }
 

@@ -47,10 +47,13 @@ struct Parts {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Compared {
+    /// The file that the earlier run is from.
     pub(crate) file: String,
+    /// The version of the program that has written it.
     pub(crate) program_version: String,
     /// In what the machines differ, in words; empty if in nothing that is known.
     pub(crate) differences: Vec<String>,
+    /// The clocks that have a cost in both.
     pub(crate) clocks: Vec<ComparedClock>,
     /// Clocks that have a cost in the earlier run only...
     pub(crate) only_then: Vec<String>,
@@ -62,8 +65,11 @@ pub(crate) struct Compared {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ComparedClock {
+    /// What is called.
     pub(crate) clock: String,
+    /// A call then, ns.
     pub(crate) then_ns: f64,
+    /// A call now, ns.
     pub(crate) now_ns: f64,
     /// Above 1: slower than then.
     pub(crate) ratio_to_then: f64,

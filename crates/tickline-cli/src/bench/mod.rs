@@ -24,6 +24,7 @@ pub(crate) struct Bench {
     pub(crate) rounds: u32,
     /// Calls of each clock in the long run.
     pub(crate) calls: u32,
+    /// What that took.
     pub(crate) long_run: Vec<LongRun>,
     /// The costs against those of an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]

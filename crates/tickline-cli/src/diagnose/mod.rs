@@ -44,8 +44,9 @@ impl Severity {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Finding {
-    /// Stable.
+    /// What it is, as a stable code.
     pub(crate) code: &'static str,
+    /// How bad it is.
     pub(crate) severity: Severity,
     /// One sentence, without a full stop.
     pub(crate) what: String,

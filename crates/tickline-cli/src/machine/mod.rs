@@ -24,18 +24,25 @@ pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksourc
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct Machine {
+    /// The processor's name.
     pub(crate) cpu: Option<String>,
     /// What the program was compiled for, as Rust calls it.
     pub(crate) architecture: Option<String>,
+    /// The kernel's release.
     pub(crate) kernel: Option<String>,
+    /// With what it was started.
     pub(crate) kernel_command_line: Option<String>,
     /// The kernel's messages about clocks; null where the log may not be read.
     pub(crate) kernel_log: Option<Vec<String>>,
+    /// What the kernel makes its time from.
     pub(crate) clocksource: Option<String>,
+    /// What it could be made from, separated by spaces.
     pub(crate) available_clocksources: Option<String>,
+    /// The hypervisor that this is a guest of, as a stable name; `none` where CPUID could have named one.
     pub(crate) hypervisor: Option<String>,
     /// The firmware's words for vendor and product.
     pub(crate) product: Option<String>,
+    /// What CPUID says; null where there is none.
     pub(crate) cpuid: Option<Cpuid>,
     /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
     pub(crate) counter_readable: Option<bool>,
@@ -43,10 +50,13 @@ pub(crate) struct Machine {
     pub(crate) vdso_mapped: Option<bool>,
     /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 is a system call for each question.
     pub(crate) vsyscall64: Option<u32>,
+    /// The process's time namespace; null where the kernel has none.
     pub(crate) time_namespace: Option<TimeNamespace>,
-    /// The CPUs that the process may use, and those that are online, as lists of ranges.
+    /// The CPUs that the process may use, as a list of ranges.
     pub(crate) allowed_cpus: Option<String>,
+    /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
+    /// What the kernel says about its Unix time.
     pub(crate) ntp: Option<Ntp>,
     /// What a comparison of the CPUs' counters has found, in words.
     pub(crate) counters: String,

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct TimeNamespace {
-    /// Null where the process's children get another namespace: the kernel shows only theirs then.
+    /// How far CLOCK_MONOTONIC is from the machine's, ns. Null where the process's children get another namespace: the
+    /// kernel shows only theirs then.
     pub(crate) monotonic_offset_ns: Option<i64>,
+    /// The same of CLOCK_BOOTTIME, ns.
     pub(crate) boottime_offset_ns: Option<i64>,
     /// Whether children are made in another one.
     pub(crate) children_elsewhere: bool,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct Ntp {
+    /// Whether somebody keeps it near UTC.
     pub(crate) synchronised: bool,
     /// By how much the clock's rate is corrected, ppb, without the tick.
     pub(crate) frequency_ppb: i64,
@@ -23,8 +24,9 @@ pub(crate) struct Ntp {
     pub(crate) tick_us: i64,
     /// What is still to be slewed away, ns.
     pub(crate) offset_ns: i64,
-    /// The largest error against UTC, and the likely one, as the NTP daemon claims them, us.
+    /// The largest error against UTC, as the NTP daemon claims it, us.
     pub(crate) maximum_error_us: i64,
+    /// The likely error, as the daemon claims it, us.
     pub(crate) estimated_error_us: i64,
 }
 

@@ -47,9 +47,11 @@ pub(crate) struct Cost {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LongRun {
+    /// What is called.
     pub(crate) clock: &'static str,
     /// ns a call; null where the clock is not to be had.
     pub(crate) mean_ns: Option<f64>,
+    /// All calls together, s; null where the clock is not to be had.
     pub(crate) total_s: Option<f64>,
 }
 

@@ -7,28 +7,24 @@ mod page;
 use std::io;
 
 use crate::args::{Report, Target};
+use crate::doctor::Examination;
 use crate::document::{Document, LatencyRow};
 use crate::exit::Exit;
-use crate::measure::{costs, latency, track, warp};
+use crate::measure::{latency, warp};
 use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
 
-/// In the order of `doctor`, for its reason.
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
+    let examination = Examination::begin()?;
     let outputs = Outputs::open(&args.json)?;
     let page = Page::open(args)?;
     let progress = Progress::new();
-    let guard = tickline::start().map_err(io::Error::other)?;
-    let track = track::track(args.time, progress.part("offset and bound", 0.0, 0.6));
-    let costs = costs::measure(progress.part("costs", 0.6, 0.7));
+    let mut document = examination.document("report", args.time, &progress, 0.7)?;
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
+    document.latencies = latencies.iter().map(LatencyRow::of).collect();
     let cpus = tickline::pair::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
-    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
-    let mut document = Document::new("report").measured(&costs, track);
-    document.latencies = latencies.iter().map(LatencyRow::of).collect();
-    document.warp = Some(warp);
-    drop(guard);
+    document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
     progress.finish();
     page.write(&document, outputs)?;
     Ok(Exit::of(&document))

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::chart::{cost, latency, offset, time, warp};
 use super::facts;
+use crate::diagnose::{Finding, Severity};
 use crate::document::{Document, Gate, LatencyRow};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
@@ -31,6 +32,7 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
             body {
                 (head(document))
                 main {
+                    @if let Some(found) = &document.findings { (findings(found)) }
                     section.charts aria-label="Charts" {
                         (cost::figure(&document.costs))
                         @if let Some(track) = &document.track { (offset::figure(track)) }
@@ -74,6 +76,31 @@ fn head(document: &Document) -> Markup {
                 @if let Some(track) = &document.track {
                     (figure("largest offset", &format!("{:.0} ns", track.largest_offset_ns)))
                     (figure("largest bound", &format!("{} ns", track.largest_bound_ns)))
+                }
+            }
+        }
+    }
+}
+
+fn findings(found: &[Finding]) -> Markup {
+    html! {
+        section.findings {
+            h2 { "Findings" }
+            @if !found.iter().any(|finding| finding.severity < Severity::Note) {
+                p { "Nothing is wrong with the clocks here, as far as was looked at." }
+            }
+            @for finding in found {
+                article class=(finding.severity.name()) {
+                    h3 { span.severity { (finding.severity.name()) } " " (finding.what) }
+                    dl {
+                        @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
+                        dt { "fix" }
+                        dd { (finding.fix) }
+                        @if let Some(ratio) = finding.gain_ratio {
+                            dt { "gain" }
+                            dd { "up to " (format!("{ratio:.1}")) " times as fast, as measured here" }
+                        }
+                    }
                 }
             }
         }
@@ -155,6 +182,26 @@ mod tests {
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["machine"]["cpu"], HOSTILE);
         assert!(page.contains("&lt;/script&gt;"), "it is shown as what it is");
+    }
+
+    #[test]
+    fn findings_are_shown_with_evidence_and_fix() {
+        let mut document = Document::new("report");
+        document.findings = Some(vec![Finding {
+            code: "a_code",
+            severity: Severity::Slow,
+            what: "a clock is slow".to_owned(),
+            evidence: vec!["it <takes> long".to_owned()],
+            fix: "another clock".to_owned(),
+            gain_ratio: Some(2.5),
+        }]);
+        let page = html(&document).unwrap();
+        for part in ["a clock is slow", "it &lt;takes&gt; long", "another clock", "2.5 times as fast"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("Nothing is wrong"));
+        document.findings = Some(Vec::new());
+        assert!(html(&document).unwrap().contains("Nothing is wrong"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::scale::{Scale, time};
 use super::{Figure, Swatch, WIDTH, units};
 use crate::document::CostRow;
+use crate::measure::served::ServedBy;
 
 const ROW: f64 = 20.0;
 /// Room for `clock_gettime MONOTONIC_COARSE`.
@@ -26,7 +27,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
             text.end x=(LEFT - 6.0) y=(y + 14.0) { (row.clock) }
             @match row.cost_ns {
                 Some(ns) => {
-                    rect class=(class(row.clock)) x=(LEFT) y=(y + 3.0) height=(ROW - 6.0) width=(units((scale.at(ns) - LEFT).max(1.0))) {}
+                    rect class=(class(row)) x=(LEFT) y=(y + 3.0) height=(ROW - 6.0) width=(units((scale.at(ns) - LEFT).max(1.0))) {}
                     text x=(units(scale.at(ns) + 5.0)) y=(y + 14.0) { (time(ns)) }
                 }
                 None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not to be had" },
@@ -47,6 +48,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
             ("tickline", Swatch::Bar("tickline")),
             ("the bare counter", Swatch::Bar("counter")),
             ("the OS", Swatch::Bar("os")),
+            ("the OS, by a system call", Swatch::Bar("os syscall")),
         ],
         height,
         drawing,
@@ -59,11 +61,14 @@ fn rows(count: usize) -> f64 {
     count as f64
 }
 
-/// Whose clock it is, as a class.
-fn class(clock: &str) -> &'static str {
-    match clock {
-        _ if clock.starts_with("tickline") => "tickline",
-        _ if clock.contains("rdtsc") || clock.contains("cntvct") => "counter",
+/// Whose clock it is, and whether the kernel is called for it, as classes.
+fn class(row: &CostRow) -> &'static str {
+    match row.clock {
+        _ if row.served_by == Some(ServedBy::SystemCall) || row.clock.starts_with("system call") => {
+            "os syscall"
+        }
+        clock if clock.starts_with("tickline") => "tickline",
+        clock if clock.contains("rdtsc") || clock.contains("cntvct") => "counter",
         _ => "os",
     }
 }
