@@ -12,9 +12,15 @@ use crate::output::to_stdout;
 /// Prints completions.
 pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "tickline", &mut script);
+    clap_complete::generate(args.shell, &mut visible(&Args::command()), "tickline", &mut script);
     to_stdout(|out| out.write_all(&script))?;
     Ok(Exit::Fast)
+}
+
+/// The program without its hidden commands, which completions would offer.
+fn visible(program: &Command) -> Command {
+    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("tickline").args(program.get_arguments().cloned()).subcommands(commands.cloned())
 }
 
 /// Prints a manual page.
@@ -67,19 +73,23 @@ fn sections(help: &str) -> Roff {
 }
 
 fn unknown(name: &str, program: &Command) -> String {
-    let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let known: Vec<&str> = shown.map(Command::get_name).collect();
     format!("{name} is no command: {}", known.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
     fn no_part_of_the_help_is_missing_in_the_manual() {
         let mut program = Args::command();
         program.build();
-        let names = program.get_subcommands().map(Command::get_name).filter(|name| *name != "help");
+        let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = commands.map(Command::get_name).filter(|name| *name != "help");
         for name in std::iter::once(None).chain(names.map(Some)) {
             let page = String::from_utf8(page(name).unwrap()).unwrap();
             let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
@@ -94,6 +104,21 @@ mod tests {
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
                 assert!(plain.contains(line), "{line} is missing in:\n{page}");
             }
+        }
+    }
+
+    #[test]
+    fn completions_offer_what_help_shows() {
+        let full = Args::command();
+        for shell in clap_complete::Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut visible(&full), "tickline", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in full.get_subcommands() {
+                let offered = script.contains(command.get_name());
+                assert_eq!(offered, !command.is_hide_set(), "{shell}: {}", command.get_name());
+            }
+            assert!(script.contains("secs") && script.contains("version"), "{shell}");
         }
     }
 

@@ -16,6 +16,9 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The page of a document.
 pub(super) fn html(document: &Document) -> io::Result<String> {
     let data = serde_json::to_value(document)?;
+    // The log is long enough for a place of its own.
+    let mut machine = data["machine"].clone();
+    let log = machine.as_object_mut().and_then(|machine| machine.shift_remove("kernel_log"));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,9 +45,15 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                         @if let Some(found) = &document.warp { (warp::figure(found)) }
                     }
                     section.tables aria-label="Facts" {
-                        div { h2 { "Machine" } (facts::table(&data["machine"])) }
+                        div { h2 { "Machine" } (facts::table(&machine)) }
                         div { h2 { "Clock" } (facts::table(&data["clock"])) }
                         div { h2 { "Gates" } (gates(&document.gates)) }
+                    }
+                }
+                @if let Some(log) = log.as_ref().and_then(Value::as_array) {
+                    section.log {
+                        h2 { "The kernel's messages about clocks" }
+                        pre { @for line in log.iter().filter_map(Value::as_str) { (line) "\n" } }
                     }
                 }
                 footer {

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::scale::{Scale, time};
 use super::{Figure, Swatch, WIDTH, units};
 use crate::document::CostRow;
+use crate::measure::calls::MONOTONIC;
 use crate::measure::served::ServedBy;
 
 const ROW: f64 = 20.0;
@@ -13,13 +14,19 @@ const LEFT: f64 = 208.0;
 /// The values stand behind the bars.
 const RIGHT: f64 = 54.0;
 
+/// Bars are drawn up to so many times the cost of CLOCK_MONOTONIC, so that the clocks of CPU time, which take a system call and
+/// some, do not squeeze the others flat.
+const MOST: f64 = 8.0;
+
 /// Nothing without a cost.
 pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
     let largest = costs.iter().filter_map(|row| row.cost_ns).fold(0.0, f64::max);
     if largest <= 0.0 {
         return Markup::default();
     }
-    let scale = Scale::linear(0.0, largest, LEFT, WIDTH - RIGHT);
+    let usual = costs.iter().find(|row| row.clock == MONOTONIC).and_then(|row| row.cost_ns);
+    let limit = usual.map_or(largest, |ns| (MOST * ns).min(largest));
+    let scale = Scale::linear(0.0, limit, LEFT, WIDTH - RIGHT);
     let height = 4.0 + ROW * rows(costs.len());
     let drawing = html! {
         @for (index, row) in costs.iter().enumerate() {
@@ -28,6 +35,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
             @match row.cost_ns {
                 Some(ns) => {
                     rect class=(class(row)) x=(LEFT) y=(y + 3.0) height=(ROW - 6.0) width=(units((scale.at(ns) - LEFT).max(1.0))) {}
+                    @if ns > limit { path.cut d=(format!("M{} {}l6 -{ROW}", WIDTH - RIGHT - 22.0, y + ROW)) {} }
                     text x=(units(scale.at(ns) + 5.0)) y=(y + 14.0) { (time(ns)) }
                 }
                 None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not to be had" },
@@ -43,6 +51,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
         meaning: html! {
             "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better; the bare counter is what no "
             "clock over it can beat."
+            @if limit < largest { " Bars that are cut are longer than drawn." }
         },
         legend: &[
             ("tickline", Swatch::Bar("tickline")),
@@ -70,5 +79,32 @@ fn class(row: &CostRow) -> &'static str {
         clock if clock.starts_with("tickline") => "tickline",
         clock if clock.contains("rdtsc") || clock.contains("cntvct") => "counter",
         _ => "os",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
+        let (median_ns, most_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);
+        CostRow { clock, cost_ns, median_ns, most_ns, ratio_to_counter, resolution_ns, served_by }
+    }
+
+    #[test]
+    fn bars_show_what_is_known() {
+        let rows = [
+            row("tickline::now_ns", Some(9.0), None),
+            row("rdtscp", None, None),
+            row(MONOTONIC, Some(20.0), Some(ServedBy::Vdso)),
+            row("clock_gettime PROCESS_CPUTIME", Some(387.0), Some(ServedBy::SystemCall)),
+        ];
+        let drawing = figure(&rows).into_string();
+        for part in ["9 ns", "387 ns", "not to be had", "os syscall", "longer than drawn"] {
+            assert!(drawing.contains(part), "no {part} in {drawing}");
+        }
+        let drawing = figure(&rows[..3]).into_string();
+        assert!(!drawing.contains("longer than drawn"), "{drawing}");
+        assert!(figure(&rows[1..2]).into_string().is_empty(), "no cost at all");
     }
 }

@@ -17,6 +17,9 @@ const BOTTOM: f64 = HEIGHT - 38.0;
 /// Drawn bins: single ns up to 8, from there on eight for each doubling.
 const STEPS: u64 = 8;
 
+/// Where 0 is drawn on the logarithmic scale: from here to 1.
+const ZERO: f64 = 0.5;
+
 /// How the clocks are drawn, in the order in which they are measured.
 const CLASSES: [&str; 2] = ["tickline", "os"];
 
@@ -29,11 +32,13 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
         return Markup::default();
     }
     let rarest = all().map(|bar| bar.share).fold(1.0, f64::min);
-    let x = Scale::decades(1.0, longest, LEFT, WIDTH - 4.0);
+    let zeros = all().any(|bar| bar.from_ns < 1.0);
+    let x = Scale::decades(if zeros { ZERO } else { 1.0 }, longest, LEFT, WIDTH - 4.0);
     let y = Scale::decades(10_f64.powf(rarest.log10().floor()), 1.0, BOTTOM, TOP);
     let drawing = html! {
         (x.columns(5.0, (TOP, BOTTOM), time))
         (y.rows(5.0, LEFT, rarity))
+        @if zeros { text.middle x=(x.at(0.7)) y=(BOTTOM + 15.0) { "0" } }
         @for (bars, class) in shares.iter().zip(CLASSES) {
             @let path = outline(bars, &x, &y);
             path class={ "area " (class) } d=(path) {}
@@ -57,6 +62,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
             "A clock is read again and again; counted is the time from each reading to the next, as the clock itself tells it. "
             "Where most are is the cost of a call, with the resolution as its width. Those further to the right waited: for a new "
             "line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU."
+            @if zeros { " 0 are readings within one step of the clock." }
         },
         legend: &legend,
         height: HEIGHT,
@@ -82,20 +88,18 @@ fn bars(row: &LatencyRow) -> Vec<Bar> {
         *counts.entry(drawn_bin(*from_ns)).or_default() += count;
     }
     let bar = |((from_ns, to_ns), count)| Bar {
-        from_ns: from_ns as f64,
+        from_ns: (from_ns as f64).max(ZERO),
         to_ns: to_ns as f64,
         share: count as f64 / row.readings as f64,
     };
     counts.into_iter().map(bar).collect()
 }
 
-/// The bin that a time is drawn in, from and up to. 0 is drawn with 1, the first that a logarithmic scale has.
+/// The bin that a time is drawn in, from and up to.
 fn drawn_bin(ns: u64) -> (u64, u64) {
-    let ns = ns.max(1);
-    let step = (1 << ns.ilog2()) / STEPS;
-    match step {
+    match (1 << ns.max(1).ilog2()) / STEPS {
         0 => (ns, ns + 1),
-        _ => (ns / step * step, (ns / step + 1) * step),
+        step => (ns / step * step, (ns / step + 1) * step),
     }
 }
 
@@ -131,8 +135,8 @@ mod tests {
 
     #[test]
     fn bins_cover_every_time_once() {
-        let mut next = 1;
-        for ns in 1..5_000 {
+        let mut next = 0;
+        for ns in 0..5_000 {
             let (from, to) = drawn_bin(ns);
             assert!(from <= ns && ns < to, "{ns} is not in {from} to {to}");
             assert!(to - from <= (ns / STEPS).max(1), "{from} to {to}");
@@ -141,7 +145,6 @@ mod tests {
                 next = to;
             }
         }
-        assert_eq!(drawn_bin(0), drawn_bin(1));
     }
 
     #[test]
