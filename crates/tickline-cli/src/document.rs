@@ -12,6 +12,7 @@ use crate::measure::calls::COUNTER;
 use crate::measure::costs::Cost;
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
+use crate::watch::Watch;
 
 /// Raised when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/1";
@@ -39,6 +40,8 @@ pub(crate) struct Document {
     pub(crate) warp: Option<Warp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bench: Option<Bench>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watch>,
 }
 
 /// The global clock's status.
@@ -108,19 +111,14 @@ impl Document {
             track: None,
             warp: None,
             bench: None,
+            watch: None,
         }
     }
 
     /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
     pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
         self.add_costs(costs, Some(&track));
-        self.track = Some(TrackSummary {
-            largest_offset_ns: track.largest_offset_ns(),
-            largest_bound_ns: track.largest_bound_ns(),
-            outside_bracket: track.outside(),
-            bound_violated: track.violated(),
-            points: track.points,
-        });
+        self.track = Some(track.into());
         self
     }
 
@@ -145,6 +143,18 @@ impl Document {
             .collect();
         let calls = cost_of("tickline::now_ns").zip(cost_of("clock_gettime MONOTONIC"));
         self.verdict = verdict(&Clock::global().status(), &self.machine, calls, track);
+    }
+}
+
+impl From<Track> for TrackSummary {
+    fn from(track: Track) -> Self {
+        Self {
+            largest_offset_ns: track.largest_offset_ns(),
+            largest_bound_ns: track.largest_bound_ns(),
+            outside_bracket: track.outside(),
+            bound_violated: track.violated(),
+            points: track.points,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod cpus;
 mod doctor;
 mod document;
 mod exit;
@@ -15,7 +16,9 @@ mod measure;
 mod output;
 mod plot;
 mod progress;
+mod terminal;
 mod warp;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
+        Command::Watch(args) => watch::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

@@ -4,3 +4,4 @@ pub(crate) mod calls;
 pub(crate) mod costs;
 pub(crate) mod track;
 pub(crate) mod warp;
+pub(crate) mod watch;
