@@ -57,6 +57,7 @@ Examples:
     Doctor(Doctor),
     Bench(Bench),
     Warp(Warp),
+    Watch(Watch),
 
     #[command(after_help = "\
 Examples:
@@ -182,6 +183,41 @@ pub(crate) struct Warp {
     pub(crate) pairs: Option<Pattern>,
 }
 
+/// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
+
+Exit codes:
+  0  at the end, tickline reads the counter: fast and trusted
+  1  tickline works, but a gate is closed and the OS clock serves
+  2  an error
+
+Examples:
+  tickline watch
+  tickline watch --secs 60 --csv looks.csv
+  tickline watch --interval 0.2 --cpus 0-3 | tee looks.txt")]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// How long, s (1 to 31536000); else until it is stopped
+    #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
+    pub(crate) time: Option<Duration>,
+
+    /// Time between two looks, s (0.05 to 3600)
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// Writes each look as a row to FILE (`-`: to standard output, instead of the view)
+    #[arg(long, value_name = "FILE", value_parser = json_target)]
+    pub(crate) csv: Option<JsonTarget>,
+
+    /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub(crate) cpus: Option<CpuList>,
+}
+
 /// CPUs in ascending order, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
@@ -229,6 +265,12 @@ fn target(value: &str) -> Result<Target, String> {
 
 fn seconds(value: &str) -> Result<Duration, String> {
     whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn interval(value: &str) -> Result<Duration, String> {
+    let seconds = value.parse::<f64>().ok().filter(|seconds| (0.05..=3_600.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("{value} is not a number from 0.05 to 3600"))?;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 fn whole(value: &str, limit: u32) -> Result<u32, String> {

@@ -19,6 +19,7 @@ use crate::measure::resolution::Resolution;
 use crate::measure::served::{Served, ServedBy};
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
+use crate::watch::Watch;
 
 /// Raised when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/1";
@@ -68,6 +69,8 @@ pub(crate) struct Document {
     /// A long run of each clock, and a comparison with an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bench: Option<Bench>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watch>,
 }
 
 /// The global clock's status.
@@ -240,19 +243,14 @@ impl Document {
             latencies: Vec::new(),
             warp: None,
             bench: None,
+            watch: None,
         }
     }
 
     /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
     pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
         self.add_costs(costs, Some(&track));
-        self.track = Some(TrackSummary {
-            largest_offset_ns: track.largest_offset_ns(),
-            largest_bound_ns: track.largest_bound_ns(),
-            outside_bracket: track.outside(),
-            bound_violated: track.violated(),
-            points: track.points,
-        });
+        self.track = Some(track.into());
         self
     }
 
@@ -314,6 +312,18 @@ impl LatencyRow {
             p99_99_ns: times.value_at_quantile(0.9999),
             max_ns: times.max(),
             bins: bins.collect(),
+        }
+    }
+}
+
+impl From<Track> for TrackSummary {
+    fn from(track: Track) -> Self {
+        Self {
+            largest_offset_ns: track.largest_offset_ns(),
+            largest_bound_ns: track.largest_bound_ns(),
+            outside_bracket: track.outside(),
+            bound_violated: track.violated(),
+            points: track.points,
         }
     }
 }

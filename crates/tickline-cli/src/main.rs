@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod cpus;
 mod diagnose;
 mod doctor;
 mod document;
@@ -20,7 +21,9 @@ mod progress;
 mod report;
 #[cfg(test)]
 mod schema;
+mod terminal;
 mod warp;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
         Command::Served { from } => measure::served::filtered(from),
+        Command::Watch(args) => watch::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

@@ -122,7 +122,7 @@ fn followed(path: &Path) -> PathBuf {
 }
 
 /// The error with the path it is about, in the system's words alone: those of `tempfile` name the temporary file.
-fn naming(path: &Path, error: &io::Error) -> io::Error {
+pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))
 }

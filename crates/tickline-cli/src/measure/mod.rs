@@ -7,3 +7,4 @@ pub(crate) mod resolution;
 pub(crate) mod served;
 pub(crate) mod track;
 pub(crate) mod warp;
+pub(crate) mod watch;

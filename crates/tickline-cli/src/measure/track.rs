@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Reading};
+use tickline::{Clock, Reading, State};
 use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
@@ -81,13 +81,13 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
             return Track { points };
         }
         progress(share);
-        points.push(look(clock, at_s));
+        points.push(look(clock, at_s).0);
         thread::sleep(step);
     }
 }
 
-/// The narrowest of some brackets.
-fn look(clock: &Clock, at_s: f64) -> Point {
+/// The narrowest of some brackets, and what served its reading.
+pub(crate) fn look(clock: &Clock, at_s: f64) -> (Point, State) {
     let mut best: Option<(u64, Reading, u64)> = None;
     for _ in 0..BRACKETS {
         let before = monotonic_ns();
@@ -98,7 +98,7 @@ fn look(clock: &Clock, at_s: f64) -> Point {
         }
     }
     let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
-    point(at_s, before, &reading, after)
+    (point(at_s, before, &reading, after), reading.status)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "differences of some ns")]

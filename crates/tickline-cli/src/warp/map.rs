@@ -1,10 +1,11 @@
 //! The heat map: for each pair, how far the counters may be apart at the most.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anstyle::{Ansi256Color, AnsiColor, Style};
 
 use crate::measure::warp::{Pattern, Warp};
+use crate::terminal::{self, Colour};
 
 /// How it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,26 +15,9 @@ pub(crate) struct Look {
     pub(crate) columns: usize,
 }
 
-/// Whether there is colour. The characters say the same without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
-    Ansi,
-    None,
-}
-
-/// Where nobody says how wide it is.
-const COLUMNS: usize = 100;
-
 impl Look {
-    /// Colours on a terminal that has them, unless `NO_COLOR` says otherwise.
     pub(crate) fn of_stdout() -> Self {
-        let stdout = io::stdout();
-        let colour = match anstream::AutoStream::choice(&stdout) {
-            anstream::ColorChoice::Never => Colour::None,
-            _ => Colour::Ansi,
-        };
-        let size = if stdout.is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
-        Self { colour, columns: size.map_or(COLUMNS, |(columns, _)| usize::from(columns)) }
+        Self { colour: Colour::of_stdout(), columns: terminal::columns() }
     }
 }
 

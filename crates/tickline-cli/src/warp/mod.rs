@@ -5,9 +5,8 @@ mod text;
 
 use std::io;
 
-use tickline::pair;
-
-use crate::args::{self, CpuList};
+use crate::args;
+use crate::cpus;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern};
@@ -15,7 +14,7 @@ use crate::output::Outputs;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let cpus = chosen(args.cpus.as_ref())?;
+    let cpus = cpus::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
@@ -31,19 +30,6 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     document.warp = Some(warp);
     outputs.emit(&document, |out| text::write(&document, &map::Look::of_stdout(), out))?;
     Ok(exit)
-}
-
-/// The CPUs to compare: those named, if each can be had; else all on which this process may run.
-fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
-    let Some(CpuList(cpus)) = list else { return Ok(pair::cpus()) };
-    let missing = cpus.iter().find(|cpu| pair::on_cpu(**cpu, || ()).is_none());
-    missing.map_or_else(
-        || Ok(cpus.clone()),
-        |cpu| {
-            let usable = text::ranges(&pair::cpus());
-            Err(io::Error::other(format!("--cpus: this process cannot run on CPU {cpu}, but on {usable}")))
-        },
-    )
 }
 
 /// All pairs, where those are not too many.
@@ -70,12 +56,5 @@ mod tests {
         assert_eq!(pattern(Some(Pattern::Star), 8_192).unwrap(), Pattern::Star);
         let error = pattern(Some(Pattern::All), 1_025).unwrap_err().to_string();
         assert!(error.contains("1024") && error.contains("1025"), "{error}");
-    }
-
-    /// What `Warp` says is what the exit code says.
-    #[test]
-    fn an_unusable_cpu_is_named() {
-        let error = chosen(Some(&CpuList(vec![8_191]))).unwrap_err().to_string();
-        assert!(error.contains("CPU 8191"), "{error}");
     }
 }

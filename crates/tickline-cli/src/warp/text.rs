@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::io::{self, Write};
 
 use super::map::{self, Look};
+use crate::cpus::ranges;
 use crate::document::Document;
 use crate::measure::warp::{Pattern, Warp, WarpPair};
 
@@ -99,27 +100,9 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
     }
 }
 
-/// A list as Linux writes it: `0-3,8`.
-pub(crate) fn ranges(cpus: &[u32]) -> String {
-    let mut text = String::new();
-    for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
-        let (first, last) = (run[0], run[run.len() - 1]);
-        let comma = if text.is_empty() { "" } else { "," };
-        text += &if first == last { format!("{comma}{first}") } else { format!("{comma}{first}-{last}") };
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_are_short() {
-        for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
-            assert_eq!(ranges(cpus), text);
-        }
-    }
 
     fn warp(in_step: Option<bool>, pairs: u32) -> Warp {
         let pair = |to_cpu| WarpPair {
