@@ -14,7 +14,7 @@ fn diagnose(file: &Path) -> Output {
         .args(["doctor", "--json", "-", "--facts"])
         .arg(file)
         .output()
-        .unwrap()
+        .expect("it can be started")
 }
 
 /// The file, the first finding's code, and what its fix must say; no code where nothing is wrong.

@@ -28,7 +28,7 @@ const TITLE: &str = "\
 
 const LEGEND: &str = "
 - *Printed*: the first finding's code; the fix was compared with what it must say, too.
-- *Gain*: the clock's cost in the guest, as a multiple of reading the counter in order.
+- *Gain*: what `clock_gettime` costs in the guest, as a multiple of coarse clock plus counter.
 ";
 
 /// The rows of one guest, without those that need its run.

@@ -20,36 +20,59 @@ use crate::measure::{costs, resolution, served, track};
 use crate::output::Outputs;
 use crate::progress::Progress;
 
-/// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
-/// steady state.
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
         return recorded::run(file, &args.json);
     }
-    // First of all what must be seen with the rights that the process was started with.
-    let counter_readable = machine::counter_readable();
-    let guard = tickline::start().map_err(io::Error::other)?;
-    let served = served::find();
-    if counter_readable == Some(false) {
-        await_judgement();
-        machine::allow_counter();
-    }
+    let patient = Patient::admit()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    let track = track::track(args.time, progress.part("offset and bound", 0.0, 0.6));
-    let mut costs = costs::measure(progress.part("costs", 0.6, 1.0));
-    // What ends programs that are started like this one has no cost for them.
-    for cost in costs.iter_mut().filter(|cost| ends_the_process(&served, cost.name)) {
-        cost.ns = None;
-    }
-    let resolutions = resolution::measure(|clock| !ends_the_process(&served, clock));
-    let mut document = Document::new("doctor").measured(&costs, track).explained(served, &resolutions);
-    document.machine.counter_readable = counter_readable;
-    document.findings = Some(diagnose(&Facts::of(&document).map_err(io::Error::other)?));
-    drop(guard);
+    let document = patient.examine(args.time, &progress)?;
     progress.finish();
     outputs.emit(&document, |out| text::write(&document, out))?;
     Ok(Exit::of(&document))
+}
+
+/// This machine, seen by a process with the rights that this one was started with.
+#[derive(Debug)]
+pub(crate) struct Patient {
+    counter_readable: Option<bool>,
+    served: Result<Served, String>,
+    /// The global clock's thread runs until the end.
+    _guard: tickline::Guard,
+}
+
+impl Patient {
+    /// Before anything else is done: after `PR_SET_TSC`, every look at a clock of libc or std would be the end.
+    pub(crate) fn admit() -> io::Result<Self> {
+        let counter_readable = machine::counter_readable();
+        let guard = tickline::start().map_err(io::Error::other)?;
+        let served = served::find();
+        if counter_readable == Some(false) {
+            await_judgement();
+            machine::allow_counter();
+        }
+        Ok(Self { counter_readable, served, _guard: guard })
+    }
+
+    /// Watches the offset for `time`, measures the clocks, collects the facts, and says what is wrong.
+    ///
+    /// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
+    /// steady state.
+    pub(crate) fn examine(self, time: Duration, progress: &Progress) -> io::Result<Document> {
+        let track = track::track(time, progress.part("offset and bound", 0.0, 0.6));
+        let mut costs = costs::measure(progress.part("costs", 0.6, 1.0));
+        // What ends programs that are started like this one has no cost for them.
+        for cost in costs.iter_mut().filter(|cost| ends_the_process(&self.served, cost.name)) {
+            cost.ns = None;
+        }
+        let resolutions = resolution::measure(|clock| !ends_the_process(&self.served, clock));
+        let mut document =
+            Document::new("doctor").measured(&costs, track).explained(self.served, &resolutions);
+        document.machine.counter_readable = self.counter_readable;
+        document.findings = Some(diagnose(&Facts::of(&document).map_err(io::Error::other)?));
+        Ok(document)
+    }
 }
 
 fn ends_the_process(served: &Result<Served, String>, clock: &str) -> bool {

@@ -44,7 +44,7 @@ fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Res
         }
         writeln!(out, "{}", wrap("         fix:  ", &finding.fix))?;
         if let Some(ratio) = finding.gain_ratio {
-            writeln!(out, "         gain: up to {ratio:.1} times as fast, as measured here")?;
+            writeln!(out, "         gain: {ratio:.1} times as fast, by what was measured")?;
         }
     }
     Ok(())
