@@ -210,8 +210,8 @@ pub(crate) struct Watch {
     pub(crate) interval: Duration,
 
     /// Writes each look as a row to FILE (`-`: to standard output, instead of the view)
-    #[arg(long, value_name = "FILE", value_parser = json_target)]
-    pub(crate) csv: Option<JsonTarget>,
+    #[arg(long, value_name = "FILE", value_parser = target)]
+    pub(crate) csv: Option<Target>,
 
     /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]

@@ -34,16 +34,16 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     let asked = served.filter(|_| by_call).map(|(clock, _)| {
         format!("{clock} is a system call: it failed when system calls were answered with an error")
     });
-    let cost = facts.gain().is_some().then(|| cost(facts)).flatten();
-    let mut finding = finding.seen_if(asked).seen_if(cost);
-    finding.gain_ratio = facts.gain();
-    Some(finding)
-}
-
-/// Both figures of the gain.
-fn cost(facts: &Facts) -> Option<String> {
-    let clock = facts.costs.iter().find(|row| row.clock == facts.precise().map_or("", |(clock, _)| clock))?;
-    Some(format!("{} takes {:.0} ns", clock.clock, clock.cost_ns?))
+    let finding = finding.seen_if(asked);
+    Some(match facts.precise_ns().zip(facts.attainable_ns()) {
+        // Less is within what such measurements differ by.
+        Some((now, then)) if now > 1.5 * then => {
+            let seen =
+                format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
+            Finding { gain_ratio: Some(now / then), ..finding.seen(seen) }
+        }
+        _ => finding,
+    })
 }
 
 fn keeps(name: &str) -> String {

@@ -54,7 +54,7 @@ pub(crate) struct Finding {
     pub(crate) evidence: Vec<String>,
     /// What to do: the command, the kernel's parameter, the hypervisor's setting.
     pub(crate) fix: String,
-    /// By how many times the cost of a clock falls at most, as measured on the machine; null where nothing was measured.
+    /// By how many times the cost of a clock would fall, by what was measured on the machine; null where that does not say.
     pub(crate) gain_ratio: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! Findings that are not about the clocksource: the process's rights, the counters, the NTP state, the settings.
 
 use super::{Facts, Finding, Severity, fix, log};
-use crate::measure::calls::{MONOTONIC, SYSTEM_CALL};
+use crate::measure::calls::SYSTEM_CALL;
 use crate::measure::served::ServedBy;
 
 /// `PR_SET_TSC`: libc's clocks are a SIGSEGV wherever the vDSO reads the counter.
@@ -76,10 +76,7 @@ pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
         }
     };
     let seen = format!("{name} takes {counter:.0} ns, a system call {call:.0} ns");
-    let mut finding = Finding::new("counter_trapped", Severity::Slow, what).seen(seen).fix(fix);
-    let clock = facts.cost_ns(MONOTONIC);
-    finding.gain_ratio = clock.map(|clock| clock / call).filter(|ratio| *ratio > 1.0);
-    Some(finding)
+    Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).fix(fix))
 }
 
 /// Nobody says that the counter runs at one rate.

@@ -24,26 +24,27 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
         return recorded::run(file, &args.json);
     }
-    let examination = Examination::begin()?;
+    let patient = Patient::admit()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    let document = examination.document("doctor", args.time, &progress, 1.0)?;
+    let document = patient.examine("doctor", args.time, &progress, 1.0)?;
     progress.finish();
     outputs.emit(&document, |out| text::write(&document, out))?;
     Ok(Exit::of(&document))
 }
 
-/// Measures, and finds out what is wrong. The clock's thread runs until it is dropped.
+/// This machine, seen by a process with the rights that this one was started with.
 #[derive(Debug)]
-pub(crate) struct Examination {
+pub(crate) struct Patient {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
+    /// The global clock's thread runs until the end.
     _guard: tickline::Guard,
 }
 
-impl Examination {
-    /// First of all what must be seen with the rights that the process was started with.
-    pub(crate) fn begin() -> io::Result<Self> {
+impl Patient {
+    /// Before anything else is done: after `PR_SET_TSC`, every look at a clock of libc or std would be the end.
+    pub(crate) fn admit() -> io::Result<Self> {
         let counter_readable = machine::counter_readable();
         let guard = tickline::start().map_err(io::Error::other)?;
         let served = served::find();
@@ -54,9 +55,12 @@ impl Examination {
         Ok(Self { counter_readable, served, _guard: guard })
     }
 
-    /// Tracks for `time`, and measures costs, within the first `share` of the progress. The tracking goes first: it gives the
-    /// clock's thread the time to settle, and the costs are then those of a clock in its steady state.
-    pub(crate) fn document(
+    /// Watches the offset for `time`, measures the clocks, collects the facts, and says what is wrong, all within the first
+    /// `share` of the progress.
+    ///
+    /// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
+    /// steady state.
+    pub(crate) fn examine(
         &self,
         command: &'static str,
         time: Duration,

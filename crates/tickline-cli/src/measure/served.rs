@@ -57,7 +57,6 @@ pub(crate) fn find() -> Result<Served, String> {
         let output = Command::new(&program)
             .args([COMMAND, &from.to_string()])
             .stdin(Stdio::null())
-            .stderr(Stdio::null())
             .output()
             .map_err(|error| format!("the program cannot run itself: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);

@@ -7,7 +7,7 @@ mod page;
 use std::io;
 
 use crate::args::{Report, Target};
-use crate::doctor::Examination;
+use crate::doctor::Patient;
 use crate::document::{Document, LatencyRow};
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
@@ -15,11 +15,11 @@ use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
-    let examination = Examination::begin()?;
+    let patient = Patient::admit()?;
     let outputs = Outputs::open(&args.json)?;
     let page = Page::open(args)?;
     let progress = Progress::new();
-    let mut document = examination.document("report", args.time, &progress, 0.7)?;
+    let mut document = patient.examine("report", args.time, &progress, 0.7)?;
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
     let cpus = tickline::pair::cpus();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::args::{self, JsonTarget};
+use crate::args::{self, Target};
 use crate::cpus;
 use crate::document::Document;
 use crate::exit::Exit;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
     }
-    if args.csv == Some(JsonTarget::Stdout) && args.json.target == Some(JsonTarget::Stdout) {
+    if args.csv == Some(Target::Stdout) && args.json.target == Some(Target::Stdout) {
         return Err(io::Error::other("--csv - and --json -: only one of them can have standard output"));
     }
     let outputs = Outputs::open(&args.json)?;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     document.track = found.track.map(Into::into);
     document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
     let exit = Exit::of(&document);
-    if args.csv == Some(JsonTarget::Stdout) {
+    if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
         lines::summary(&document, &mut io::stderr()).ok();
     } else {
@@ -123,7 +123,7 @@ enum View {
 
 impl View {
     fn open(args: &args::Watch) -> io::Result<Self> {
-        if args.csv == Some(JsonTarget::Stdout) || args.json.target == Some(JsonTarget::Stdout) {
+        if args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout) {
             return Ok(Self::Nothing);
         }
         if terminal::draws() {

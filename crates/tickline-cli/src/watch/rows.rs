@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use super::tally::Fresh;
-use crate::args::JsonTarget;
+use crate::args::Target;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuLook, Sample, reason_code, state_name};
 use crate::output::naming;
@@ -62,10 +62,10 @@ pub(crate) struct Table {
 
 impl Table {
     /// Begins it: the row of headings is written.
-    pub(crate) fn create(target: &JsonTarget) -> io::Result<Self> {
+    pub(crate) fn create(target: &Target) -> io::Result<Self> {
         let (place, name): (Box<dyn Write>, _) = match target {
-            JsonTarget::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
-            JsonTarget::File(path) => {
+            Target::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
+            Target::File(path) => {
                 let file = File::create(path).map_err(|error| naming(path, &error))?;
                 (Box::new(file), path.display().to_string())
             }

@@ -18,7 +18,7 @@ const BOTTOM: f64 = HEIGHT - 38.0;
 const STEPS: u64 = 8;
 
 /// Where 0 is drawn on the logarithmic scale: from here to 1.
-const ZERO: f64 = 0.5;
+const ZERO: f64 = 0.2;
 
 /// How the clocks are drawn, in the order in which they are measured.
 const CLASSES: [&str; 2] = ["tickline", "os"];
@@ -38,7 +38,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
     let drawing = html! {
         (x.columns(5.0, (TOP, BOTTOM), time))
         (y.rows(5.0, LEFT, rarity))
-        @if zeros { text.middle x=(x.at(0.7)) y=(BOTTOM + 15.0) { "0" } }
+        @if zeros { text.middle x=(x.at(0.45)) y=(BOTTOM + 15.0) { "0" } }
         @for (bars, class) in shares.iter().zip(CLASSES) {
             @let path = outline(bars, &x, &y);
             path class={ "area " (class) } d=(path) {}
