@@ -4,7 +4,7 @@
 
 mod browser;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
             return if browser::name().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         [] => report().and_then(|page| check(&page)),
-        [page] => check(&PathBuf::from(page)),
+        [page] => check(Path::new(page)),
         _ => Err("usage: cargo xtask page [FILE]".to_owned()),
     };
     match result {
@@ -95,7 +95,7 @@ fn report() -> Result<PathBuf, String> {
 }
 
 /// What is wrong with the page, everywhere.
-fn check(page: &PathBuf) -> Result<Vec<String>, String> {
+fn check(page: &Path) -> Result<Vec<String>, String> {
     let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
     let address = format!("file://{}", path.display());
     let mut browser = Browser::start(&folder())?;

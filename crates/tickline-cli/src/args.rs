@@ -86,7 +86,7 @@ pub(crate) struct Report {
     pub(crate) json: Json,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
-    #[arg(long = "secs", value_name = "N", default_value = "10", value_parser = seconds)]
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
     pub(crate) time: Duration,
 
     /// Writes the page to FILE (`-`: to standard output)

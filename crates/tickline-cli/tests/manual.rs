@@ -30,7 +30,8 @@ const COMMANDS: [&str; 7] = ["doctor", "bench", "warp", "watch", "report", "comp
 #[test]
 fn every_command_has_help_with_examples_and_a_manual_page() {
     let help = text(&tickline(&["--help"]).stdout);
-    let renderers: [(&str, &[&str]); 2] = [("man", &["--warnings", "-l", "-"]), ("mandoc", &["-W", "error"])];
+    let renderers: [(&str, &[&str]); 2] =
+        [("man", &["--warnings", "-l", "-"]), ("mandoc", &["-T", "html", "-W", "error"])];
     let mut rendered = 0;
     for command in COMMANDS {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in:\n{help}");
