@@ -52,15 +52,17 @@ fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Res
 
 /// What "nothing wrong" rests on: no more than was looked at.
 fn nothing_wrong(facts: &Facts) -> String {
-    let served = match facts.precise() {
-        Some((clock, ServedBy::Vdso)) => format!("{clock} is answered by the vDSO"),
-        _ => "who answers the clocks is not known".to_owned(),
-    };
     let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
-    format!(
-        "Nothing is wrong with the clocks here: {served}, clocksource {source}, counters {}.",
-        facts.machine.counters
-    )
+    let counters = &facts.machine.counters;
+    match facts.precise() {
+        Some((clock, ServedBy::Vdso)) => format!(
+            "Nothing is wrong with the clocks here: {clock} is answered by the vDSO, clocksource {source}, counters \
+             {counters}."
+        ),
+        _ => format!(
+            "Nothing wrong was found, but who answers the clocks is not known; clocksource {source}, counters {counters}."
+        ),
+    }
 }
 
 /// A fact, or that it is not known.
@@ -139,7 +141,7 @@ fn rights(machine: &Machine) -> String {
     let counter = match machine.counter_readable {
         Some(true) => "may read the counter",
         Some(false) => "may not read the counter (PR_SET_TSC)",
-        None => "nobody restricts reading the counter here",
+        None => "the right to read the counter is unknown",
     };
     let vdso = match machine.vdso_mapped {
         Some(true) => "vDSO mapped",
