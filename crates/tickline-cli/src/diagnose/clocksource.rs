@@ -109,7 +109,8 @@ fn unused(name: &str, facts: &Facts) -> Finding {
     let what = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen_if(mapped);
     what.fix(
         "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
-         valgrind), a sandbox, a libc without vDSO; or on Arm, a counter with an erratum (dmesg | grep -i erratum)",
+         valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
+         with an erratum (dmesg | grep -i erratum)",
     )
 }
 
