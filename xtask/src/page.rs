@@ -5,7 +5,7 @@
 mod browser;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::{Value, json};
 
@@ -51,18 +51,19 @@ const CHECKS: [(&str, &str); 4] = [
 ];
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/page")
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    root.join("target/page")
 }
 
 /// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one that has passed. Without
-/// an argument, a report of this machine is made and opened; else the page that is named.
+/// an argument, a report of this machine and a sample are made and opened; else the page that is named.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
         ["--browser"] => {
             return if browser::name().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
-        [] => report().and_then(|page| check(&page)),
-        [page] => check(Path::new(page)),
+        [] => report().and_then(|report| check(&[report, sample()?])),
+        [page] => check(&[PathBuf::from(page)]),
         _ => Err("usage: cargo xtask page [FILE]".to_owned()),
     };
     match result {
@@ -94,27 +95,47 @@ fn report() -> Result<PathBuf, String> {
     }
 }
 
-/// What is wrong with the page, everywhere.
-fn check(page: &Path) -> Result<Vec<String>, String> {
-    let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
-    let address = format!("file://{}", path.display());
+/// The page of an invented machine with everything that a page can show.
+fn sample() -> Result<PathBuf, String> {
+    let page = folder().join("sample.html");
+    let mut command = Command::new("cargo");
+    command.args(["test", "-q", "-p", "tickline-cli", "--bins", "hostile_facts"]).stdout(Stdio::null());
+    let status = command.env("TICKLINE_WRITE_PAGE", &page).status().map_err(|error| error.to_string())?;
+    if status.success() {
+        Ok(page)
+    } else {
+        Err(format!("the test that writes {}: {status}", page.display()))
+    }
+}
+
+/// What is wrong with the pages, everywhere. Screenshots and prints of them are left beside each other.
+fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut browser = Browser::start(&folder())?;
     let mut faults = Vec::new();
-    for width in WIDTHS {
-        for scheme in SCHEMES {
-            let seen = look(&mut browser, &address, width, scheme)?;
-            println!("{width} pixels, {scheme}: {} faults", seen.len());
-            faults.extend(seen.into_iter().map(|fault| format!("at {width} pixels, {scheme}: {fault}")));
+    for page in pages {
+        let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
+        let address = format!("file://{}", path.display());
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for (width, scheme) in WIDTHS.into_iter().flat_map(|width| SCHEMES.map(|scheme| (width, scheme))) {
+            let name = format!("{stem}-{width}-{scheme}");
+            let seen = look(&mut browser, &address, (width, scheme), &folder().join(format!("{name}.png")))?;
+            println!("{name}: {} faults", seen.len());
+            faults.extend(seen.into_iter().map(|fault| format!("{name}: {fault}")));
         }
+        let printed = browser.call("Page.printToPDF", &json!({ "preferCSSPageSize": true }))?;
+        browser::store(&printed["data"], &folder().join(format!("{stem}.pdf")))?;
     }
-    let printed = browser.call("Page.printToPDF", &json!({ "preferCSSPageSize": true }))?;
-    browser::store(&printed["data"], &folder().join("report.pdf"))?;
-    println!("screenshots and a print are in target/page");
+    println!("screenshots and prints are in {}", folder().display());
     Ok(faults)
 }
 
 /// Opens the page and looks at it.
-fn look(browser: &mut Browser, address: &str, width: u32, scheme: &str) -> Result<Vec<String>, String> {
+fn look(
+    browser: &mut Browser,
+    address: &str,
+    (width, scheme): (u32, &str),
+    picture: &Path,
+) -> Result<Vec<String>, String> {
     let screen = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", &screen)?;
     let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
@@ -129,7 +150,7 @@ fn look(browser: &mut Browser, address: &str, width: u32, scheme: &str) -> Resul
     if dark != Value::Bool(scheme == "dark") {
         faults.push("the colours are those of the other scheme".to_owned());
     }
-    let picture = browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }))?;
-    browser::store(&picture["data"], &folder().join(format!("{width}-{scheme}.png")))?;
+    let seen = browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }))?;
+    browser::store(&seen["data"], picture)?;
     Ok(faults)
 }

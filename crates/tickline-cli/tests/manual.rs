@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 fn tickline(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().expect("the program")
 }
 
 fn text(bytes: &[u8]) -> String {

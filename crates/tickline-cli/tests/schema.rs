@@ -5,19 +5,20 @@ use std::process::Command;
 use serde_json::Value;
 
 fn schema() -> Value {
-    serde_json::from_str(include_str!("../schema/tickline-1.schema.json")).unwrap()
+    serde_json::from_str(include_str!("../schema/tickline-1.schema.json")).expect("a JSON Schema")
 }
 
 fn json(arguments: &[&str], counter: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    let output = command.args(arguments).args(["--json", "-"]).env("TICKLINE", counter).output().unwrap();
+    let output =
+        command.args(arguments).args(["--json", "-"]).env("TICKLINE", counter).output().expect("the program");
     assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 
 /// Every key of a document is a key of its schema: additions must get there, too.
 fn closed(schema: &mut Value) {
-    let objects = schema["$defs"].as_object_mut().unwrap().values_mut();
+    let objects = schema["$defs"].as_object_mut().expect("structures").values_mut();
     for object in objects.filter(|object| object["properties"].is_object()) {
         object["additionalProperties"] = false.into();
     }

@@ -82,7 +82,7 @@ mod tests {
             ns.get()
         };
         round(by_seven, &mut times);
-        assert!(times.len() > 0 && times.len() % u64::from(BATCH) == 0, "{}", times.len());
+        assert!(!times.is_empty() && times.len() % u64::from(BATCH) == 0, "{}", times.len());
         assert_eq!((times.min(), times.max()), (7, 7));
     }
 
@@ -92,6 +92,6 @@ mod tests {
         let latencies = measure(|done| last = done);
         assert!((last - 1.0_f64).abs() < f64::EPSILON);
         assert_eq!(latencies.len(), 2);
-        assert!(latencies.iter().all(|latency| latency.times.len() > 0 && latency.times.max() > 0));
+        assert!(latencies.iter().all(|latency| !latency.times.is_empty() && latency.times.max() > 0));
     }
 }

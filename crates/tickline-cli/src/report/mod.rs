@@ -3,6 +3,8 @@
 mod chart;
 mod facts;
 mod page;
+#[cfg(test)]
+mod sample;
 
 use std::io;
 

@@ -174,38 +174,31 @@ fn for_script(data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample;
     use super::*;
 
-    const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
-
+    /// `TICKLINE_WRITE_PAGE=FILE` stores the page.
     #[test]
     fn hostile_facts_are_shown_and_not_run() {
-        let mut document = Document::new("report");
-        document.machine.cpu = Some(HOSTILE.to_owned());
-        document.verdict = HOSTILE.to_owned();
-        let page = html(&document).unwrap();
+        let page = html(&sample::document()).unwrap();
+        if let Some(path) = std::env::var_os("TICKLINE_WRITE_PAGE") {
+            std::fs::write(path, &page).unwrap();
+        }
         assert!(!page.contains("<script>alert") && !page.contains("<!--"), "{page}");
         assert_eq!(page.matches("</script>").count(), 2, "the data and the script");
         let data =
             page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["machine"]["cpu"], HOSTILE);
+        assert_eq!(data["machine"]["cpu"], sample::HOSTILE);
         assert!(page.contains("&lt;/script&gt;"), "it is shown as what it is");
     }
 
     #[test]
     fn findings_are_shown_with_evidence_and_fix() {
-        let mut document = Document::new("report");
-        document.findings = Some(vec![Finding {
-            code: "a_code",
-            severity: Severity::Slow,
-            what: "a clock is slow".to_owned(),
-            evidence: vec!["it <takes> long".to_owned()],
-            fix: "another clock".to_owned(),
-            gain_ratio: Some(2.5),
-        }]);
+        let mut document = sample::document();
         let page = html(&document).unwrap();
-        for part in ["a clock is slow", "it &lt;takes&gt; long", "another clock", "2.5 times as fast"] {
+        for part in ["something is as it should not be", "long/long", "something else", "52.5 times as fast"]
+        {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("Nothing is wrong"));
@@ -215,7 +208,7 @@ mod tests {
 
     #[test]
     fn nothing_is_loaded_from_anywhere() {
-        let page = html(&Document::new("report")).unwrap();
+        let page = html(&sample::document()).unwrap();
         for part in ["http:", "https:", "url(", "@import", " src=", "<img", "fetch("] {
             assert!(!page.contains(part), "{part}");
         }
