@@ -32,11 +32,14 @@ const CHECKS: [(&str, &str); 4] = [
         })",
     ),
     (
-        "texts beyond their chart's card",
-        "[...document.querySelectorAll('figure svg text')].filter(e => {
-            const text = e.getBoundingClientRect(), card = e.closest('figure').getBoundingClientRect();
-            return text.left < card.left || text.right > card.right;
-        }).map(e => e.textContent)",
+        "beyond its card",
+        "[...document.querySelectorAll('.charts > *, .tables > *, .log')].flatMap(card => {
+            const edge = card.getBoundingClientRect();
+            return [...card.querySelectorAll('*')].filter(e => {
+                const inner = e.getBoundingClientRect();
+                return inner.width > 0 && (inner.right > edge.right || inner.left < edge.left);
+            }).map(e => e.outerHTML.slice(0, 80));
+        })",
     ),
     (
         "data that is not there",
@@ -49,6 +52,9 @@ const CHECKS: [(&str, &str); 4] = [
         })()",
     ),
 ];
+
+/// Faults that are printed.
+const SHOWN: usize = 40;
 
 fn folder() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf);
@@ -69,9 +75,10 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     match result {
         Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
         Ok(faults) => {
-            for fault in &faults {
+            for fault in faults.iter().take(SHOWN) {
                 println!("FAULT {fault}");
             }
+            println!("{} faults, the first of them above", faults.len());
             ExitCode::FAILURE
         }
         Err(error) => {

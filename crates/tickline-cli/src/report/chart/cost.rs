@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::scale::{Scale, time};
 use super::{Figure, Swatch, WIDTH, units};
 use crate::document::CostRow;
-use crate::measure::calls::MONOTONIC;
 use crate::measure::served::ServedBy;
 
 const ROW: f64 = 20.0;
@@ -14,18 +13,16 @@ const LEFT: f64 = 208.0;
 /// The values stand behind the bars.
 const RIGHT: f64 = 54.0;
 
-/// Bars are drawn up to so many times the cost of CLOCK_MONOTONIC, so that the clocks of CPU time, which take a system call and
-/// some, do not squeeze the others flat.
-const MOST: f64 = 8.0;
-
 /// Nothing without a cost.
 pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
-    let largest = costs.iter().filter_map(|row| row.cost_ns).fold(0.0, f64::max);
-    if largest <= 0.0 {
+    let largest = |chosen: fn(&&CostRow) -> bool| {
+        costs.iter().filter(chosen).filter_map(|row| row.cost_ns).fold(0.0, f64::max)
+    };
+    // The clocks of CPU time, a system call and some, would squeeze the others flat.
+    let limit = largest(|row| !row.clock.ends_with("CPUTIME"));
+    if limit <= 0.0 {
         return Markup::default();
     }
-    let usual = costs.iter().find(|row| row.clock == MONOTONIC).and_then(|row| row.cost_ns);
-    let limit = usual.map_or(largest, |ns| (MOST * ns).min(largest));
     let scale = Scale::linear(0.0, limit, LEFT, WIDTH - RIGHT);
     let height = 4.0 + ROW * rows(costs.len());
     let drawing = html! {
@@ -51,7 +48,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
         meaning: html! {
             "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better; the bare counter is what no "
             "clock over it can beat."
-            @if limit < largest { " Bars that are cut are longer than drawn." }
+            @if limit < largest(|_| true) { " Bars that are cut are longer than drawn." }
         },
         legend: &[
             ("tickline", Swatch::Bar("tickline")),
@@ -85,6 +82,7 @@ fn class(row: &CostRow) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::calls::MONOTONIC;
 
     fn row(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
         let (median_ns, most_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);

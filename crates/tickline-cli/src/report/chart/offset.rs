@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::scale::{Scale, nice_above, time};
+use super::scale::{Scale, time};
 use super::{Figure, Swatch, WIDTH, units};
 use crate::document::TrackSummary;
 use crate::measure::track::Point;
@@ -77,7 +77,7 @@ fn limit(points: &[Point]) -> f64 {
     let mut reaches: Vec<f64> = points.iter().map(|point| low(point).abs().max(high(point).abs())).collect();
     reaches.sort_by(f64::total_cmp);
     let (largest, usual) = (reaches[reaches.len() - 1], reaches[(reaches.len() - 1) * 98 / 100]);
-    nice_above(if largest > 4.0 * usual { 1.2 * usual } else { largest }.max(1.0) / 5.0) * 5.0
+    1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
 }
 
 /// The lower end of what is claimed, ns from CLOCK_MONOTONIC.
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn the_range_holds_everything_unless_a_few_are_far_off() {
-        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 50.0).abs() < 1e-9);
+        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 44.0).abs() < 1e-9);
         let mut points: Vec<Point> = (0..200).map(|index| point(f64::from(index), 0.0)).collect();
-        assert!((limit(&points) - 25.0).abs() < 1e-9, "{}", limit(&points));
+        assert!((limit(&points) - 22.0).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
-        assert!((limit(&points) - 25.0).abs() < 1e-9, "{}", limit(&points));
+        assert!((limit(&points) - 22.0).abs() < 1e-9, "{}", limit(&points));
     }
 
     #[test]

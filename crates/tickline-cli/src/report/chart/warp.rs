@@ -88,7 +88,8 @@ fn drawn(cell: Cell, (x, y): (f64, f64), size: f64, figures: bool) -> Markup {
                 title { (time(ns)) " at the most" }
             }
             @if matches!(cell, Cell::Apart(_)) {
-                path.bad d=(format!("M{} {}h{1}v{1}h-{1}z", x + 1.0, units(inner - 2.0))) {}
+                @let (left, top, side) = (x + 1.0, y + 1.0, units(inner - 2.0));
+                path.bad d=(format!("M{left} {top}h{side}v{side}h-{side}z")) {}
             }
             @if figures { (text(&time(ns))) }
         },
@@ -159,7 +160,9 @@ mod tests {
         let drawing = figure(&warp(4, Some(true))).into_string();
         assert_eq!(drawing.matches("140 ns at the most").count(), 12);
         assert_eq!(drawing.matches("class=\"bad\"").count(), 0);
-        assert_eq!(figure(&warp(4, Some(false))).into_string().matches("class=\"bad\"").count(), 12);
+        let apart = figure(&warp(4, Some(false))).into_string();
+        assert_eq!(apart.matches("class=\"bad\"").count(), 12);
+        assert!(apart.contains("d=\"M97 23h53v53h-53z\""), "the mark is not around its cell: {apart}");
         assert_eq!(figure(&warp(4, None)).into_string().matches(">?<").count(), 12);
         assert!(figure(&warp(1, None)).into_string().is_empty());
     }
