@@ -20,7 +20,7 @@ const SCHEMES: [&str; 2] = ["light", "dark"];
 const CHECKS: [(&str, &str); 4] = [
     (
         "wider than the window",
-        "[...document.querySelectorAll('body, body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+        "[...document.querySelectorAll('body, body *')].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
             .map(e => e.outerHTML.slice(0, 80))",
     ),
     (
