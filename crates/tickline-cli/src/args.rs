@@ -184,10 +184,10 @@ pub(crate) struct Warp {
 }
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
+///
+/// On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
-
 Exit codes:
   0  at the end, tickline reads the counter: fast and trusted
   1  tickline works, but a gate is closed and the OS clock serves

@@ -69,6 +69,7 @@ pub(crate) struct Document {
     /// A long run of each clock, and a comparison with an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bench: Option<Bench>,
+    /// Looks at the clock over time, in sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
 }

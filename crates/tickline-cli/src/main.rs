@@ -19,6 +19,7 @@ mod output;
 mod plot;
 mod progress;
 mod report;
+mod rights;
 #[cfg(test)]
 mod schema;
 mod terminal;

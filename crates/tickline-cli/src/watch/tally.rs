@@ -24,8 +24,11 @@ pub(crate) enum Ending {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Watch {
+    /// Time between two looks, s.
     pub(crate) interval_s: f64,
+    /// Time from start to end, s.
     pub(crate) watched_s: f64,
+    /// Why it ended.
     pub(crate) ended_by: Ending,
     #[serde(flatten)]
     pub(crate) all: Figures,
@@ -33,6 +36,7 @@ pub(crate) struct Watch {
     pub(crate) skew_ppb: Option<f64>,
     /// How often each event happened meanwhile.
     pub(crate) events: BTreeMap<&'static str, u64>,
+    /// The looks on single CPUs.
     pub(crate) cpus: Vec<CpuWatch>,
 }
 
@@ -40,8 +44,9 @@ pub(crate) struct Watch {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuWatch {
+    /// The CPU's id.
     pub(crate) cpu: u32,
-    /// At the end.
+    /// What served its last reading: fast, calibrating or fallback.
     pub(crate) state: &'static str,
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -51,13 +56,19 @@ pub(crate) struct CpuWatch {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Figures {
+    /// How many there were.
     pub(crate) looks: u64,
-    /// Those that the counter served.
+    /// Those whose reading the counter served.
     pub(crate) fast_looks: u64,
+    /// The smallest offset from CLOCK_MONOTONIC, ns...
     pub(crate) least_offset_ns: f64,
+    /// ...and the largest, ns.
     pub(crate) most_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
+    /// Looks whose reading was outside of its bracket.
     pub(crate) outside_bracket: u64,
+    /// Looks that contradict the claimed bound.
     pub(crate) bound_violated: u64,
 }
 
