@@ -7,6 +7,7 @@
 
 mod ci;
 mod mutate;
+mod page;
 mod prove;
 mod sim;
 mod step;
@@ -24,6 +25,8 @@ usage: cargo xtask COMMAND
   mutate [FILTER | --write]
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
+  page [FILE]
+          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
+        ["page", ref rest @ ..] => page::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),

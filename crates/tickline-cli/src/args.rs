@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use tickline_core::cpu_list;
 
+use crate::help;
 use crate::measure::warp::Pattern;
 
 /// Measures and explains the clocks of this machine.
@@ -13,24 +14,7 @@ use crate::measure::warp::Pattern;
 /// Changes nothing on the machine and needs no privileges. Without a command it is `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
-#[command(after_help = "\
-Exit codes:
-  0  tickline reads the counter: fast and trusted (completions, man: written)
-  1  tickline works, but a gate is closed and the OS clock serves
-  2  an error: bad arguments, or output that could not be written
-A reader that leaves early, such as head, is no error.
-
-Environment:
-  TICKLINE=off  do not use the counter (on: do, the default; anything else is ignored, and said)
-
-JSON:
-  Every command that measures takes --json. The keys, with their units, are described in
-  crates/tickline-cli/schema/tickline-1.schema.json of the sources, a JSON Schema.
-
-Examples:
-  tickline
-  tickline doctor --json -
-  tickline report --out clocks.html")]
+#[command(after_help = help::PROGRAM)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -49,40 +33,30 @@ impl Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_help = "\
-Examples:
-  tickline doctor
-  tickline doctor --secs 10 --json - | jq .verdict
-  tickline doctor --facts other-machine.json")]
+    #[command(after_help = help::DOCTOR)]
     Doctor(Doctor),
+
+    #[command(after_help = help::BENCH)]
     Bench(Bench),
+
+    #[command(after_help = help::WARP)]
     Warp(Warp),
+
+    #[command(after_help = help::WATCH)]
     Watch(Watch),
 
-    #[command(after_help = "\
-Examples:
-  tickline report --out clocks.html
-  tickline report --secs 60 --out clocks.html --json clocks.json
-  ssh host tickline report --out - > host.html")]
+    #[command(after_help = help::REPORT)]
     Report(Report),
 
-    #[command(after_help = "\
-Examples:
-  tickline completions bash > ~/.local/share/bash-completion/completions/tickline
-  tickline completions fish > ~/.config/fish/completions/tickline.fish")]
+    #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
 
-    #[command(after_help = "\
-Examples:
-  tickline man | man -l -
-  tickline man report > tickline-report.1")]
+    #[command(after_help = help::MAN)]
     Man(Man),
 
     /// For the program itself: asks the clocks from this number on under a filter
     #[command(name = crate::measure::served::COMMAND, hide = true)]
-    Served {
-        from: usize,
-    },
+    Served { from: usize },
 }
 
 /// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
@@ -112,7 +86,7 @@ pub(crate) struct Report {
     pub(crate) json: Json,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
-    #[arg(long = "secs", value_name = "N", default_value = "10", value_parser = seconds)]
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
     pub(crate) time: Duration,
 
     /// Writes the page to FILE (`-`: to standard output)
@@ -136,11 +110,6 @@ pub(crate) struct Man {
 
 /// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of the kernel's
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tickline bench --json before.json
-  tickline bench --compare before.json
-  tickline bench --rounds 1000 --calls 20000000")]
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) json: Json,
@@ -160,16 +129,6 @@ pub(crate) struct Bench {
 
 /// Compares the counters of the CPUs: for each pair, steps back in time (warps), and between which limits the difference lies
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Exit codes:
-  0  the counters are in step
-  1  they are apart, or could not all be compared
-  2  an error
-
-Examples:
-  tickline warp
-  tickline warp --cpus 0-3,8 --json warp.json
-  tickline warp --pairs star")]
 pub(crate) struct Warp {
     #[command(flatten)]
     pub(crate) json: Json,
@@ -187,16 +146,6 @@ pub(crate) struct Warp {
 ///
 /// On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Exit codes:
-  0  at the end, tickline reads the counter: fast and trusted
-  1  tickline works, but a gate is closed and the OS clock serves
-  2  an error
-
-Examples:
-  tickline watch
-  tickline watch --secs 60 --csv looks.csv
-  tickline watch --interval 0.2 --cpus 0-3 | tee looks.txt")]
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) json: Json,

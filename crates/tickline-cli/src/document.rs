@@ -69,7 +69,7 @@ pub(crate) struct Document {
     /// A long run of each clock, and a comparison with an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bench: Option<Bench>,
-    /// Looks at the clock over time, in sum.
+    /// What was seen while the clock was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
 }

@@ -12,6 +12,7 @@ mod diagnose;
 mod doctor;
 mod document;
 mod exit;
+mod help;
 mod machine;
 mod manual;
 mod measure;

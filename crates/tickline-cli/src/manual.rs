@@ -20,7 +20,8 @@ pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
 /// The program without its hidden commands, which completions would offer.
 fn visible(program: &Command) -> Command {
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
-    Command::new("tickline").args(program.get_arguments().cloned()).subcommands(commands.cloned())
+    let shown = Command::new("tickline").version(env!("CARGO_PKG_VERSION"));
+    shown.args(program.get_arguments().cloned()).subcommands(commands.cloned())
 }
 
 /// Prints a manual page.
@@ -58,11 +59,11 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's paragraphs that begin with a title and a colon, as sections whose lines stay as they are.
+/// The help's paragraphs as sections whose lines stay as they are. Most begin with a title and a colon.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {
-        let Some((title, text)) = paragraph.split_once(":\n") else { continue };
+        let (title, text) = paragraph.split_once(":\n").unwrap_or(("Notes", paragraph));
         roff.control("SH", [title.to_uppercase().as_str()]).control("nf", []);
         for line in text.lines() {
             roff.text([roman(line)]);

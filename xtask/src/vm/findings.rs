@@ -46,7 +46,8 @@ fn lines(scenario: &Scenario, row: &Row) -> String {
             _ => String::new(),
         };
         let cells = ["finding.code", "finding.what", "finding.fix", "finding.gain_ratio"].map(text);
-        let clocksource = text("clocksource");
+        let clocksource = Some(text("clocksource")).filter(|name| !name.is_empty());
+        let clocksource = clocksource.unwrap_or_else(|| "unknown".to_owned());
         writeln!(lines, "{start}{clocksource} | `{}` | {} |", expected.code, cells.join(" | ")).ok();
     }
     lines

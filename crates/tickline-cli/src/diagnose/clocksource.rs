@@ -31,9 +31,9 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         Some(name) => not_read(name),
         None => unexplained(facts),
     };
-    let asked = served.filter(|_| by_call).map(|(clock, _)| {
-        format!("{clock} is a system call: it failed when system calls were answered with an error")
-    });
+    let asked = served
+        .filter(|_| by_call)
+        .map(|(clock, _)| format!("{clock} is answered by a system call, not by the vDSO"));
     let finding = finding.seen_if(asked);
     Some(match facts.precise_ns().zip(facts.attainable_ns()) {
         // Less is within what such measurements differ by.
@@ -109,7 +109,8 @@ fn unused(name: &str, facts: &Facts) -> Finding {
     let what = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen_if(mapped);
     what.fix(
         "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
-         valgrind), a sandbox, a libc without vDSO; or on Arm, a counter with an erratum (dmesg | grep -i erratum)",
+         valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
+         with an erratum (dmesg | grep -i erratum)",
     )
 }
 
@@ -146,8 +147,8 @@ fn hyperv(name: &str, facts: &Facts) -> Finding {
             finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts))
         }
         _ => finding.fix(
-            "a host with an invariant TSC and Windows Server 2012 R2 or later, and a kernel with CONFIG_HYPERV_TIMER: the \
-             clocksource is then hyperv_clocksource_tsc_page, which the vDSO reads",
+            "a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), and a kernel with \
+             CONFIG_HYPERV_TIMER: the clocksource is then hyperv_clocksource_tsc_page, which the vDSO reads",
         ),
     }
 }
@@ -213,8 +214,9 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     };
     let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
     finding.evidence.extend(lines);
-    let fix = given_up(&blame, facts);
-    finding.fix(fix)
+    // The kernel's verdict is of the moment of its message.
+    finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    finding.fix(given_up(&blame, facts))
 }
 
 /// What to do about a TSC that the kernel has given up.

@@ -108,8 +108,12 @@ impl Facts {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
+    /// Where that was not recorded, the clocksource tells: these are found on x86 alone.
     pub(super) fn is_x86(&self) -> bool {
-        matches!(self.machine.architecture.as_deref(), Some("x86_64" | "x86"))
+        match self.machine.architecture.as_deref() {
+            Some(architecture) => matches!(architecture, "x86_64" | "x86"),
+            None => matches!(self.clocksource(), Some("hpet" | "acpi_pm" | "pit" | "pmtmr")),
+        }
     }
 
     /// A word of the kernel's command line.

@@ -40,9 +40,7 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
             "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature \
              policy='require' name='invtsc'/>), and tsc as the host's own clocksource"
         }
-        "firecracker" => {
-            "on the host: tsc as its own clocksource, and a CPU template that leaves the invariant TSC visible"
-        }
+        "firecracker" => "on the host: tsc as its own clocksource",
         "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
         "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
         _ => return None,

@@ -1,14 +1,14 @@
 //! What the kernel's messages say about the TSC.
 //!
-//! | message | where it comes from (Linux 6.18, and older wordings) |
+//! | message | where it comes from |
 //! |---|---|
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.` | `arch/x86/kernel/tsc_sync.c` |
-//! | `Marking TSC unstable due to REASON` | `arch/x86/kernel/tsc.c`, with `tsc: ` in front since 4.11 |
-//! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c`, since 4.1 |
-//! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | the same, since 5.18 |
-//! | `... read-back delay of ..., marking tsc unstable` | the same, since 5.13 |
-//! | `Clocksource tsc unstable (delta = N ns)` | the same, up to 4.0 |
-//! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c`, since 4.10 |
+//! | `Marking TSC unstable due to REASON`, today with `tsc: ` in front, once with a colon before the reason | `arch/x86/kernel/tsc.c` |
+//! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
+//! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | the same |
+//! | `... read-back delay of ..., marking tsc unstable` | the same |
+//! | `Clocksource tsc unstable (delta = N ns)` | the same, before the two above |
+//! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c` |
 
 /// Why the kernel has given up the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]

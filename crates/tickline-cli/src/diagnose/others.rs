@@ -157,7 +157,8 @@ pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
     if rate_ppb.abs() <= CRYSTAL_PPB {
         return None;
     }
-    let what = "the kernel's clocks are being slewed: CLOCK_MONOTONIC does not run at one second a second";
+    let what = "the kernel's clocks are corrected by more than a crystal needs: somebody slews them, or the kernel has the \
+                wrong idea of its counter's frequency";
     Some(
         Finding::new("ntp_slewing", Severity::Note, what)
             .seen(format!("adjtimex: rate corrected by {rate_ppb} ppb (tick {} us)", ntp.tick_us))

@@ -52,15 +52,17 @@ fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Res
 
 /// What "nothing wrong" rests on: no more than was looked at.
 fn nothing_wrong(facts: &Facts) -> String {
-    let served = match facts.precise() {
-        Some((clock, ServedBy::Vdso)) => format!("{clock} is answered by the vDSO"),
-        _ => "who answers the clocks is not known".to_owned(),
-    };
     let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
-    format!(
-        "Nothing is wrong with the clocks here: {served}, clocksource {source}, counters {}.",
-        facts.machine.counters
-    )
+    let counters = &facts.machine.counters;
+    match facts.precise() {
+        Some((clock, ServedBy::Vdso)) => format!(
+            "Nothing is wrong with the clocks here: {clock} is answered by the vDSO, clocksource {source}, counters \
+             {counters}."
+        ),
+        _ => format!(
+            "Nothing wrong was found, but who answers the clocks is not known; clocksource {source}, counters {counters}."
+        ),
+    }
 }
 
 /// A fact, or that it is not known.
@@ -110,9 +112,16 @@ fn parameters(machine: &Machine) -> String {
 
 fn frequencies(facts: &Facts) -> String {
     let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
-    let one = |hz: Option<u64>, how: &str| format!("{} {how}", hz.map_or_else(|| "unknown".to_owned(), mhz));
+    let one = |hz: Option<u64>| hz.map_or_else(|| "unknown".to_owned(), mhz);
     let (measured, named) = (facts.clock.frequency_hz, facts.clock.nominal_frequency_hz);
-    format!("{}, {}", one(measured, "measured"), one(named, "named by processor or hypervisor"))
+    let apart = match (measured, named) {
+        (Some(measured), Some(named)) if named >= 1_000_000 => {
+            let sign = if measured < named { '-' } else { '+' };
+            format!(" ({sign}{} ppm)", measured.abs_diff(named) / (named / 1_000_000))
+        }
+        _ => String::new(),
+    };
+    format!("{} measured{apart}, {} named by processor or hypervisor", one(measured), one(named))
 }
 
 fn cpuid(machine: &Machine) -> String {
@@ -139,7 +148,7 @@ fn rights(machine: &Machine) -> String {
     let counter = match machine.counter_readable {
         Some(true) => "may read the counter",
         Some(false) => "may not read the counter (PR_SET_TSC)",
-        None => "nobody restricts reading the counter here",
+        None => "the right to read the counter is unknown",
     };
     let vdso = match machine.vdso_mapped {
         Some(true) => "vDSO mapped",
@@ -267,5 +276,42 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
             writeln!(out, "Unix time: within {} us of UTC, as claimed by the NTP daemon", ns.div_ceil(1_000))
         }
         None => writeln!(out, "Unix time: the kernel says that it is not synchronised to UTC"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_with_lines_of_their_own_are_listed() {
+        let row = |cpu, frequency_hz, age_ns| CpuRow {
+            cpu,
+            state: "fast",
+            frequency_hz,
+            offset_ns: -12,
+            age_ns,
+            failures: 3,
+        };
+        let mut out = Vec::new();
+        per_cpu(&[row(0, Some(2_596_120_122), Some(5_000)), row(127, None, None)], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[3], ["0", "fast", "2596120122", "-12", "5000", "3"]);
+        assert_eq!(rows[4], ["127", "fast", "-", "-12", "-", "3"]);
+        let ends: Vec<usize> = text.lines().skip(2).map(str::len).collect();
+        assert!(ends.iter().all(|end| *end == ends[0]), "columns under their titles:\n{text}");
+    }
+
+    #[test]
+    fn frequencies_are_compared() {
+        let facts: Facts = serde_json::from_value(serde_json::json!({
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
+        }))
+        .unwrap();
+        let expected =
+            "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz named by processor or hypervisor";
+        assert_eq!(frequencies(&facts), expected);
+        assert!(frequencies(&Facts::default()).starts_with("unknown measured, unknown named"));
     }
 }

@@ -25,7 +25,9 @@ const KEPT: usize = 100;
 
 /// The messages about clocks, oldest first; `None` where there is no log, or the process may not read it.
 pub(super) fn read() -> Option<Vec<String>> {
-    let messages = records().or_else(|_| syslog()).ok()?;
+    // A log without a single message is a stand-in, as containers have in `/dev/kmsg`.
+    let said = |messages: &Vec<String>| !messages.is_empty();
+    let messages = records().ok().filter(said).or_else(|| syslog().ok().filter(said))?;
     let mut messages: Vec<String> = messages.into_iter().filter(|message| is_about_clocks(message)).collect();
     if messages.len() > 2 * KEPT {
         messages.drain(KEPT..messages.len() - KEPT);

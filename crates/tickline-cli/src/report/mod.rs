@@ -17,7 +17,7 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let patient = Patient::admit()?;
     let outputs = Outputs::open(&args.json)?;
-    let page = Page::open(args)?;
+    let page = Page::open(args, &outputs)?;
     let progress = Progress::new();
     let mut document = patient.examine("report", args.time, &progress, 0.7)?;
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
@@ -37,18 +37,19 @@ enum Page {
 }
 
 impl Page {
-    fn open(args: &Report) -> io::Result<Self> {
-        match (&args.page, &args.json.target) {
-            (page, Some(json)) if page == json => {
-                let name = match page {
-                    Target::Stdout => "-".to_owned(),
-                    Target::File(path) => path.display().to_string(),
-                };
-                Err(io::Error::other(format!("--out {name} and --json {name}: one place for two documents")))
-            }
-            (Target::Stdout, _) => Ok(Self::Stdout),
-            (Target::File(path), _) => {
-                Ok(Self::File { name: path.display().to_string(), file: Destination::open(path)? })
+    /// Another place than that of the JSON.
+    fn open(args: &Report, outputs: &Outputs) -> io::Result<Self> {
+        let one_place =
+            |name: &str| io::Error::other(format!("--out {name} and --json: one place for two documents"));
+        match (&args.page, outputs) {
+            (Target::Stdout, Outputs::Json) => Err(one_place("-")),
+            (Target::Stdout, Outputs::Text(_)) => Ok(Self::Stdout),
+            (Target::File(path), outputs) => {
+                let (name, file) = (path.display().to_string(), Destination::open(path)?);
+                match outputs {
+                    Outputs::Text(Some(json)) if json.is_same(&file) => Err(one_place(&name)),
+                    _ => Ok(Self::File { name, file }),
+                }
             }
         }
     }

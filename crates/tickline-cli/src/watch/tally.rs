@@ -26,7 +26,7 @@ pub(crate) enum Ending {
 pub(crate) struct Watch {
     /// Time between two looks, s.
     pub(crate) interval_s: f64,
-    /// Time from start to end, s.
+    /// How long it was watched, s.
     pub(crate) watched_s: f64,
     /// Why it ended.
     pub(crate) ended_by: Ending,
@@ -44,9 +44,9 @@ pub(crate) struct Watch {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuWatch {
-    /// The CPU's id.
+    /// The CPU's number.
     pub(crate) cpu: u32,
-    /// What served its last reading: fast, calibrating or fallback.
+    /// Its state at the end.
     pub(crate) state: &'static str,
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -56,13 +56,13 @@ pub(crate) struct CpuWatch {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Figures {
-    /// How many there were.
+    /// How many.
     pub(crate) looks: u64,
-    /// Those whose reading the counter served.
+    /// Those that the counter served.
     pub(crate) fast_looks: u64,
-    /// The smallest offset from CLOCK_MONOTONIC, ns...
+    /// The lowest offset from CLOCK_MONOTONIC, ns.
     pub(crate) least_offset_ns: f64,
-    /// ...and the largest, ns.
+    /// The highest one, ns.
     pub(crate) most_offset_ns: f64,
     /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
