@@ -143,6 +143,8 @@ pub(crate) struct Warp {
 }
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
+///
+/// On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]

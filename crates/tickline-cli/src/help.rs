@@ -61,8 +61,6 @@ Examples:
 
 pub(crate) const WATCH: &str = exit_codes!(
     "\
-On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
-
 Examples:
   tickline watch
   tickline watch --secs 60 --csv looks.csv

@@ -20,6 +20,7 @@ mod output;
 mod plot;
 mod progress;
 mod report;
+mod rights;
 #[cfg(test)]
 mod schema;
 mod terminal;

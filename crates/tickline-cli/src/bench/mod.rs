@@ -10,9 +10,10 @@ use std::io;
 use serde::Serialize;
 
 use crate::args;
+use crate::doctor::Patient;
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::costs::{self, LongRun};
+use crate::measure::costs::{self, Cost, LongRun};
 use crate::output::Outputs;
 use crate::progress::Progress;
 
@@ -32,15 +33,17 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
+    let patient = Patient::admit()?;
     let earlier = args.compare.as_deref().map(earlier::read).transpose()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    let guard = tickline::start().map_err(io::Error::other)?;
     costs::settle();
-    let costs = costs::measure_rounds(args.rounds, progress.part("costs", 0.0, 0.5));
-    let long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
+    let mut costs = costs::measure_rounds(args.rounds, progress.part("costs", 0.0, 0.5));
+    let mut long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
+    costs.iter_mut().filter(|cost| !patient.can_call(cost.name)).for_each(Cost::forget);
+    long_run.iter_mut().filter(|run| !patient.can_call(run.clock)).for_each(LongRun::forget);
     let mut document = Document::new("bench").costed(&costs);
-    drop(guard);
+    drop(patient);
     progress.finish();
     let compared = earlier.map(|earlier| earlier.against(&document));
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, compared });

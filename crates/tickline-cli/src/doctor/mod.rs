@@ -5,20 +5,19 @@ mod text;
 mod wrap;
 
 use std::io;
-use std::thread;
 use std::time::Duration;
-
-use tickline::Clock;
 
 use crate::args::Doctor;
 use crate::diagnose::{Facts, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::machine;
+use crate::measure::costs::Cost;
 use crate::measure::served::{Served, ServedBy};
 use crate::measure::{costs, resolution, served, track};
 use crate::output::Outputs;
 use crate::progress::Progress;
+use crate::rights;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
@@ -48,10 +47,7 @@ impl Patient {
         let counter_readable = machine::counter_readable();
         let guard = tickline::start().map_err(io::Error::other)?;
         let served = served::find();
-        if counter_readable == Some(false) {
-            await_judgement();
-            machine::allow_counter();
-        }
+        rights::take(counter_readable);
         Ok(Self { counter_readable, served, _guard: guard })
     }
 
@@ -69,30 +65,17 @@ impl Patient {
     ) -> io::Result<Document> {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
         let mut costs = costs::measure(progress.part("costs", 0.6 * share, share));
-        // What ends programs that are started like this one has no cost for them.
-        for cost in costs.iter_mut().filter(|cost| ends_the_process(&self.served, cost.name)) {
-            cost.ns = None;
-        }
-        let resolutions = resolution::measure(|clock| !ends_the_process(&self.served, clock));
+        costs.iter_mut().filter(|cost| !self.can_call(cost.name)).for_each(Cost::forget);
+        let resolutions = resolution::measure(|clock| self.can_call(clock));
         let mut document =
             Document::new(command).measured(&costs, track).explained(self.served.clone(), &resolutions);
         document.machine.counter_readable = self.counter_readable;
         document.findings = Some(diagnose(&Facts::of(&document).map_err(io::Error::other)?));
         Ok(document)
     }
-}
 
-fn ends_the_process(served: &Result<Served, String>, clock: &str) -> bool {
-    served.as_ref().is_ok_and(|served| served.get(clock) == Some(&ServedBy::Nobody))
-}
-
-/// Until the clock's thread has judged the gates, which takes it some 60 us, or until it is clear that it does not get to it.
-fn await_judgement() {
-    const TRIES: u32 = 200;
-    for _ in 0..TRIES {
-        if Clock::global().status().judged {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
+    /// Whether programs that are started like this one can call a clock: where that would end them, it has no cost for them.
+    pub(crate) fn can_call(&self, clock: &str) -> bool {
+        self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))
     }
 }

@@ -55,6 +55,13 @@ pub(crate) struct LongRun {
     pub(crate) total_s: Option<f64>,
 }
 
+impl LongRun {
+    /// As if the clock were not to be had.
+    pub(crate) fn forget(&mut self) {
+        (self.mean_ns, self.total_s) = (None, None);
+    }
+}
+
 /// Waits until the clock's thread is in its steady state, if it gets there.
 pub(crate) fn settle() {
     let (start, clock) = (Instant::now(), tickline::Clock::global());
@@ -86,6 +93,11 @@ pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<
 }
 
 impl Cost {
+    /// As if the clock were not to be had.
+    pub(crate) fn forget(&mut self) {
+        (self.ns, self.median_ns, self.most_ns) = (None, None, None);
+    }
+
     fn of(name: &'static str, mut taken_ns: Vec<f64>) -> Self {
         taken_ns.sort_by(f64::total_cmp);
         let last = taken_ns.len().saturating_sub(1);

@@ -12,15 +12,16 @@ use crate::exit::Exit;
 use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern};
 use crate::output::Outputs;
 use crate::progress::Progress;
+use crate::rights;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
+    let guard = rights::start_clock()?;
+    // So that it is known whether the counter may be read.
+    rights::await_judgement();
     let cpus = cpus::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    // The first round judges the gates, so that it is known whether the counter may be read.
-    tickline::Clock::global().maintain();
-    let guard = tickline::start().map_err(io::Error::other)?;
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = Document::new("warp");
     drop(guard);

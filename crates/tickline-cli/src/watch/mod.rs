@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::measure::track::Track;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
+use crate::rights;
 use crate::terminal;
 
 use rows::Table;
@@ -35,6 +36,7 @@ const MOST_CPUS: usize = 64;
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
+    let guard = rights::start_clock()?;
     let mut cpus = cpus::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
@@ -48,7 +50,6 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let guard = tickline::start().map_err(io::Error::other)?;
     let mut view = View::open(args)?;
     let start = Instant::now();
     let mut found =

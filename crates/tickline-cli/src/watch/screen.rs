@@ -124,7 +124,7 @@ impl View {
         let tall = u16::try_from(figures.len()).unwrap_or(u16::MAX);
         // The plot is worth its place from 6 lines on; the CPUs get what they need, but no more than a third.
         let spare = area.height.saturating_sub(tall + 1);
-        let cpus = cpu_lines(&sample.cpus, area.width, if spare >= 9 { area.height / 3 } else { 0 });
+        let cpus = cpu_lines(&self.cells(sample), area.width, if spare >= 9 { area.height / 3 } else { 0 });
         let cpus_tall = u16::try_from(cpus.len()).unwrap_or(u16::MAX);
         let plot =
             if spare.saturating_sub(cpus_tall) >= 6 { Constraint::Fill(1) } else { Constraint::Length(0) };
@@ -170,6 +170,26 @@ impl View {
         let words: Vec<String> = events.replace(" +", "\u{a0}+").split(' ').map(str::to_owned).collect();
         lines.extend(packed(&words, " ", width, Style::new()));
         lines
+    }
+
+    /// What is known of each CPU. One whose last look is long ago could not be visited: it is busy, or has gone.
+    fn cells(&self, sample: &Sample) -> Vec<String> {
+        const LATE_LOOKS: f64 = 3.0;
+        const LATE_S: f64 = 1.0;
+        let late_s = sample.point.at_s - LATE_LOOKS * self.interval.as_secs_f64() - LATE_S;
+        let cell = |look: &CpuLook| {
+            let mark = match (look.point.violated, look.state) {
+                (true, _) => '!',
+                (false, tickline::State::Fast) => ' ',
+                _ => '?',
+            };
+            let offset = format!("{:+.1}", look.point.offset_ns);
+            match look.point.at_s < late_s {
+                true => format!("CPU {:<4} no look", look.cpu),
+                false => format!("CPU {:<4}{offset:>8} ns{mark}", look.cpu),
+            }
+        };
+        sample.cpus.iter().map(cell).collect()
     }
 
     /// Offset and bound of the newest looks, a column each, the newest at the right.
@@ -220,28 +240,19 @@ fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'st
 }
 
 /// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many are left out.
-fn cpu_lines(looks: &[CpuLook], width: u16, most: u16) -> Vec<Line<'static>> {
+fn cpu_lines(cells: &[String], width: u16, most: u16) -> Vec<Line<'static>> {
     const CELL: usize = 20;
-    if looks.is_empty() || most == 0 {
+    if cells.is_empty() || most == 0 {
         return Vec::new();
     }
     let each = (usize::from(width) / CELL).max(1);
-    let cell = |look: &CpuLook| {
-        let mark = match (look.point.violated, look.state) {
-            (true, _) => '!',
-            (false, tickline::State::Fast) => ' ',
-            _ => '?',
-        };
-        let offset = format!("{:+.1}", look.point.offset_ns);
-        format!("CPU {:<4}{offset:>8} ns{mark}", look.cpu)
-    };
-    let mut lines: Vec<Line<'static>> = looks
+    let mut lines: Vec<Line<'static>> = cells
         .chunks(each)
-        .map(|row| Line::raw(row.iter().map(|look| format!("{:<CELL$}", cell(look))).collect::<String>()))
+        .map(|row| Line::raw(row.iter().map(|cell| format!("{cell:<CELL$}")).collect::<String>()))
         .collect();
     if lines.len() > usize::from(most) {
         lines.truncate(usize::from(most) - 1);
-        lines.push(Line::raw(format!("and {} more CPUs", looks.len() - lines.len() * each)));
+        lines.push(Line::raw(format!("and {} more CPUs", cells.len() - lines.len() * each)));
     }
     lines
 }
@@ -308,6 +319,17 @@ mod tests {
         }
         assert!(drawn(&view, 80, 30).contains("more CPUs"));
         assert!(!drawn(&view, 500, 200).contains("more CPUs"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_visited_any_more_is_said_to_be() {
+        let mut view = View::new(Duration::from_millis(100), Colour::None);
+        let mut sample = sample(2);
+        sample.point.at_s += 60.0;
+        sample.cpus[1].point.at_s += 60.0;
+        view.add(&sample);
+        let text = drawn(&view, 80, 24);
+        assert_eq!(text.matches("no look").count(), 1, "{text}");
     }
 
     #[test]
