@@ -19,7 +19,6 @@ use crate::args::{self, Target};
 use crate::cpus;
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::track::Track;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
 use crate::rights;
@@ -27,10 +26,13 @@ use crate::terminal;
 
 use rows::Table;
 use screen::Screen;
-use tally::{Ending, Tally};
+use tally::{Ending, Points, Tally};
 
 /// CPUs that are visited unless told otherwise: a visit takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
+
+/// Points that are kept, some 100 bytes of JSON each: a day of looks, one a second.
+const MOST_POINTS: usize = 100_000;
 
 /// How long a signal may go unnoticed.
 const NAP: Duration = Duration::from_millis(50);
@@ -52,15 +54,17 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let mut view = View::open(args)?;
     let start = Instant::now();
-    let mut found =
-        Found { tally: Tally::default(), track: args.json.target.as_ref().map(|_| Track::default()) };
+    let mut found = Found {
+        tally: Tally::default(),
+        points: args.json.target.as_ref().map(|_| Points::new(MOST_POINTS)),
+    };
     let looked = look(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
     let watched_s = start.elapsed().as_secs_f64();
     drop(view);
     let ended_by = looked?;
     let mut document = Document::new("watch");
     drop(guard);
-    document.track = found.track.map(Into::into);
+    document.track = found.points.map(|points| points.track().into());
     document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
     let exit = Exit::of(&document);
     if args.csv == Some(Target::Stdout) {
@@ -72,10 +76,10 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// What is kept of the looks: the points only for whoever wants them all.
+/// What is kept of the looks: the points only for whoever wants them.
 struct Found {
     tally: Tally,
-    track: Option<Track>,
+    points: Option<Points>,
 }
 
 /// Looks until the time is up, or somebody wants it to stop.
@@ -93,8 +97,8 @@ fn look(
     loop {
         let sample = watcher.look();
         found.tally.add(&sample);
-        if let Some(track) = &mut found.track {
-            track.points.push(sample.point);
+        if let Some(points) = &mut found.points {
+            points.add(sample.point);
         }
         let told = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
         match told {

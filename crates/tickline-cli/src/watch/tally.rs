@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::measure::track::Point;
+use crate::measure::track::{Point, Track};
 use crate::measure::watch::{CpuLook, Sample, Slope, state_name};
 
 /// Why the watching ended.
@@ -102,6 +102,40 @@ impl Fresh {
     }
 }
 
+/// The points over time, a limited number: all, then every second one, then every fourth...
+#[derive(Debug)]
+pub(crate) struct Points {
+    kept: Vec<Point>,
+    most: usize,
+    seen: usize,
+    every: usize,
+}
+
+impl Points {
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { kept: Vec::new(), most, seen: 0, every: 1 }
+    }
+
+    pub(crate) fn add(&mut self, point: Point) {
+        if self.kept.len() == self.most {
+            let mut place = 0;
+            self.kept.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.every *= 2;
+        }
+        if self.seen % self.every == 0 {
+            self.kept.push(point);
+        }
+        self.seen += 1;
+    }
+
+    pub(crate) fn track(self) -> Track {
+        Track { points: self.kept }
+    }
+}
+
 /// Adds up the looks.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -138,5 +172,43 @@ impl Tally {
             events: self.events.into_iter().collect(),
             cpus: cpus.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at_s: f64, offset_ns: f64) -> Point {
+        Point {
+            at_s,
+            offset_ns,
+            bracket_ns: 10.0,
+            before_ns: 20,
+            after_ns: 30,
+            inside: true,
+            violated: false,
+        }
+    }
+
+    #[test]
+    fn of_many_points_evenly_spaced_ones_are_kept() {
+        let mut points = Points::new(8);
+        (0..100_u8).for_each(|at| points.add(point(f64::from(at), 0.0)));
+        let kept: Vec<f64> = points.track().points.iter().map(|point| point.at_s).collect();
+        assert_eq!(kept, [0.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0]);
+        let mut few = Points::new(8);
+        (0..8_u8).for_each(|at| few.add(point(f64::from(at), 0.0)));
+        assert_eq!(few.track().points.len(), 8);
+    }
+
+    #[test]
+    fn figures_are_those_of_all_looks() {
+        let mut figures = Figures::default();
+        figures.add(&point(0.0, 5.0), tickline::State::Calibrating);
+        figures.add(&Point { violated: true, inside: false, ..point(1.0, 9.0) }, tickline::State::Fast);
+        assert_eq!((figures.looks, figures.fast_looks), (2, 1));
+        assert_eq!((figures.least_offset_ns, figures.most_offset_ns), (5.0, 9.0), "0 was never seen");
+        assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (30, 1, 1));
     }
 }
