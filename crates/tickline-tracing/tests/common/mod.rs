@@ -1,6 +1,7 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,5 +61,26 @@ impl Closed {
         let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
         assert_eq!(named.len(), 1, "spans called {name}");
         named[0].1
+    }
+}
+
+/// Output that is kept.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
