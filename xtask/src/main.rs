@@ -8,6 +8,7 @@
 mod ci;
 mod mutate;
 mod prove;
+mod publish;
 mod sim;
 mod step;
 mod stress;
@@ -25,6 +26,9 @@ usage: cargo xtask COMMAND
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
   prove   the measurements behind the documentation's figures, some five minutes
+  publish whether the crates can be published: packages, licences, dependencies, features
+  dependencies
+          how many crates tickline and tickline-core bring along
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   vm [NAME... | --write]
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
+        ["publish"] => step::run_all(&publish::steps()),
+        ["dependencies"] => publish::dependencies(),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {

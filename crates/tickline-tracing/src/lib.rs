@@ -102,3 +102,8 @@ pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, Sink};
 pub use source::{Nanos, Std, Ticks, TimeSource};
 pub use timing::SpanTiming;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
