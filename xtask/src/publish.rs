@@ -15,6 +15,18 @@ macro_rules! published {
 /// How many crates a program on Linux gets with `tickline`, at most, itself not counted. With `tickline-core` it gets none.
 const MOST_DEPENDENCIES: usize = 8;
 
+/// A lock file of its own, with the oldest version of each dependency that `Cargo.toml` admits.
+macro_rules! oldest {
+    ($command:literal, $rest:expr) => {
+        concat!(
+            "cargo +nightly ",
+            $command,
+            " --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" ",
+            $rest
+        )
+    };
+}
+
 /// Every check, in the order of their cost.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -26,10 +38,12 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("advisories", "cargo deny --workspace check --disable-fetch advisories")
             .needs(&["cargo deny --version", "cargo deny --workspace fetch db"]),
         Step::new(
-            "every set of features",
-            published!("cargo hack check --feature-powerset --no-dev-deps --quiet"),
+            "oldest versions of dependencies",
+            oldest!("check", published!("--all-features --target-dir target/minimal-versions")),
         )
-        .needs(&["cargo hack --version"]),
+        .needs(&["mkdir -p target/minimal-versions", oldest!("update", "-Z direct-minimal-versions")]),
+        Step::new("every set of features", published!("cargo hack check --feature-powerset --quiet"))
+            .needs(&["cargo hack --version"]),
     ]
 }
 
