@@ -6,7 +6,8 @@
 //! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --ppm 100 --clock-ms 4000 --json]`
 //!
 //! Ends with 1 if an ordered reading stepped back, or if the control shows that it would not have been seen; says SKIPPED where
-//! tickline would not use the counter, and compares the clocks all the same.
+//! tickline would not use the counter, and compares the clocks all the same. With
+//! `--clock-ms 0` they are left out.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 use std::collections::BTreeMap;
@@ -89,7 +90,9 @@ fn main() -> ExitCode {
             report.skipped = Some(why);
         }
     }
-    report.clocks = each_clock(Duration::from_millis(clock_ms));
+    if clock_ms > 0 {
+        report.clocks = each_clock(Duration::from_millis(clock_ms));
+    }
     report::print(&report, text);
     if report.control.is_some_and(|control| control.backward == 0) {
         eprintln!("FAILED: backward steps are not seen here");
@@ -143,7 +146,9 @@ fn text(report: &Report) {
     if let Some(control) = &report.control {
         show("control: counters set apart on purpose, 1 s", control, "ticks");
     }
-    println!("each clock, {} ms", report.clock_ms);
+    if !report.clocks.is_empty() {
+        println!("each clock, {} ms", report.clock_ms);
+    }
     for clock in &report.clocks {
         show(&format!("  {:<32}", clock.clock), &clock.count, clock.unit);
     }
