@@ -123,7 +123,7 @@ macro_rules! subject {
 pub(crate) use subject;
 
 /// What is a number already.
-fn same(value: u64) -> u64 {
+pub(crate) fn same(value: u64) -> u64 {
     value
 }
 

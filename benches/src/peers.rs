@@ -1,15 +1,16 @@
 //! The other clocks, each used as its own documentation says, and set up before it is measured.
 //!
 //! Left out, and why: `high_precision_clock` (x86_64 alone; its rate comes from one sleep of 20 ms and it can only be corrected
-//! by the one owner of a `&mut`), `cu29-clock` (a robot runtime's types, and 18 crates), `tick_counter` and `precision`
-//! (helpers for benchmarks, which hand out ticks after a sleep of seconds), `insecure-time` (for enclaves), `clock-bound` (needs
-//! its daemon), `tsc-time` and `tsc-timer` (need nightly). libmtev, tscns and templexxx/tsc are no crates.
+//! by the one owner of a `&mut`), `cu29-clock` (a robot runtime's types, and 15 crates below it), `tick_counter` and `precision`
+//! (helpers for benchmarks: ticks, and a rate that a sleep of 1 s and 5 s tells), `insecure-time` (for enclaves, with a lock
+//! around its rate), `clock-bound` (needs its daemon), `tsc-time` and `tsc-timer` (need a nightly compiler of long ago).
+//! libmtev, tscns and templexxx/tsc are no crates.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock_kit::{CalibratedClock, Clock as _};
 
-use crate::clocks::{Subject, monotonic_ns, subject};
+use crate::clocks::{Subject, monotonic_ns, same, subject};
 
 /// A first reading of a clock whose instants have no zero that can be seen; made once.
 macro_rules! epoch {
@@ -55,7 +56,7 @@ fn clock_kit() -> &'static CalibratedClock {
 /// Every peer, and the OS clocks.
 pub(crate) fn subjects() -> Vec<Subject> {
     let mut subjects = vec![
-        subject!(Time, "libc clock_gettime MONOTONIC", monotonic_ns, ns | now | now),
+        subject!(Time, "libc clock_gettime MONOTONIC", monotonic_ns, ns same),
         subject!(Time, "std Instant::now", std::time::Instant::now, ns {
             let epoch = epoch!(std::time::Instant, std::time::Instant::now());
             move |now: std::time::Instant| whole_ns(now.duration_since(*epoch))
@@ -75,7 +76,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
                 let anchor = minstant_anchor();
                 move || minstant::Instant::now().as_unix_nanos(anchor)
             },
-            ns | now | now
+            ns same
         ),
         subject!(
             Time,
@@ -84,7 +85,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
                 let anchor = fastant_anchor();
                 move || fastant::Instant::now().as_unix_nanos(anchor)
             },
-            ns | now | now
+            ns same
         ),
         subject!(Time, "clock-kit now", {
             let clock = clock_kit();
@@ -100,7 +101,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
                 let clock = quanta_clock();
                 move || clock.raw()
             },
-            ticks | now | now
+            ticks same
         ),
         subject!(Ticks, "minstant now", minstant::Instant::now),
         subject!(Ticks, "fastant now", fastant::Instant::now),
@@ -124,7 +125,7 @@ mod fast {
         Clock as _, DurationCalibration as _, FastClock, FastClockCalibration, FastClockTime, Time as _,
     };
 
-    use super::{Subject, subject};
+    use super::{Subject, same, subject};
 
     /// How long its documentation calibrates.
     const CALIBRATION: Duration = Duration::from_millis(100);
@@ -168,7 +169,7 @@ mod fast {
                     let kept = clock();
                     move || kept.now_ns()
                 },
-                ns | now | now
+                ns same
             ),
             subject!(Ticks, "fast-clock now", {
                 let clock = &clock().clock;
