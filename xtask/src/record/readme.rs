@@ -178,9 +178,8 @@ fn worst_drift_ppb(record: &Value, clock: &str) -> Result<Option<f64>, String> {
     let mut worst: Option<f64> = None;
     for process in others.iter().chain([at(record, "drift")?]) {
         let Some(clock) = of_clock(process, clock)? else { continue };
-        if let Some(ppb) = number_if_any(clock, "drift_ppb")?
-            && worst.is_none_or(|worst| ppb.abs() > worst.abs())
-        {
+        let Some(ppb) = number_if_any(clock, "drift_ppb")? else { continue };
+        if worst.is_none_or(|worst| ppb.abs() > worst.abs()) {
             worst = Some(ppb);
         }
     }
