@@ -1,6 +1,8 @@
 //! Start-up in fresh processes: for each clock the first call, from the start of the process to its first reading and until it
 //! reads the counter; and what a program that only says hello takes longer with tickline than with std.
 //!
+//! In interleaved rounds: a process comes after that of another clock, so caches are as cold as after any other program.
+//!
 //! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this one.
 //!
 //! `cargo build --release -p tickline-benches && target/release/startup [--runs 101 --json]`
