@@ -174,10 +174,20 @@ struct WithoutRdpid {
     counter: HardwareCpuCounter,
 }
 
+#[cfg(target_arch = "x86_64")]
+fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
+    Some(HardwareCpuCounter::detect()?.without_rdpid())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
+    None
+}
+
 fn without_rdpid() -> Option<&'static WithoutRdpid> {
     static TABLE: OnceLock<Option<WithoutRdpid>> = OnceLock::new();
     let make = || {
-        let counter = HardwareCpuCounter::detect()?.without_rdpid();
+        let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
         let word = Word::live(ticks, MAX_EXPONENT, Slot::B, false);
         let line = Line { start_ticks: word.ticks(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
