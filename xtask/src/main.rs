@@ -1,14 +1,14 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
-//! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
+//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
 //! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod ci;
 mod mutate;
-mod prove;
 mod publish;
+mod record;
 mod sim;
 mod step;
 mod stress;
@@ -25,10 +25,13 @@ usage: cargo xtask COMMAND
   mutate [FILTER | --write]
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
-  prove   the measurements behind the documentation's figures, some five minutes
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
+  record [--secs N | --smoke | --readme FILE]
+          the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
+          long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
+          the README's tables from a stored record
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   vm [NAME... | --write]
@@ -41,9 +44,9 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
-        ["prove"] => step::run_all(&prove::steps()),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
+        ["record", ref rest @ ..] => record::run(rest),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
