@@ -97,6 +97,19 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
             .needs(&["rustup target add thumbv7em-none-eabihf"]),
         Step::new(
+            "format of the bare machine",
+            "cargo fmt --manifest-path examples/bare-x86_64/Cargo.toml --check",
+        ),
+        Step::new(
+            "clippy of the bare machine",
+            "cargo clippy --manifest-path examples/bare-x86_64/Cargo.toml --release --target x86_64-unknown-none \
+             --target-dir target/bare -- -D warnings",
+        )
+        .needs(&["rustup target add x86_64-unknown-none"]),
+        // 4 s: the machine takes 3.
+        Step::new("a clock on a bare machine", "cargo xtask bare")
+            .needs(&["rustup target add x86_64-unknown-none", "qemu-system-x86_64 --version"]),
+        Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and back.
             "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",

@@ -5,6 +5,7 @@
 //! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
+mod bare;
 mod ci;
 mod mutate;
 mod prove;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
+        ["bare"] => bare::run(),
         ["prove"] => step::run_all(&prove::steps()),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
