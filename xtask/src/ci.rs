@@ -75,6 +75,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
         Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // One to two minutes on two cores.

@@ -7,6 +7,7 @@
 
 mod bare;
 mod ci;
+mod examples;
 mod mutate;
 mod prove;
 mod sim;
@@ -29,6 +30,8 @@ usage: cargo xtask COMMAND
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+  examples
+          runs every example of every crate, once more with the counter switched off, and looks at what they print
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["bare"] => bare::run(),
+        ["examples"] => examples::run(),
         ["prove"] => step::run_all(&prove::steps()),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
