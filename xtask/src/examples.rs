@@ -6,6 +6,8 @@
 //! ```text
 //! //! Its output has: "this", "and that".
 //! ```
+//!
+//! One that takes long by default may have another line, `CI runs it with: --short`.
 
 use std::fs;
 use std::io::Read;
@@ -25,6 +27,7 @@ const BUILD: &str = "cargo build --release --workspace --examples --all-features
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const EXPECTED: &str = "//! Its output has: ";
+const ARGUMENTS: &str = "//! CI runs it with: ";
 
 /// What a clock's state says while the counter is in use, and while it is not (`State` in `tickline`).
 const BY_COUNTER: &str = "the counter serves";
@@ -37,6 +40,7 @@ const SWITCHED_OFF: (&str, &str) = ("TICKLINE", "off");
 struct Example {
     name: String,
     program: PathBuf,
+    arguments: Vec<String>,
     /// What its output must have.
     expected: Vec<String>,
 }
@@ -84,7 +88,7 @@ fn build() -> Result<Vec<Example>, String> {
         };
         let name = message["target"]["name"].as_str().unwrap_or_default().to_owned();
         let head = fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-        examples.push(Example { name, program, expected: expected(&head) });
+        examples.push(Example { name, program, arguments: arguments(&head), expected: expected(&head) });
     }
     examples.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(examples)
@@ -92,8 +96,17 @@ fn build() -> Result<Vec<Example>, String> {
 
 /// What is quoted on the line of an example's head that says what its output has.
 fn expected(source: &str) -> Vec<String> {
-    let line = source.lines().find_map(|line| line.strip_prefix(EXPECTED)).unwrap_or_default();
-    line.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+    line(source, EXPECTED).split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// What it is called with, separated by spaces.
+fn arguments(source: &str) -> Vec<String> {
+    line(source, ARGUMENTS).split_whitespace().map(str::to_owned).collect()
+}
+
+/// The rest of the line that begins so.
+fn line<'a>(source: &'a str, beginning: &str) -> &'a str {
+    source.lines().find_map(|line| line.strip_prefix(beginning)).unwrap_or_default()
 }
 
 /// What an example printed, and why it did not end well.
@@ -133,6 +146,7 @@ fn start(example: &Example, variable: Option<(&str, &str)>) -> Result<Run, Strin
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/examples-run");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let mut child = Command::new(&example.program)
+        .args(&example.arguments)
         .current_dir(folder)
         .env_remove(SWITCHED_OFF.0)
         .envs(variable)
@@ -173,6 +187,12 @@ mod tests {
         let head = "//! An example.\n//!\n//! Its output has: \"one\", \"two: 3\".\n";
         assert_eq!(expected(head), ["one", "two: 3"]);
         assert!(expected("//! An example.\n").is_empty());
+    }
+
+    #[test]
+    fn an_example_may_need_arguments() {
+        assert_eq!(arguments("//! An example.\n//! CI runs it with: --secs 1\n"), ["--secs", "1"]);
+        assert!(arguments("//! An example.\n").is_empty());
     }
 
     fn verdict(expected: &[&str], as_it_is: &str, switched_off: &str) -> Result<(), String> {

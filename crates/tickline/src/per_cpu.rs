@@ -36,6 +36,16 @@ const PATIENCE_NS: i64 = 15_000_000_000;
 ///
 /// With a line for each CPU, readings are in order on one CPU. A thread that is moved, or another one elsewhere, may see a step
 /// back of no more than the two CPUs' bounds; so may one that reads across `disable()`, or while its CPU's line starts.
+///
+/// ```
+/// # fn main() -> Result<(), tickline::Error> {
+/// use tickline::{Clock, PerCpu};
+///
+/// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?; // whatever the comparison of the counters says
+/// assert!(clock.status().per_cpu.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PerCpu {
@@ -49,6 +59,16 @@ pub enum PerCpu {
 }
 
 /// Why there cannot be a line for each CPU.
+///
+/// ```
+/// use tickline::{Clock, ErrorKind, PerCpu};
+///
+/// match Clock::builder().per_cpu(PerCpu::On).start().map_err(|error| error.kind()) {
+///     Ok(clock) => println!("{} CPUs, each with a line", clock.status().per_cpu.len()),
+///     Err(ErrorKind::PerCpu(reason)) => println!("one line for all: {reason}"),
+///     Err(other) => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoPerCpu {
@@ -73,6 +93,14 @@ impl core::fmt::Display for NoPerCpu {
 }
 
 /// How one CPU's readings are served.
+///
+/// ```
+/// use tickline::{Clock, CpuState};
+///
+/// let status = Clock::global().status();
+/// let fallen_back = status.per_cpu.iter().filter(|cpu| cpu.state == CpuState::Fallback).count();
+/// println!("{fallen_back} CPUs without a line");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CpuState {
@@ -85,6 +113,12 @@ pub enum CpuState {
 }
 
 /// What a clock with a line for each CPU says about one of them.
+///
+/// ```
+/// for cpu in tickline::Clock::global().status().per_cpu {
+///     println!("CPU {}: {:?}, {:?} Hz, off by {} ns", cpu.cpu, cpu.state, cpu.frequency_hz, cpu.offset_ns);
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CpuStatus {
