@@ -31,9 +31,7 @@
 //!
 //! # Without an operating system
 //!
-//! What to bring, and where it is explained:
-//!
-//! | | |
+//! | bring | and see |
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | the contract is in [`counter`]; a register of fewer than 64 bits that wraps, such as SysTick's 24, is made one by [`counter::extended`] |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its step goes into [`Quanta`](sample::Quanta), the counter's own by [`counter::quantum_ticks`] |

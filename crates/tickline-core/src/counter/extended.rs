@@ -21,14 +21,16 @@
 //!
 //! | what happened | the counter | readings until the next round | the next round |
 //! |---|---|---|---|
-//! | a wrap was missed | is a whole wrap behind | never smaller than before, and late by that wrap; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
+//! | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
 //! | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
 //!
 //! Order is kept in all cases. The bounds are void from the miss to the next round, as after any jump of a counter. That a whole
 //! wrap is missing nobody can see from the register alone; the reference shows it, and only rounds look at that. So after a sleep
-//! that may have been longer than a wrap, [`maintain`](crate::control::Control::maintain) comes before the first reading: then no
-//! reading was ever wrong.
+//! that may have been longer than a wrap, [`maintain`](crate::control::Control::maintain) comes before the first reading: once
+//! it has published a line, or the clock is cold, nothing wrong has been read. A jump of less than 0.1 % of the time since the
+//! last round looks like a change of rate, and counts as [`BoundViolation`] alone.
 //!
+//! [`BoundViolation`]: crate::shared::Event::BoundViolation
 //! [`Disruption`]: crate::shared::Event::Disruption
 
 use core::cell::Cell;
