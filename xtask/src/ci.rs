@@ -75,6 +75,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
         Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // One to two minutes on two cores.
@@ -98,6 +99,19 @@ pub(crate) fn steps() -> Vec<Step> {
             .needs(&["rustup target add aarch64-unknown-none"]),
         Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
             .needs(&["rustup target add thumbv7em-none-eabihf"]),
+        Step::new(
+            "format of the bare machine",
+            "cargo fmt --manifest-path examples/bare-x86_64/Cargo.toml --check",
+        ),
+        Step::new(
+            "clippy of the bare machine",
+            "cargo clippy --manifest-path examples/bare-x86_64/Cargo.toml --release --target x86_64-unknown-none \
+             --target-dir target/bare -- -D warnings",
+        )
+        .needs(&["rustup target add x86_64-unknown-none"]),
+        // 4 s: the machine takes 3.
+        Step::new("a clock on a bare machine", "cargo xtask bare")
+            .needs(&["rustup target add x86_64-unknown-none", "qemu-system-x86_64 --version"]),
         Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and back.

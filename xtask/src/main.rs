@@ -5,7 +5,9 @@
 //! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
+mod bare;
 mod ci;
+mod examples;
 mod mutate;
 mod publish;
 mod record;
@@ -34,6 +36,9 @@ usage: cargo xtask COMMAND
           the README's tables from a stored record
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+  examples
+          runs every example of every crate, once more with the counter switched off, and looks at what they print
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
         ["record", ref rest @ ..] => record::run(rest),
+        ["bare"] => bare::run(),
+        ["examples"] => examples::run(),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
