@@ -5,6 +5,7 @@
 //!
 //! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`).
 #![expect(clippy::print_stdout, reason = "a program that prints tables")]
+#![expect(clippy::cast_precision_loss, reason = "counts of samples")]
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -30,6 +31,9 @@ struct Effort {
     /// Rounds of the long routines.
     rounds: usize,
 }
+
+/// Iterations in a short sample.
+const BLOCK: usize = 50;
 
 const FULL: Effort = Effort {
     samples: 100,
@@ -64,9 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// What one measurement found, ns.
 struct Found {
     /// The median of criterion's samples.
-    median: f64,
+    median_ns: f64,
     /// The standard deviation of criterion's samples, each a mean of many iterations.
     of_samples: f64,
+    /// The median error of samples of [`BLOCK`] iterations, each against the truth just before.
+    short_error_ns: f64,
     /// The standard deviation of pairs of readings one by one, without the upper hundredth, which was interrupted.
     of_singles: f64,
 }
@@ -84,55 +90,83 @@ fn rows(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Row>, B
         rows.push(Row {
             name: format!("empty, {}", how.name()),
             truth_ns: 0.0,
-            wall: measure(effort, directory, &|| WallTime, how, |input| input)?,
-            counter: measure(effort, directory, &|| time.clone(), how, |input| input)?,
+            wall: measure(effort, directory, &|| WallTime, how, |_| (), || 0.0)?,
+            counter: measure(effort, directory, &|| time.clone(), how, |_| (), || 0.0)?,
         });
     }
-    let multiplication_ns = truth_ns(effort, 1_000) / 1_000.0;
-    for delay_ns in [20.0, 50.0, 100.0, 1_000.0] {
+    let multiplication_ns = long_truth_ns(effort, 1_000) / 1_000.0;
+    for delay_ns in [0.0, 20.0, 50.0, 100.0, 1_000.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand at most")]
         let count = (delay_ns / multiplication_ns).round() as u32;
+        // The result goes to a black box inside of the routine, or the compiler could put the chain behind the second reading.
+        let routine = |input| {
+            black_box(chain(input, count));
+        };
+        let truth = || truth_ns(count);
         // On both sides of the measurements, in case the processor's frequency changes.
-        let before_ns = truth_ns(effort, count);
-        let wall = measure(effort, directory, &|| WallTime, How::Batched, |input| chain(input, count))?;
-        let between_ns = truth_ns(effort, count);
-        let counter = measure(effort, directory, &|| time.clone(), How::Batched, |input| chain(input, count))?;
-        let after_ns = truth_ns(effort, count);
+        let before_ns = long_truth_ns(effort, count);
+        let wall = measure(effort, directory, &|| WallTime, How::Batched, routine, truth)?;
+        let between_ns = long_truth_ns(effort, count);
+        let counter = measure(effort, directory, &|| time.clone(), How::Batched, routine, truth)?;
+        let after_ns = long_truth_ns(effort, count);
         let truth_ns = (before_ns + 2.0 * between_ns + after_ns) / 4.0;
         rows.push(Row { name: format!("{delay_ns} ns, batched"), truth_ns, wall, counter });
     }
     Ok(rows)
 }
 
-/// So many multiplications, each of which needs the one before. Squares, because a product with a constant would be folded; in
-/// rounds of 32, because the end of a longer loop is guessed wrong.
+/// Twice what it is told, so often.
+macro_rules! doubled {
+    ($step:stmt;) => { $step };
+    ($step:stmt; $_one:tt $($rest:tt)*) => {
+        doubled!($step; $($rest)*);
+        doubled!($step; $($rest)*);
+    };
+}
+
+/// So many multiplications, below 4,096, each of which needs the one before. Squares, because a product with a constant would be
+/// folded; in straight lines of each power of two, because the end of a loop may be guessed wrong, which takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
-    for _ in 0..count % 32 {
-        value = value.wrapping_mul(value);
+    macro_rules! bit {
+        ($bit:literal, $($doublings:tt)*) => {
+            if count & (1 << $bit) != 0 {
+                doubled!(value = value.wrapping_mul(value); $($doublings)*);
+            }
+        };
     }
-    for _ in 0..count / 32 {
-        for _ in 0..32 {
-            value = value.wrapping_mul(value);
-        }
-    }
+    bit!(0,);
+    bit!(1, x);
+    bit!(2, x x);
+    bit!(3, x x x);
+    bit!(4, x x x x);
+    bit!(5, x x x x x);
+    bit!(6, x x x x x x);
+    bit!(7, x x x x x x x);
+    bit!(8, x x x x x x x x);
+    bit!(9, x x x x x x x x x);
+    bit!(10, x x x x x x x x x x);
+    bit!(11, x x x x x x x x x x x);
     value
 }
 
-/// What [`chain`] takes, by a long run in which each call needs the one before: the fastest of blocks of 100 us.
-fn truth_ns(effort: &Effort, count: u32) -> f64 {
-    let calls = 150_000 / count.max(1);
-    let begin = Instant::now();
-    let (mut value, mut fastest_ns) = (black_box(3), f64::INFINITY);
-    while begin.elapsed() < effort.truth {
-        let start = Instant::now();
-        for _ in 0..calls {
-            value = chain(value, black_box(count));
-        }
-        fastest_ns = fastest_ns.min(start.elapsed().as_secs_f64() * 1e9 / f64::from(calls));
-    }
+/// What [`chain`] takes, ns, where each call needs the one before, so that the processor is never idle: by a run of some 30 us.
+fn truth_ns(count: u32) -> f64 {
+    let calls = 40_000 / (count + 20);
+    let start = Instant::now();
+    let value = (0..calls).fold(black_box(3), |value, _| chain(value, black_box(count)));
     black_box(value);
-    fastest_ns
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
+}
+
+/// The median of such runs.
+fn long_truth_ns(effort: &Effort, count: u32) -> f64 {
+    let begin = Instant::now();
+    let mut runs_ns = vec![truth_ns(count)];
+    while begin.elapsed() < effort.truth {
+        runs_ns.push(truth_ns(count));
+    }
+    median(&mut runs_ns)
 }
 
 #[derive(Clone, Copy)]
@@ -157,34 +191,40 @@ fn measure<M: Measurement + 'static>(
     directory: &Path,
     measurement: &dyn Fn() -> M,
     how: How,
-    routine: impl Fn(u64) -> u64 + Copy,
+    routine: impl Fn(u64) + Copy,
+    truth_ns: impl Fn() -> f64,
 ) -> Result<Found, Box<dyn Error>> {
     let mut criterion = criterion(effort, directory, measurement());
     let time = measurement();
     criterion.bench_function("it", |bencher| match how {
-        How::Batched => {
-            bencher.iter_batched(
-                || 3,
-                |input| black_box(routine(black_box(input))),
-                BatchSize::PerIteration,
-            );
-        }
+        How::Batched => bencher.iter_batched(|| 3, routine, BatchSize::PerIteration),
         How::Custom => bencher.iter_custom(|iterations| {
             (0..iterations).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)))
         }),
     });
+    // Short samples, each against the truth of the same moment: an interrupt meets few of them, and a change of frequency both.
+    let short = || (0..BLOCK).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)));
+    let shorts: Vec<(f64, M::Value)> = (0..effort.singles / BLOCK).map(|_| (truth_ns(), short())).collect();
+    let mut errors_ns: Vec<f64> =
+        shorts.iter().map(|(truth_ns, short)| time.to_f64(short) / BLOCK as f64 - truth_ns).collect();
     let singles: Vec<M::Value> = (0..effort.singles).map(|_| one(&time, routine)).collect();
     let mut singles_ns: Vec<f64> = singles.iter().map(|single| time.to_f64(single)).collect();
     singles_ns.sort_unstable_by(f64::total_cmp);
-    singles_ns.truncate(effort.singles - effort.singles / 100);
-    let (median, of_samples) = estimates(directory)?;
-    Ok(Found { median, of_samples, of_singles: deviation(&singles_ns) })
+    let uninterrupted_ns = &singles_ns[..effort.singles - effort.singles / 100];
+    let (median_ns, of_samples) = estimates(directory)?;
+    let of_singles = deviation(uninterrupted_ns);
+    Ok(Found { median_ns, of_samples, short_error_ns: median(&mut errors_ns), of_singles })
 }
 
-fn one<M: Measurement>(time: &M, routine: impl Fn(u64) -> u64) -> M::Value {
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn one<M: Measurement>(time: &M, routine: impl Fn(u64)) -> M::Value {
     let input = black_box(3);
     let start = time.start();
-    black_box(routine(input));
+    routine(input);
     time.end(start)
 }
 
@@ -208,29 +248,37 @@ fn estimates(directory: &Path) -> Result<(f64, f64), Box<dyn Error>> {
     Ok((estimate("median")?, estimate("std_dev")?))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of samples")]
 fn deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
 fn print_rows(rows: &[Row], time: &TscTime) {
-    println!("\nerror: median of criterion's samples minus the truth; sd: standard deviation of the samples, and of single pairs; ns");
-    println!("{:<16} {:>9} | {:^28} | {:^28} |", "", "", "WallTime", "TscTime");
     println!(
-        "{:<16} {:>9} | {:>9} {:>8} {:>9} | {:>9} {:>8} {:>9} | TscTime's limit",
-        "", "truth", "error", "sd", "sd single", "error", "sd", "sd single"
+        "\nns. error: median of criterion's samples minus the truth; sd: their standard deviation; short: median error\n\
+         of samples of {BLOCK} iterations against the truth of the same moment; sd 1: standard deviation of single\n\
+         iterations. 0 ns: the call and return of the delay, without a multiplication."
     );
+    println!("{:<16} {:>8} | {:^35} | {:^35} |", "", "", "WallTime", "TscTime");
+    print!("{:<16} {:>8}", "", "truth");
+    for _ in 0..2 {
+        print!(" | {:>8} {:>8} {:>8} {:>8}", "error", "sd", "short", "sd 1");
+    }
+    println!(" | TscTime's limit");
     // 2 ns or one step of the counter, whichever is larger.
     let limit_ns = time.calibration().map_or(f64::NAN, |calibration| calibration.resolution_ns.max(2.0));
     for row in rows {
-        print!("{:<16} {:>9.2}", row.name, row.truth_ns);
+        print!("{:<16} {:>8.2}", row.name, row.truth_ns);
         for found in [&row.wall, &row.counter] {
-            let error_ns = found.median - row.truth_ns;
-            print!(" | {error_ns:>+9.2} {:>8.2} {:>9.2}", found.of_samples, found.of_singles);
+            let error_ns = found.median_ns - row.truth_ns;
+            print!(
+                " | {error_ns:>+8.2} {:>8.2} {:>+8.2} {:>8.2}",
+                found.of_samples, found.short_error_ns, found.of_singles
+            );
         }
-        let error_ns = (row.counter.median - row.truth_ns).abs();
-        println!(" | {limit_ns:.1}: {}", if error_ns <= limit_ns { "kept" } else { "NOT KEPT" });
+        let kept = |error_ns: f64| if error_ns.abs() <= limit_ns { "kept" } else { "NOT KEPT" };
+        let error_ns = row.counter.median_ns - row.truth_ns;
+        println!(" | {limit_ns:.1}: {}, short {}", kept(error_ns), kept(row.counter.short_error_ns));
     }
     match time.calibration() {
         Some(calibration) => println!("{calibration}"),
@@ -249,7 +297,7 @@ struct Agreement {
 
 fn agreements(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Agreement>, Box<dyn Error>> {
     let multiplications = || {
-        black_box(chain(black_box(3), 200_000));
+        black_box((0..50).fold(black_box(3), |value, _| chain(value, 4_000)));
     };
     let bytes = vec![7_u8; 1 << 20];
     let hash = || {
@@ -270,17 +318,16 @@ fn agreement(
     time: &TscTime,
     routine: &dyn Fn(),
 ) -> Result<Agreement, Box<dyn Error>> {
-    let (mut wall_ns, mut counter_ns) = (0.0, 0.0);
+    let mut ratios = Vec::new();
     for _ in 0..effort.rounds {
         let wall_start = WallTime.start();
         let start = time.start();
-        for _ in 0..100 {
+        for _ in 0..400 {
             routine();
         }
         let counter = time.end(start);
         let wall = WallTime.end(wall_start);
-        wall_ns += WallTime.to_f64(&wall);
-        counter_ns += time.to_f64(&counter);
+        ratios.push(time.to_f64(&counter) / WallTime.to_f64(&wall));
     }
     let (mut by_wall, mut by_counter) = (Vec::new(), Vec::new());
     for _ in 0..3 {
@@ -289,19 +336,15 @@ fn agreement(
         criterion(effort, directory, time.clone()).bench_function("it", |bencher| bencher.iter(routine));
         by_counter.push(estimates(directory)?.0);
     }
-    let middle = |values: &mut Vec<f64>| {
-        values.sort_unstable_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     Ok(Agreement {
         name,
-        same_runs_ppm: (counter_ns / wall_ns - 1.0) * 1e6,
-        criterion_percent: (middle(&mut by_counter) / middle(&mut by_wall) - 1.0) * 100.0,
+        same_runs_ppm: (median(&mut ratios) - 1.0) * 1e6,
+        criterion_percent: (median(&mut by_counter) / median(&mut by_wall) - 1.0) * 100.0,
     })
 }
 
 fn print_agreements(agreements: &[Agreement]) {
-    println!("\nlong routines: TscTime against WallTime (limit 0.1 %)");
+    println!("\nlong routines: TscTime against WallTime, medians (limit 0.1 % = 1000 ppm)");
     println!("{:<26} {:>18} {:>22}", "", "in the same runs", "by criterion, in turns");
     for agreement in agreements {
         println!(

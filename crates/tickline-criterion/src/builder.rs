@@ -101,8 +101,7 @@ impl Builder {
             return Err(Error::closed(Reason::NoCounter));
         };
         let clock = self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(Error::clock)?;
-        let session =
-            Session::start(clock, (source, counter), (self.settle, self.overhead, self.messages))?;
+        let session = Session::start(clock, (source, counter), (self.settle, self.overhead, self.messages))?;
         Ok(TscTime::by_counter(source, session))
     }
 

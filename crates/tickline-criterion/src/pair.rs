@@ -61,7 +61,9 @@ enum Begun {
 impl Source {
     /// The counter, with the CPU's id where there is an instruction for both. Who uses it has seen a clock that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
-        HardwareCpuCounter::detect().map(Self::WithCpu).or_else(|| HardwareCounter::if_present().map(Self::Plain))
+        HardwareCpuCounter::detect()
+            .map(Self::WithCpu)
+            .or_else(|| HardwareCounter::if_present().map(Self::Plain))
     }
 
     #[inline(always)]

@@ -126,7 +126,9 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Foll
                 let from = *first.get_or_insert(anchor);
                 found = Follower::new(from, anchor, status.rho_ppb).or(found);
             }
-            State::Fallback(reason) if status.judged && !may_pass(reason) => return Err(Error::closed(reason)),
+            State::Fallback(reason) if status.judged && !may_pass(reason) => {
+                return Err(Error::closed(reason));
+            }
             _ => {}
         }
         let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
