@@ -1,7 +1,7 @@
-//! The same benchmarks by `WallTime` and by `TscTime`, side by side in criterion's reports.
+//! The same benchmarks by `WallTime` and by `TscTime`, in turns.
 //!
-//! `cargo bench -p tickline-criterion`, then `target/criterion/report/index.html`. What takes some ns, or must be set up for each
-//! iteration, shows the difference; what takes long shows none.
+//! `cargo bench -p tickline-criterion`; reports are in `target/criterion/report/index.html`. What takes some ns, and must be set up
+//! for each iteration, shows the difference; what takes long, or runs in a loop, shows none.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::mpsc;
 
 use criterion::measurement::Measurement;
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use tickline_criterion::TscTime;
 
 /// Nothing: what is reported is the clock.
@@ -24,7 +24,7 @@ fn hash<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) {
     for length in [64, 1 << 16] {
         let bytes = vec![7_u8; length];
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        group.bench_function(format!("{clock}, {length} bytes"), |bencher| {
+        group.bench_function(BenchmarkId::new(clock, format_args!("{length} bytes")), |bencher| {
             bencher.iter_batched(
                 DefaultHasher::new,
                 |mut hasher| {
@@ -41,7 +41,7 @@ fn hash<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) {
 fn allocation<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) {
     let mut group = criterion.benchmark_group("allocation");
     group.throughput(Throughput::Elements(1));
-    group.bench_function(format!("{clock}, 64 bytes"), |bencher| {
+    group.bench_function(BenchmarkId::new(clock, "64 bytes"), |bencher| {
         bencher.iter_batched(
             || 64,
             |length| black_box(Vec::<u8>::with_capacity(length)),
@@ -49,7 +49,7 @@ fn allocation<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &st
         );
     });
     group.throughput(Throughput::BytesDecimal(1 << 16));
-    group.bench_function(format!("{clock}, 64 KiB, zeroed"), |bencher| {
+    group.bench_function(BenchmarkId::new(clock, "64 KiB, zeroed"), |bencher| {
         bencher.iter_batched(|| 1 << 16, |length| black_box(vec![0_u8; length]), BatchSize::PerIteration);
     });
     group.finish();
@@ -59,7 +59,7 @@ fn channel<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) 
     let mut group = criterion.benchmark_group("channel");
     let (sender, receiver) = mpsc::channel::<u64>();
     group.throughput(Throughput::ElementsAndBytes { elements: 1, bytes: 8 });
-    group.bench_function(format!("{clock}, send"), |bencher| {
+    group.bench_function(BenchmarkId::new(clock, "send"), |bencher| {
         bencher.iter_batched(
             || while receiver.try_recv().is_ok() {},
             |()| black_box(sender.send(black_box(7)).is_ok()),
@@ -67,7 +67,7 @@ fn channel<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) 
         );
     });
     group.throughput(Throughput::Bits(64));
-    group.bench_function(format!("{clock}, send and receive, in a loop"), |bencher| {
+    group.bench_function(BenchmarkId::new(clock, "send and receive, in a loop"), |bencher| {
         bencher.iter(|| {
             let sent = sender.send(black_box(7)).is_ok();
             (sent, receiver.recv())
@@ -76,25 +76,17 @@ fn channel<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) 
     group.finish();
 }
 
-fn suite<M: Measurement + 'static>(criterion: &mut Criterion<M>, clock: &str) {
-    empty(criterion, clock);
-    hash(criterion, clock);
-    allocation(criterion, clock);
-    channel(criterion, clock);
+fn main() {
+    let mut wall = Criterion::default().configure_from_args();
+    let mut counter = Criterion::default().with_measurement(TscTime::or_wall_time()).configure_from_args();
+    empty(&mut wall, "WallTime");
+    empty(&mut counter, "TscTime");
+    hash(&mut wall, "WallTime");
+    hash(&mut counter, "TscTime");
+    allocation(&mut wall, "WallTime");
+    allocation(&mut counter, "TscTime");
+    channel(&mut wall, "WallTime");
+    channel(&mut counter, "TscTime");
+    drop(counter); // says what went wrong, if anything did
+    wall.final_summary();
 }
-
-fn wall_time(criterion: &mut Criterion) {
-    suite(criterion, "WallTime");
-}
-
-fn by_counter(criterion: &mut Criterion<TscTime>) {
-    suite(criterion, "TscTime");
-}
-
-criterion_group!(wall, wall_time);
-criterion_group!(
-    name = counter;
-    config = Criterion::default().with_measurement(TscTime::or_wall_time());
-    targets = by_counter
-);
-criterion_main!(wall, counter);

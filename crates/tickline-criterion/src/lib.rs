@@ -1,26 +1,23 @@
 //! [criterion](https://docs.rs/criterion) with the CPU's counter for a clock, through [tickline]: true nanoseconds, with less
 //! overhead and finer steps than `WallTime`.
 //!
-//! ```
-//! use criterion::{BatchSize, Criterion, criterion_group};
+//! ```no_run
+//! use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 //! use tickline_criterion::TscTime;
 //!
-//! fn benches(criterion: &mut Criterion<TscTime>) {
-//! #   let directory = std::env::temp_dir().join(format!("tickline-criterion-lib-{}", std::process::id()));
-//! #   let mut short = std::mem::take(criterion_of(criterion)).without_plots().output_directory(&directory)
-//! #       .sample_size(10).warm_up_time(std::time::Duration::from_millis(5))
-//! #       .measurement_time(std::time::Duration::from_millis(20));
-//! #   let criterion = &mut short;
-//!     criterion.bench_function("Vec::push", |bencher| {
-//!         bencher.iter_batched(|| Vec::with_capacity(1), |mut vec| { vec.push(7); vec }, BatchSize::PerIteration)
+//! fn push(criterion: &mut Criterion<TscTime>) {
+//!     criterion.bench_function("push", |bencher| {
+//!         let setup = || Vec::with_capacity(1);
+//!         bencher.iter_batched(setup, |mut vec| { vec.push(7); vec }, BatchSize::PerIteration)
 //!     });
 //! }
 //!
 //! criterion_group!(
-//!     name = group;
+//!     name = benches;
 //!     config = Criterion::default().with_measurement(TscTime::or_wall_time());
-//!     targets = benches
+//!     targets = push
 //! );
+//! criterion_main!(benches);
 //! ```
 //!
 //! In a benchmark that exists, only its `config` changes, and `&mut Criterion` becomes `&mut Criterion<TscTime>`.

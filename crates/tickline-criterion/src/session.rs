@@ -151,14 +151,47 @@ fn may_pass(reason: Reason) -> bool {
 mod tests {
     use super::*;
 
+    fn skip(why: &str) {
+        println!("SKIPPED: {why}");
+    }
+
     #[test]
     fn a_closed_gate_is_not_waited_for() {
-        let Some(counter) = HardwareCounter::if_present() else { return };
+        let Some(counter) = HardwareCounter::if_present() else {
+            skip("no counter on this target");
+            return;
+        };
         let clock = Clock::builder().start().expect("a clock");
         clock.disable();
         let begin = Instant::now();
         let error = wait(&clock, counter, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
         assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
+    }
+
+    #[test]
+    fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
+        let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
+            skip("no counter on this target");
+            return;
+        };
+        let clock = Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
+        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
+        let session = match Session::start(clock, (source, counter), settings) {
+            Ok(session) => session,
+            Err(error) => {
+                skip(&error.to_string());
+                return;
+            }
+        };
+        let sample = source.start().end();
+        session.to_ns(&sample);
+        assert_eq!(session.incidents().samples, 1);
+        session.clock.disable();
+        let rate = session.progress().follower.rate();
+        assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
+        let incidents = session.incidents();
+        assert!(incidents.disturbed >= 1, "{incidents:?}");
+        assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");
     }
 }
