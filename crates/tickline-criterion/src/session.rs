@@ -152,7 +152,8 @@ mod tests {
     use super::*;
 
     fn skip(why: &str) {
-        println!("SKIPPED: {why}");
+        use std::io::Write;
+        writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
     }
 
     #[test]

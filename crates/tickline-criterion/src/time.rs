@@ -13,8 +13,8 @@ use crate::pair::{Source, Start};
 use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost is told to
-/// have taken this: a femtosecond, which prints as `0.0000 ps`.
-const LEAST_NS: f64 = 1e-6;
+/// have taken this: an attosecond, which prints as `0.0000 ps`.
+const LEAST_NS: f64 = 1e-9;
 
 /// Time by the CPU's counter, in ns, for [`Criterion::with_measurement`](criterion::Criterion::with_measurement).
 ///
@@ -138,7 +138,7 @@ impl Measurement for TscTime {
         Elapsed::default()
     }
 
-    /// ns, with the cost of the readings taken off; never below a femtosecond. criterion asks once for each sample, after it.
+    /// ns, with the cost of the readings taken off; never below an attosecond. criterion asks once for each sample, after it.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         let ns = match &self.backend {
             Backend::Counter(session) => session.to_ns(sample),

@@ -10,7 +10,7 @@ fn time() -> TscTime {
 
 /// What a value of so many ns is shown as.
 const VALUES: [(f64, &str); 8] = [
-    (1e-6, "0.0000 ps"),
+    (1e-9, "0.0000 ps"),
     (0.25, "250.00 ps"),
     (1.0, "1.0000 ns"),
     (987.0, "987.00 ns"),

@@ -1,5 +1,7 @@
 //! What is measured, against clocks that cannot be wrong about it, and through the whole of criterion.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,9 +10,7 @@ use criterion::measurement::Measurement;
 use criterion::{BatchSize, Criterion, Throughput};
 use tickline_criterion::{Elapsed, Overhead, TscTime};
 
-fn skip(why: &str) {
-    println!("SKIPPED: {why}");
-}
+use common::skip;
 
 fn by_counter() -> Option<TscTime> {
     TscTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
@@ -116,6 +116,7 @@ impl Directory {
             .with_measurement(time)
             .output_directory(&self.0)
             .sample_size(10)
+            .nresamples(2_000) // unoptimised, each takes long
             .warm_up_time(Duration::from_millis(5))
             .measurement_time(Duration::from_millis(20))
     }

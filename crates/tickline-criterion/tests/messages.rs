@@ -1,5 +1,7 @@
 //! What is printed, by a child process that runs one test of this file.
 
+mod common;
+
 use std::process::Command;
 
 use criterion::measurement::Measurement;
@@ -102,7 +104,7 @@ fn a_move_is_told_at_the_end_once() {
     match lines[at].as_str() {
         "tickline: expected 1" => assert_eq!(told.len(), 1, "{lines:?}"),
         _ => {
-            println!("SKIPPED: no move was seen, for want of a second CPU, or of a usable counter");
+            common::skip("no move was seen, for want of a second CPU, or of a usable counter");
             assert_eq!(told.len(), 0, "{lines:?}");
         }
     }
