@@ -80,6 +80,11 @@ pub(crate) fn steps() -> Vec<Step> {
         // One to two minutes on two cores.
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
+        Step::new("benches by WallTime and TscTime run", "cargo bench -p tickline-criterion -- --test"),
+        Step::new(
+            "known delays by WallTime and TscTime, short: its figures say nothing here",
+            "cargo run --release -p tickline-criterion --example known_delays -- --short",
+        ),
         Step::new(
             "order between threads, on this machine",
             "cargo test --release -p tickline-benches --test order -- --ignored",
@@ -87,7 +92,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing --all-features",
+            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing -p tickline-criterion --all-features",
         )
         .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")

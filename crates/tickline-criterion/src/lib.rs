@@ -20,7 +20,68 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! In a benchmark that exists, only its `config` changes, and `&mut Criterion` becomes `&mut Criterion<TscTime>`.
+//! In benchmarks that exist, `config` changes, and `&mut Criterion` becomes `&mut Criterion<TscTime>`. On the standard error stream:
+//!
+//! ```text
+//! tickline: counter at 2596.120 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 16.9 ns, taken off
+//! ```
+//!
+//! # What it is for
+//!
+//! Where criterion reads the clock around each iteration (`iter_batched` with `PerIteration`, `iter_custom`), or around small
+//! batches, a routine of some ns drowns in the cost of two calls of the OS clock, which `WallTime` reports as the routine's. Here
+//! two readings of the counter cost less, and what they cost is measured and taken off. With `iter`, and with large batches, the
+//! clock is read once for thousands of iterations, and both say the same.
+//!
+//! NUMBERS
+//!
+//! # What is guaranteed, and what is not
+//!
+//! | guaranteed | not guaranteed |
+//! |---|---|
+//! | nothing before the start, and nothing after the end, is in the measured time; all of what is between has executed at the end: the [fences](#fences) | that the last stores have left the store buffer, and what the compiler does with arithmetic whose result no `black_box` takes: [caveats](#caveats) |
+//! | the rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the limits of [`tickline::Reading`] hold; it is followed while benchmarks run | frequency of the CPU's cores: these are ns, not cycles |
+//! | a counter that cannot be trusted is an [`Error`] with the reason, and is not used | the same digits on all machines: counters step by 0.2 to 40 ns, [`Calibration::resolution_ns`] |
+//! | a thread that was moved between the two readings of a pair is noticed, where the CPU's id comes with the counter (x86_64) | a thread that was moved away and back, or between two pairs |
+//! | disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed ([`Incidents`]) | time that other programs took from the process, which is in the samples as with every clock: look at criterion's outliers |
+//! | no sample is told to have taken 0, which criterion would refuse: the least is an attosecond | a single pair to be better than the counter's step; means over many pairs are |
+//!
+//! # What it costs
+//!
+//! [`TscTime::new`] waits until its rate is known to 1 ppm, some 0.2 s and at most 2 s ([`Builder::settle`]), and measures the cost of a
+//! pair, 10 ms. While it lives, a thread of tickline's wakes twice a second for some 0.2 ms, 0.04 % of one core. Each sample is
+//! converted after it was taken, by a system call and some us.
+//!
+//! # Fences
+//!
+//! The start waits until all earlier instructions have executed and all earlier stores have drained, then reads the counter, and lets
+//! nothing that follows begin before that; the end waits until all that is measured has executed, then reads. On x86_64 that is
+//! a full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both sides of the register. What
+//! of this is written where in the manuals: the head of `src/pair.rs`.
+//!
+//! # Caveats
+//!
+//! - **Give the result to a `black_box` inside of the routine.** criterion does it after the second reading, and the compiler may move
+//!   arithmetic that needs no memory across a reading, with this clock and with `WallTime`.
+//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7 ns there, and 3 in a loop. That is
+//!   time it takes, not an error of the clock; [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
+//! - The cost that is taken off was measured at the start. A processor that then changes its frequency makes pairs of another cost, by
+//!   some ns.
+//! - Bind the process to a CPU (`taskset -c 1 cargo bench`): moves are reported, not prevented.
+//! - criterion compares with the results of the last run, whatever clock that used. After a change of clock, the first
+//!   "Performance has improved" is the clock's.
+//! - Only criterion 0.8: a new minor version of it needs a new one of this crate.
+//!
+//! # What is printed
+//!
+//! Libraries of this project do not print. This one does, on the standard error stream, where criterion's users look: the line above
+//! once a process, or why `WallTime` measures instead; and when the last clone of a [`TscTime`] is dropped, which `criterion_group!` does
+//! at its end, a line for each kind of incident, if there was one. [`Builder::quiet`] turns all of it off.
+//!
+//! # Examples
+//!
+//! `benches/side_by_side.rs` runs a hash, allocations, a channel and an empty closure by both clocks, `cargo bench -p
+//! tickline-criterion`. `examples/known_delays.rs` measures delays that are known.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -11,18 +11,20 @@
 //!
 //! | | x86_64 with `rdtscp` | x86_64 without | aarch64 |
 //! |---|---|---|---|
-//! | start | `mfence; rdtscp; lfence` | `mfence; lfence; rdtsc; lfence` | `dmb ish; dmb ishld; isb; mrs; dmb ishld; isb` |
-//! | end | `rdtscp; lfence` | `lfence; rdtsc; lfence` | `dmb ishld; isb; mrs; dmb ishld; isb` |
+//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` |
+//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` |
 //!
 //! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally visible, but not for earlier
-//!   stores: for those, `mfence` in front. Later instructions may begin before it has read: against that, `lfence` behind.
-//!   (Intel SDM vol. 2B, RDTSCP. On AMD it forces all older instructions to retire: AMD APM vol. 3, RDTSCP.)
-//! - `lfence` does not execute until all earlier instructions have completed, and no later one begins before it has: Intel SDM
-//!   vol. 2A, LFENCE. On AMD it does so where DE_CFG bit 1 is set, as Linux and Windows do: AMD, Software Techniques for Managing
-//!   Speculation, G-2.
-//! - `isb`: instructions behind it are fetched after all before it have completed; the counter may be read early without (Arm ARM,
-//!   DDI 0487, B2.7.4 and D12.1.2). `dmb` orders loads and stores and does not wait for them, so on aarch64 the second half of
-//!   point 1 is only that later accesses come behind.
+//!   stores; later instructions may begin before it has read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it
+//!   forces all older instructions to retire (AMD APM vol. 3, RDTSCP).
+//! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all earlier stores have drained
+//!   (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol. 2A, MFENCE).
+//! - `lfence` does not execute until all earlier instructions have completed, and no later one begins before it has (Intel SDM
+//!   vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is set, as Linux and Windows do (AMD, Software Techniques for Managing
+//!   Speculation, G-2).
+//! - `isb`: instructions behind it are fetched after all before it have completed; the counter may be read early without (Arm ARM
+//!   DDI 0487 D12.1.2; Linux `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and stores and
+//!   does not wait for them: on aarch64 the second half of point 1 is only that later accesses come behind.
 //!
 //! The compiler is bound by the same blocks only as far as memory goes: arithmetic in registers may be moved across a reading.
 //! What is measured must therefore take its input from a `black_box` and give its result to one (`lib.rs`, "Caveats").
@@ -68,7 +70,7 @@ impl Source {
 
     #[inline(always)]
     pub(crate) fn start(self) -> Start {
-        // ORDERING: SeqCst, for the instruction that it becomes (`mfence`, `dmb ish`), not for another thread: point 1. An end
+        // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1. An end
         // has none, so a weaker one would let earlier stores drain at the cost of what is measured.
         fence(Ordering::SeqCst);
         Start(match self {
