@@ -21,7 +21,7 @@ pub struct Calibration {
     pub uncertainty_ppb: f64,
     /// The counter's step, ns: what a single pair of readings can be off by. A mean over many pairs is better than that.
     pub resolution_ns: f64,
-    /// What a pair of readings costs, ns.
+    /// What a pair of readings costs, ns: measured anew twice a second, because it changes with the core's frequency.
     pub pair_ns: f64,
     /// What is done about that cost.
     pub overhead: Overhead,

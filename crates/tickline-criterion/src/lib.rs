@@ -49,8 +49,9 @@
 //! # What it costs
 //!
 //! [`TscTime::new`] waits until its rate is known to 1 ppm, some 0.2 s and at most 2 s ([`Builder::settle`]), and measures the cost of a
-//! pair, 10 ms. While it lives, a thread of tickline's wakes twice a second for some 0.2 ms, 0.04 % of one core. Each sample is
-//! converted after it was taken, by a system call and some us.
+//! pair, 2 ms. While it lives, a thread of tickline's wakes twice a second for some 0.2 ms, 0.04 % of one core. Each sample is
+//! converted after it was taken, by a system call and some us; twice a second the rate and the cost of a pair are looked at by the
+//! way, 1 ms.
 //!
 //! # Fences
 //!
@@ -65,8 +66,8 @@
 //!   arithmetic that needs no memory across a reading, with this clock and with `WallTime`.
 //! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7 ns there, and 3 in a loop. That is
 //!   time it takes, not an error of the clock; [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
-//! - The cost that is taken off was measured at the start. A processor that then changes its frequency makes pairs of another cost, by
-//!   some ns.
+//! - The cost that is taken off is measured twice a second, between samples. A core that changes its frequency in between makes pairs
+//!   of another cost, by a ns or so.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`): moves are reported, not prevented.
 //! - criterion compares with the results of the last run, whatever clock that used. After a change of clock, the first
 //!   "Performance has improved" is the clock's.

@@ -24,9 +24,9 @@ const POLL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Session {
     clock: Clock,
+    source: Source,
     counter: HardwareCounter,
     quantum_ticks: u64,
-    pair_ticks: f64,
     overhead: Overhead,
     messages: Messages,
     progress: Mutex<Progress>,
@@ -34,6 +34,8 @@ pub(crate) struct Session {
 
 struct Progress {
     follower: Follower,
+    /// What a pair costs.
+    pair_ticks: f64,
     events: Events,
     incidents: Incidents,
 }
@@ -53,11 +55,14 @@ impl Session {
     ) -> Result<Self, Error> {
         let follower = wait(&clock, counter, settle)?;
         let events = clock.status().events;
+        // The first one is for a processor that was idle, and is still speeding up.
+        let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
+        let incidents = Incidents::default();
         let session = Self {
             quantum_ticks: quantum_ticks(&counter),
-            pair_ticks: cost::pair_ticks(source),
-            progress: Mutex::new(Progress { follower, events, incidents: Incidents::default() }),
+            progress: Mutex::new(Progress { follower, pair_ticks, events, incidents }),
             clock,
+            source,
             counter,
             overhead,
             messages,
@@ -71,12 +76,15 @@ impl Session {
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
-        let Rate { ns_per_tick, uncertainty_ppb } = self.progress().follower.rate();
+        let (Rate { ns_per_tick, uncertainty_ppb }, pair_ticks) = {
+            let progress = self.progress();
+            (progress.follower.rate(), progress.pair_ticks)
+        };
         Calibration {
             frequency_hz: 1e9 / ns_per_tick,
             uncertainty_ppb,
             resolution_ns: as_f64(self.quantum_ticks) * ns_per_tick,
-            pair_ns: self.pair_ticks * ns_per_tick,
+            pair_ns: pair_ticks * ns_per_tick,
             overhead: self.overhead,
         }
     }
@@ -85,11 +93,11 @@ impl Session {
         self.progress().incidents.clone()
     }
 
-    /// A sample in ns. Looks after the clock and the rate by the way, between samples.
+    /// A sample in ns. Looks after the clock, the rate, and the cost of a pair by the way, between samples.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let status = self.clock.status();
         let mut progress = self.progress();
-        let Progress { follower, events, incidents } = &mut *progress;
+        let Progress { follower, pair_ticks, events, incidents } = &mut *progress;
         let disturbed = incidents.count(sample, events, &status.events);
         *events = status.events;
         // With a gate closed nothing is learnt, and the counter is left alone.
@@ -98,13 +106,14 @@ impl Session {
                 follower.restart(Anchor::take(&self.clock, self.counter));
             } else if follower.is_due() {
                 follower.advance(Anchor::take(&self.clock, self.counter), status.rho_ppb);
+                *pair_ticks = cost::pair_ticks(self.source);
             }
         }
-        let pair_ticks = match self.overhead {
-            Overhead::TakenOff => self.pair_ticks,
+        let taken_off_ticks = match self.overhead {
+            Overhead::TakenOff => *pair_ticks,
             Overhead::Kept => 0.0,
         };
-        sample.to_ns(follower.rate().ns_per_tick, pair_ticks)
+        sample.to_ns(follower.rate().ns_per_tick, taken_off_ticks)
     }
 }
 
