@@ -24,6 +24,8 @@ struct Effort {
     samples: usize,
     warm_up: Duration,
     measurement: Duration,
+    /// How often criterion measures each.
+    repeats: usize,
     /// Pairs of readings looked at one by one.
     singles: usize,
     /// The long run behind a known delay.
@@ -37,10 +39,11 @@ const BLOCK: usize = 50;
 
 const FULL: Effort = Effort {
     samples: 100,
-    warm_up: Duration::from_secs(1),
-    measurement: Duration::from_secs(3),
+    warm_up: Duration::from_millis(500),
+    measurement: Duration::from_secs(2),
+    repeats: 3,
     singles: 100_000,
-    truth: Duration::from_millis(500),
+    truth: Duration::from_millis(300),
     rounds: 50,
 };
 
@@ -48,6 +51,7 @@ const SHORT: Effort = Effort {
     samples: 10,
     warm_up: Duration::from_millis(10),
     measurement: Duration::from_millis(50),
+    repeats: 1,
     singles: 1_000,
     truth: Duration::from_millis(20),
     rounds: 3,
@@ -65,11 +69,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one measurement found, ns.
+/// What one clock found, ns.
 struct Found {
-    /// The median of criterion's samples.
-    median_ns: f64,
-    /// The standard deviation of criterion's samples, each a mean of many iterations.
+    /// The median of criterion's samples, less the truth by long runs before and after; of several such errors the median.
+    error_ns: f64,
+    /// The standard deviation of criterion's samples, each a mean of many iterations; again the median of several.
     of_samples: f64,
     /// The median error of samples of [`BLOCK`] iterations, each against the truth just before.
     short_error_ns: f64,
@@ -87,14 +91,10 @@ struct Row {
 fn rows(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for how in [How::Batched, How::Custom] {
-        rows.push(Row {
-            name: format!("empty, {}", how.name()),
-            truth_ns: 0.0,
-            wall: measure(effort, directory, &|| WallTime, how, |_| (), || 0.0)?,
-            counter: measure(effort, directory, &|| time.clone(), how, |_| (), || 0.0)?,
-        });
+        let name = format!("empty, {}", how.name());
+        rows.push(row(effort, directory, time, (name, how), |_| (), || 0.0)?);
     }
-    let multiplication_ns = long_truth_ns(effort, 1_000) / 1_000.0;
+    let multiplication_ns = long(effort, || truth_ns(1_000)) / 1_000.0;
     for delay_ns in [0.0, 20.0, 50.0, 100.0, 1_000.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand at most")]
         let count = (delay_ns / multiplication_ns).round() as u32;
@@ -102,17 +102,24 @@ fn rows(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Row>, B
         let routine = |input| {
             black_box(chain(input, count));
         };
-        let truth = || truth_ns(count);
-        // On both sides of the measurements, in case the processor's frequency changes.
-        let before_ns = long_truth_ns(effort, count);
-        let wall = measure(effort, directory, &|| WallTime, How::Batched, routine, truth)?;
-        let between_ns = long_truth_ns(effort, count);
-        let counter = measure(effort, directory, &|| time.clone(), How::Batched, routine, truth)?;
-        let after_ns = long_truth_ns(effort, count);
-        let truth_ns = (before_ns + 2.0 * between_ns + after_ns) / 4.0;
-        rows.push(Row { name: format!("{delay_ns} ns, batched"), truth_ns, wall, counter });
+        let what = (format!("{delay_ns} ns, batched"), How::Batched);
+        rows.push(row(effort, directory, time, what, routine, || truth_ns(count))?);
     }
     Ok(rows)
+}
+
+fn row(
+    effort: &Effort,
+    directory: &Path,
+    time: &TscTime,
+    (name, how): (String, How),
+    routine: impl Fn(u64) + Copy,
+    truth_ns: impl Fn() -> f64 + Copy,
+) -> Result<Row, Box<dyn Error>> {
+    let (by_wall, by_counter) = (format!("{name}, WallTime"), format!("{name}, TscTime"));
+    let wall = find(effort, directory, (&by_wall, how), &|| WallTime, routine, truth_ns)?;
+    let counter = find(effort, directory, (&by_counter, how), &|| time.clone(), routine, truth_ns)?;
+    Ok(Row { name, truth_ns: long(effort, truth_ns), wall, counter })
 }
 
 /// Twice what it is told, so often.
@@ -159,12 +166,12 @@ fn truth_ns(count: u32) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
 }
 
-/// The median of such runs.
-fn long_truth_ns(effort: &Effort, count: u32) -> f64 {
+/// The median of many.
+fn long(effort: &Effort, truth_ns: impl Fn() -> f64) -> f64 {
     let begin = Instant::now();
-    let mut runs_ns = vec![truth_ns(count)];
+    let mut runs_ns = vec![truth_ns()];
     while begin.elapsed() < effort.truth {
-        runs_ns.push(truth_ns(count));
+        runs_ns.push(truth_ns());
     }
     median(&mut runs_ns)
 }
@@ -186,22 +193,30 @@ impl How {
     }
 }
 
-fn measure<M: Measurement + 'static>(
+fn find<M: Measurement + 'static>(
     effort: &Effort,
     directory: &Path,
+    (id, how): (&str, How),
     measurement: &dyn Fn() -> M,
-    how: How,
     routine: impl Fn(u64) + Copy,
-    truth_ns: impl Fn() -> f64,
+    truth_ns: impl Fn() -> f64 + Copy,
 ) -> Result<Found, Box<dyn Error>> {
-    let mut criterion = criterion(effort, directory, measurement());
     let time = measurement();
-    criterion.bench_function("it", |bencher| match how {
-        How::Batched => bencher.iter_batched(|| 3, routine, BatchSize::PerIteration),
-        How::Custom => bencher.iter_custom(|iterations| {
-            (0..iterations).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)))
-        }),
-    });
+    let (mut by_criterion_ns, mut deviations) = (Vec::new(), Vec::new());
+    for _ in 0..effort.repeats {
+        // On both sides, in case the processor's frequency changes.
+        let before_ns = long(effort, truth_ns);
+        criterion(effort, directory, measurement()).bench_function(id, |bencher| match how {
+            How::Batched => bencher.iter_batched(|| 3, routine, BatchSize::PerIteration),
+            How::Custom => bencher.iter_custom(|iterations| {
+                (0..iterations).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)))
+            }),
+        });
+        let after_ns = long(effort, truth_ns);
+        let (median_ns, of_samples) = estimates(directory, id)?;
+        by_criterion_ns.push(median_ns - f64::midpoint(before_ns, after_ns));
+        deviations.push(of_samples);
+    }
     // Short samples, each against the truth of the same moment: an interrupt meets few of them, and a change of frequency both.
     let short = || (0..BLOCK).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)));
     let shorts: Vec<(f64, M::Value)> = (0..effort.singles / BLOCK).map(|_| (truth_ns(), short())).collect();
@@ -211,9 +226,12 @@ fn measure<M: Measurement + 'static>(
     let mut singles_ns: Vec<f64> = singles.iter().map(|single| time.to_f64(single)).collect();
     singles_ns.sort_unstable_by(f64::total_cmp);
     let uninterrupted_ns = &singles_ns[..effort.singles - effort.singles / 100];
-    let (median_ns, of_samples) = estimates(directory)?;
-    let of_singles = deviation(uninterrupted_ns);
-    Ok(Found { median_ns, of_samples, short_error_ns: median(&mut errors_ns), of_singles })
+    Ok(Found {
+        error_ns: median(&mut by_criterion_ns),
+        of_samples: median(&mut deviations),
+        short_error_ns: median(&mut errors_ns),
+        of_singles: deviation(uninterrupted_ns),
+    })
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -239,8 +257,8 @@ fn criterion<M: Measurement>(effort: &Effort, directory: &Path, measurement: M) 
 }
 
 /// Median and standard deviation as criterion has stored them, ns.
-fn estimates(directory: &Path) -> Result<(f64, f64), Box<dyn Error>> {
-    let path: PathBuf = directory.join("it").join("new").join("estimates.json");
+fn estimates(directory: &Path, id: &str) -> Result<(f64, f64), Box<dyn Error>> {
+    let path: PathBuf = directory.join(id).join("new").join("estimates.json");
     let stored: serde_json::Value = serde_json::from_slice(&fs::read(&path)?)?;
     let estimate = |name: &str| {
         stored[name]["point_estimate"].as_f64().ok_or_else(|| format!("no {name} in {}", path.display()))
@@ -270,15 +288,14 @@ fn print_rows(rows: &[Row], time: &TscTime) {
     for row in rows {
         print!("{:<16} {:>8.2}", row.name, row.truth_ns);
         for found in [&row.wall, &row.counter] {
-            let error_ns = found.median_ns - row.truth_ns;
             print!(
-                " | {error_ns:>+8.2} {:>8.2} {:>+8.2} {:>8.2}",
-                found.of_samples, found.short_error_ns, found.of_singles
+                " | {:>+8.2} {:>8.2} {:>+8.2} {:>8.2}",
+                found.error_ns, found.of_samples, found.short_error_ns, found.of_singles
             );
         }
         let kept = |error_ns: f64| if error_ns.abs() <= limit_ns { "kept" } else { "NOT KEPT" };
-        let error_ns = row.counter.median_ns - row.truth_ns;
-        println!(" | {limit_ns:.1}: {}, short {}", kept(error_ns), kept(row.counter.short_error_ns));
+        let found = &row.counter;
+        println!(" | {limit_ns:.1}: {}, short {}", kept(found.error_ns), kept(found.short_error_ns));
     }
     match time.calibration() {
         Some(calibration) => println!("{calibration}"),
@@ -331,10 +348,12 @@ fn agreement(
     }
     let (mut by_wall, mut by_counter) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        criterion(effort, directory, WallTime).bench_function("it", |bencher| bencher.iter(routine));
-        by_wall.push(estimates(directory)?.0);
-        criterion(effort, directory, time.clone()).bench_function("it", |bencher| bencher.iter(routine));
-        by_counter.push(estimates(directory)?.0);
+        let (wall_id, counter_id) = (format!("{name}, WallTime"), format!("{name}, TscTime"));
+        criterion(effort, directory, WallTime).bench_function(&wall_id, |bencher| bencher.iter(routine));
+        by_wall.push(estimates(directory, &wall_id)?.0);
+        criterion(effort, directory, time.clone())
+            .bench_function(&counter_id, |bencher| bencher.iter(routine));
+        by_counter.push(estimates(directory, &counter_id)?.0);
     }
     Ok(Agreement {
         name,
