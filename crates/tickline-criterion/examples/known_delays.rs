@@ -284,7 +284,7 @@ fn print_rows(rows: &[Row], time: &TscTime) {
     }
     println!(" | TscTime's limit");
     // 2 ns or one step of the counter, whichever is larger.
-    let limit_ns = time.calibration().map_or(f64::NAN, |calibration| calibration.resolution_ns.max(2.0));
+    let limit_ns = time.calibration().map(|calibration| calibration.resolution_ns.max(2.0));
     for row in rows {
         print!("{:<16} {:>8.2}", row.name, row.truth_ns);
         for found in [&row.wall, &row.counter] {
@@ -293,6 +293,10 @@ fn print_rows(rows: &[Row], time: &TscTime) {
                 found.error_ns, found.of_samples, found.short_error_ns, found.of_singles
             );
         }
+        let Some(limit_ns) = limit_ns else {
+            println!(" | none");
+            continue;
+        };
         let kept = |error_ns: f64| if error_ns.abs() <= limit_ns { "kept" } else { "NOT KEPT" };
         let found = &row.counter;
         println!(" | {limit_ns:.1}: {}, short {}", kept(found.error_ns), kept(found.short_error_ns));

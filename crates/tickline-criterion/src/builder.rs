@@ -12,7 +12,7 @@ use crate::pair::Source;
 use crate::session::Session;
 use crate::time::TscTime;
 
-/// The clock knows its rate to 1 ppm after some 0.2 s; it compares the CPUs' counters first where the kernel does not vouch for them,
+/// The clock knows its rate to 1 ppm after 0.1 to 0.2 s; it compares the CPUs' counters first where the kernel does not vouch for them,
 /// which takes some 20 ms a CPU.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -65,7 +65,7 @@ impl Builder {
     }
 
     /// How long [`start`](Self::start) may wait for the clock: 50 ms to 60 s, by default 2 s. It returns as soon as the rate is known
-    /// to 1 ppm, some 0.2 s as a rule; if that takes longer, with what is known then.
+    /// to 1 ppm, 0.1 to 0.2 s as a rule; if that takes longer, with what is known then.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = limit;
         self

@@ -48,9 +48,9 @@
 //!
 //! # What it costs
 //!
-//! [`TscTime::new`] waits until its rate is known to 1 ppm, some 0.2 s and at most 2 s ([`Builder::settle`]), and measures the cost of a
+//! [`TscTime::new`] waits until its rate is known to 1 ppm, 0.1 to 0.2 s and at most 2 s ([`Builder::settle`]), and measures the cost of a
 //! pair, 2 ms. While it lives, a thread of tickline's wakes twice a second for some 0.2 ms, 0.04 % of one core. Each sample is
-//! converted after it was taken, by a system call and some us; twice a second the rate and the cost of a pair are looked at by the
+//! converted after it was taken, by a look at the clock's status, some 10 us; twice a second the rate and the cost of a pair are looked at by the
 //! way, 1 ms.
 //!
 //! # Fences

@@ -47,9 +47,18 @@ pub(crate) enum Source {
     Wall,
 }
 
-/// A measurement that has begun.
+/// A measurement that has begun: what [`TscTime`](crate::TscTime)'s `start` gives, and its `end` takes.
 ///
-/// It carries the source, so that the end need not look for that: what is measured may have thrown everything else out of the caches.
+/// ```
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{Elapsed, Start, TscTime};
+///
+/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let start: Start = time.start();
+/// let elapsed: Elapsed = time.end(start);
+/// assert!(time.to_f64(&elapsed) > 0.0);
+/// ```
+// It carries the source, so that the end need not look for that: what is measured may have thrown everything else out of the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Start(Begun);
 

@@ -57,7 +57,7 @@ enum Backend {
 }
 
 impl TscTime {
-    /// By the counter; waits for its rate, some 0.2 s, at most 2. Prints what it is measured with, and at the end what went wrong:
+    /// By the counter; waits for its rate, 0.1 to 0.2 s, at most 2. Prints what it is measured with, and at the end what went wrong:
     /// [`Builder::quiet`] turns that off.
     ///
     /// # Errors
