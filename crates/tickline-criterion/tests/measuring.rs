@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,52 @@ fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
     let taken_off_ns = gross_ns - net_ns;
     let of_net = net.calibration().expect("net"); // the cost may have been measured anew
     assert!((taken_off_ns - 3.0 * of_net.pair_ns).abs() <= slack_ns + 1e-3, "{taken_off_ns} of {of_net:?}");
+}
+
+/// Some us in which each multiplication needs the one before, while the processor has time to run ahead.
+#[inline(never)]
+fn work() {
+    black_box((0..4_000).fold(black_box(3_u64), |value, _| value.wrapping_mul(value)));
+}
+
+fn nothing() {}
+
+/// The median time between the readings, ns, with work before, between and after them.
+fn median_ns(time: &TscTime, before: fn(), between: fn(), after: fn()) -> f64 {
+    let mut samples: Vec<f64> = (0..500)
+        .map(|_| {
+            before();
+            let start = time.start();
+            between();
+            let elapsed = time.end(start);
+            after();
+            time.to_f64(&elapsed)
+        })
+        .collect();
+    samples.sort_unstable_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+/// Symptom without fences: work that is still under way at the start is found between the readings, and work between them ends
+/// behind the second one.
+#[test]
+fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
+    let Some(time) = by_counter() else { return };
+    let between_ns = median_ns(&time, nothing, work, nothing);
+    let before_ns = median_ns(&time, work, nothing, nothing);
+    let after_ns = median_ns(&time, nothing, nothing, work);
+    let mut alone_ns: Vec<f64> = (0..500)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            ns(start.elapsed())
+        })
+        .collect();
+    alone_ns.sort_unstable_by(f64::total_cmp);
+    let alone_ns = alone_ns[alone_ns.len() / 2];
+    let all = format!("{before_ns} before, {between_ns} between, {after_ns} after, {alone_ns} alone");
+    assert!(between_ns > 0.75 * alone_ns && between_ns < 1.25 * alone_ns, "{all}");
+    assert!(before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns, "{all}");
 }
 
 #[test]
@@ -152,7 +199,7 @@ fn criterion_reports_each_kind_of_throughput_and_writes_ns() {
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
                 || vec![7_u8; 64],
-                |bytes| std::hint::black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>()),
+                |bytes| black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>()),
                 BatchSize::PerIteration,
             );
         });
