@@ -33,7 +33,21 @@
 //! two readings of the counter cost less, and what they cost is measured and taken off. With `iter`, and with large batches, the
 //! clock is read once for thousands of iterations, and both say the same.
 //!
-//! NUMBERS
+//! Error, and in brackets the standard deviation of single iterations, ns: medians of samples of 50 iterations under
+//! `PerIteration`, each against the truth of the same moment. 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, a
+//! counter that steps by 10 ns, rustc 1.95, 2026-11-20, `cargo run --release -p tickline-criterion --example known_delays`:
+//!
+//! | | truth | `WallTime` | `TscTime` |
+//! |---|---|---|---|
+//! | an empty closure | 0 | +21.6 (3.6) | +0.2 (1.5) |
+//! | the call of a function that does nothing | 2.6 | +20.0 (4.2) | +4.6 (4.9) |
+//! | 20 ns of multiplications in that function | 22.2 | +14.7 (5.0) | +4.4 (4.4) |
+//! | 50 ns | 50.7 | +14.4 (4.4) | +4.3 (3.2) |
+//! | 100 ns | 97.1 | +15.0 (5.0) | +3.8 (4.6) |
+//! | 1000 ns | 986.7 | +13.6 (12.8) | +4.0 (6.1) |
+//!
+//! The 4 ns are the call's, in an empty pipeline ([caveats](#caveats)); the truth is that of a run of calls, between which the processor
+//! is never idle. Routines that take long, measured by both at once, agree within 40 ppm.
 //!
 //! # What is guaranteed, and what is not
 //!
