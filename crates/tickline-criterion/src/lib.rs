@@ -33,8 +33,8 @@
 //! two readings of the counter cost less, and what they cost is measured and taken off. With `iter`, and with large batches, the
 //! clock is read once for thousands of iterations, and both say the same.
 //!
-//! Error, and in brackets the standard deviation of single iterations, ns: medians of samples of 50 iterations under
-//! `PerIteration`, each against the truth of the same moment. 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, a
+//! Error, and in brackets the standard deviation of single iterations, ns: medians of samples of 50 iterations, each timed by itself, as
+//! under `PerIteration`, against the truth of the same moment. 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, a
 //! counter that steps by 10 ns, rustc 1.95, 2026-11-20, `cargo run --release -p tickline-criterion --example known_delays`:
 //!
 //! | | truth | `WallTime` | `TscTime` |
