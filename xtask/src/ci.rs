@@ -90,7 +90,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing --all-features",
+            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing -p tickline-criterion --all-features",
         )
         .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")

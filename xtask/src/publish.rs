@@ -8,7 +8,10 @@ use crate::step::{Step, command};
 /// The published crates, each after those that it depends on.
 macro_rules! published {
     ($before:literal) => {
-        concat!($before, " -p tickline-core -p tickline -p tickline-tracing -p tickline-cli")
+        concat!(
+            $before,
+            " -p tickline-core -p tickline -p tickline-tracing -p tickline-criterion -p tickline-cli"
+        )
     };
 }
 
