@@ -1,4 +1,4 @@
-//! `--name value` arguments, without a parser's dependency.
+//! `--name value` and `--name` arguments, without a parser's dependency.
 
 use std::process::exit;
 
@@ -16,6 +16,13 @@ pub fn number(name: &str, default: u64) -> u64 {
 pub fn text(name: &str) -> Option<String> {
     let flag = format!("--{name}");
     std::env::args().skip_while(|argument| *argument != flag).nth(1)
+}
+
+/// Whether there is `--name`.
+#[must_use]
+pub fn flag(name: &str) -> bool {
+    let flag = format!("--{name}");
+    std::env::args().any(|argument| argument == flag)
 }
 
 #[expect(clippy::print_stderr, reason = "a program's message about its arguments")]

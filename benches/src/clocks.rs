@@ -1,10 +1,11 @@
 //! The clocks that are compared, each as a closure that is inlined into the loop that measures it.
 
-use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, CpuState, CpuStatus, PerCpu};
+use serde::Serialize;
+
+use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
 use tickline_core::cell::{Envelope, NativeCell, StateCell};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::line::{Line, Slope};
@@ -12,15 +13,49 @@ use tickline_core::per_cpu;
 use tickline_core::shared::Shared;
 use tickline_core::word::{MAX_EXPONENT, Slot, Word};
 
-/// A loop of so many calls; the second one waits for each result.
+use crate::handover::Count;
+use crate::peers;
+
+/// What a call is for; clocks are compared with their like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// An instruction without a clock around it.
+    Counter,
+    /// The time in ns, or what the clock's users compare and subtract as such.
+    Time,
+    /// Ticks, to be converted later.
+    Ticks,
+    /// A time that may be milliseconds old.
+    Coarse,
+    /// No public call.
+    Internal,
+}
+
+/// A clock, and what is done with it. The second loop waits for each result.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
     /// What is called.
     pub name: &'static str,
+    /// What it is compared with.
+    pub group: Group,
     /// So many calls, as fast as they go.
     pub tight: fn(u32),
     /// So many calls, each complete before the next begins.
     pub awaited: fn(u32),
+    /// A reading in ns, since a zero of the clock's own. The first call may set the clock up.
+    pub now_ns: Option<fn() -> u64>,
+    /// Hands readings over between threads for so long.
+    pub hand_over: Option<HandOver>,
+}
+
+/// Handovers of one clock.
+#[derive(Debug, Clone, Copy)]
+pub struct HandOver {
+    /// Hands over for so long.
+    pub run: fn(Duration) -> Count,
+    /// The unit of the readings.
+    pub unit: &'static str,
 }
 
 /// The counter of this machine.
@@ -33,25 +68,63 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
+/// A call, inlined into what measures it: its cost alone, or also as `ns` or `ticks` that can be compared.
 macro_rules! subject {
-    ($name:expr, $call:expr) => {
-        Subject {
+    ($group:ident, $name:expr, $call:expr) => {
+        $crate::clocks::Subject {
             name: $name,
+            group: $crate::clocks::Group::$group,
             tight: |calls| {
                 let call = $call;
                 for _ in 0..calls {
-                    black_box(call());
+                    ::std::hint::black_box(call());
                 }
             },
             awaited: |calls| {
-                let (call, counter) = ($call, counter());
+                let (call, counter) = ($call, $crate::clocks::counter());
                 for _ in 0..calls {
-                    black_box(call());
-                    counter.barrier();
+                    ::std::hint::black_box(call());
+                    ::tickline_core::counter::Counter::barrier(&counter);
                 }
             },
+            now_ns: None,
+            hand_over: None,
         }
     };
+    ($group:ident, $name:expr, $call:expr, ticks $value:expr) => {
+        $crate::clocks::Subject {
+            hand_over: Some($crate::clocks::HandOver {
+                run: |time| {
+                    let (value, call) = ($value, $call);
+                    $crate::handover::between(time, || value(call()))
+                },
+                unit: "ticks",
+            }),
+            ..$crate::clocks::subject!($group, $name, $call)
+        }
+    };
+    ($group:ident, $name:expr, $call:expr, ns $value:expr) => {
+        $crate::clocks::Subject {
+            now_ns: Some(|| {
+                let (value, call) = ($value, $call);
+                value(call())
+            }),
+            hand_over: Some($crate::clocks::HandOver {
+                run: |time| {
+                    let (value, call) = ($value, $call);
+                    $crate::handover::between(time, || value(call()))
+                },
+                unit: "ns",
+            }),
+            ..$crate::clocks::subject!($group, $name, $call)
+        }
+    };
+}
+pub(crate) use subject;
+
+/// What is a number already.
+pub(crate) fn same(value: u64) -> u64 {
+    value
 }
 
 /// `CLOCK_MONOTONIC` by libc, ns.
@@ -78,24 +151,6 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     }
 }
 
-/// What minstant needs to tell ns: its instants hold ticks.
-fn minstant_anchor() -> &'static minstant::Anchor {
-    static ANCHOR: OnceLock<minstant::Anchor> = OnceLock::new();
-    ANCHOR.get_or_init(minstant::Anchor::new)
-}
-
-/// What fastant needs to tell ns: its instants hold ticks.
-fn fastant_anchor() -> &'static fastant::Anchor {
-    static ANCHOR: OnceLock<fastant::Anchor> = OnceLock::new();
-    ANCHOR.get_or_init(fastant::Anchor::new)
-}
-
-/// A clock that the peers, too, make once: quanta's, shared.
-pub fn quanta_clock() -> &'static quanta::Clock {
-    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
-    CLOCK.get_or_init(quanta::Clock::new)
-}
-
 /// A clock with a line for each CPU; `None` where there cannot be one.
 #[must_use]
 pub fn per_cpu_clock() -> Option<&'static Clock> {
@@ -119,10 +174,20 @@ struct WithoutRdpid {
     counter: HardwareCpuCounter,
 }
 
+#[cfg(target_arch = "x86_64")]
+fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
+    Some(HardwareCpuCounter::detect()?.without_rdpid())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
+    None
+}
+
 fn without_rdpid() -> Option<&'static WithoutRdpid> {
     static TABLE: OnceLock<Option<WithoutRdpid>> = OnceLock::new();
     let make = || {
-        let counter = HardwareCpuCounter::detect()?.without_rdpid();
+        let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
         let word = Word::live(ticks, MAX_EXPONENT, Slot::B, false);
         let line = Line { start_ticks: word.ticks(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
@@ -148,19 +213,23 @@ fn per_cpu_subjects() -> Vec<Subject> {
         without_rdpid().expect("looked at before")
     }
     vec![
-        subject!("rdtscp", {
+        subject!(Counter, "rdtscp", {
             let counter = table().counter;
-            move || counter.now_ordered()
-        }),
-        subject!("tickline per CPU now_ns", {
+            move || loop {
+                if let Some((ticks, _)) = counter.now_ordered() {
+                    break ticks;
+                }
+            }
+        }, ticks same),
+        subject!(Time, "tickline per CPU now_ns", {
             let clock = clock();
             move || clock.now_ns()
-        }),
-        subject!("tickline per CPU now_ordered_ns", {
+        }, ns same),
+        subject!(Time, "tickline per CPU now_ordered_ns", {
             let clock = clock();
             move || clock.now_ordered_ns()
-        }),
-        subject!("core per CPU by rdtscp", {
+        }, ns same),
+        subject!(Internal, "core per CPU by rdtscp", {
             let table = table();
             move || per_cpu::read(&table.units, &table.counter)
         }),
@@ -171,27 +240,32 @@ fn per_cpu_subjects() -> Vec<Subject> {
 #[must_use]
 pub fn subjects() -> Vec<Subject> {
     let mut subjects = vec![
-        subject!(HardwareCounter::NAME, || counter().now()),
-        subject!(HardwareCounter::ORDERED_NAME, || counter().now_ordered()),
-        subject!("tickline now_ns", tickline::now_ns),
-        subject!("tickline now_ordered_ns", tickline::now_ordered_ns),
-        subject!("tickline unix_ns", tickline::unix_ns),
-        subject!("tickline Instant::now", tickline::Instant::now),
-        subject!("tickline reading", || tickline::Clock::global().reading()),
-        subject!("tickline ticks only", || tickline::Clock::global().ticks()),
-        subject!("tickline recent_ns", tickline::recent_ns),
-        subject!("libc clock_gettime MONOTONIC", monotonic_ns),
-        subject!("std Instant::now", std::time::Instant::now),
-        subject!("std SystemTime::now", std::time::SystemTime::now),
-        subject!("quanta Instant::now", quanta::Instant::now),
-        subject!("quanta Clock::now", || quanta_clock().now()),
-        subject!("minstant now, in ns", || minstant::Instant::now().as_unix_nanos(minstant_anchor())),
-        subject!("fastant now, in ns", || fastant::Instant::now().as_unix_nanos(fastant_anchor())),
-        subject!("quanta raw ticks", || quanta_clock().raw()),
-        subject!("minstant now, ticks only", minstant::Instant::now),
-        subject!("fastant now, ticks only", fastant::Instant::now),
-        subject!("coarsetime Instant::now", coarsetime::Instant::now),
+        subject!(Counter, HardwareCounter::NAME, || counter().now(), ticks same),
+        subject!(Counter, HardwareCounter::ORDERED_NAME, || counter().now_ordered(), ticks same),
+        subject!(Time, "tickline now_ns", tickline::now_ns, ns same),
+        subject!(Time, "tickline now_ordered_ns", tickline::now_ordered_ns, ns same),
+        subject!(Time, "tickline unix_ns", tickline::unix_ns, ns same),
+        subject!(Time, "tickline Instant::now", tickline::Instant::now, ns {
+            let epoch = peers::epoch!(tickline::Instant, tickline::Instant::now());
+            move |now: tickline::Instant| peers::whole_ns(now.duration_since(*epoch))
+        }),
+        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading| now.ns),
+        // Not handed over: stamps that the OS served while a line had run out cannot be compared with the counter's.
+        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks()),
+        subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());
+    subjects.extend(peers::subjects());
     subjects
+}
+
+/// Those that tell ns, set up. Coarse ones are as wrong as they are old.
+#[must_use]
+pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
+    let told: Vec<_> =
+        subjects().into_iter().filter_map(|subject| Some((subject, subject.now_ns?))).collect();
+    for (_, now_ns) in &told {
+        now_ns();
+    }
+    told
 }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{NativeCell, StateCell, Support};
 use tickline_core::control::{Config, Control, Renewal, Round};
@@ -47,7 +48,7 @@ const LONG_NAP_US: u64 = 20_000;
 const RARELY: u64 = 256;
 
 /// What the threads have seen.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
     /// Threads.
     pub threads: usize,
@@ -131,7 +132,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
 /// The bare counter without a fence for `time`, in ticks: backward steps on most machines.
 #[must_use]
 pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
-    hand_over(time, |_| (counter.now(), false))
+    between(time, || counter.now())
 }
 
 /// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward steps on any machine.
@@ -140,19 +141,18 @@ pub fn set_apart(counter: HardwareCounter, time: Duration) -> Count {
     hand_over(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
 }
 
+/// Readings of any clock for `time`, in its own unit.
+#[must_use]
+pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
+    hand_over(time, |_| (read(), false))
+}
+
 /// Hands over the largest value between threads for `time`; `read` is told which thread asks, and returns a value and
 /// whether the reference served it.
 fn hand_over(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
     let threads = cpus.len().max(2);
-    let sum = |sum: Count, count: Count| Count {
-        threads: sum.threads + 1,
-        handovers: sum.handovers + count.handovers,
-        backward: sum.backward + count.backward,
-        largest: sum.largest.max(count.largest),
-        by_reference: sum.by_reference + count.by_reference,
-    };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|index| {
@@ -179,11 +179,26 @@ fn hand_over(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Coun
                 })
             })
             .collect();
-        running.into_iter().map(|thread| thread.join().expect("a reader")).fold(Count::default(), sum)
+        running
+            .into_iter()
+            .map(|thread| thread.join().expect("a reader"))
+            .fold(Count::default(), |sum, count| Count { threads: sum.threads + 1, ..sum.and(count) })
     })
 }
 
 impl Count {
+    /// Both runs; their threads were the same.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            threads: self.threads.max(other.threads),
+            handovers: self.handovers + other.handovers,
+            backward: self.backward + other.backward,
+            largest: self.largest.max(other.largest),
+            by_reference: self.by_reference + other.by_reference,
+        }
+    }
+
     /// One handover; `before` and `after` the reading something may happen.
     #[inline(always)]
     fn hand_over(

@@ -1,18 +1,25 @@
-//! What the measurements share. Each program of this package measures one thing and prints it:
+//! What the measurements share. Each program of this package measures one thing and prints it, with `--json` for programs:
 //!
 //! | program | measures |
 //! |---|---|
 //! | `ratios` | cost of a reading in a tight loop, with the result awaited, and on two threads, as ratios to the bare counter |
-//! | `accuracy` | offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
-//! | `order` | backward steps between threads while the line changes every millisecond |
+//! | `drift` | how far each clock gets away from CLOCK_MONOTONIC in a minute |
+//! | `intervals` | intervals from 1 us to 1 s, measured by each clock |
+//! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
+//! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
-//! | `startup` | first call, time until fast, and the run time of a whole process |
+//! | `startup` | each clock in fresh processes: first call, first reading, until the counter serves |
+//!
+//! `cargo xtask record` runs them all, and stores what they say in `benches/record/`.
 //!
 //! The criterion benches (`cargo bench`) are in `benches/readings.rs`.
 
 pub mod args;
+pub mod bracket;
 pub mod clocks;
 pub mod handover;
+pub mod peers;
+pub mod report;
 
 /// The README's code blocks, compiled and run with the documentation's tests.
 #[cfg(doctest)]

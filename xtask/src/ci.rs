@@ -75,11 +75,14 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
         Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // One to two minutes on two cores.
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
+        // A third of a minute once it is built.
+        Step::new("every measurement runs, and fits the README", "cargo xtask record --smoke"),
         Step::new(
             "order between threads, on this machine",
             "cargo test --release -p tickline-benches --test order -- --ignored",
@@ -88,7 +91,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing --all-features",
+            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing -p tickline-criterion --all-features",
         )
         .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")
@@ -97,6 +100,19 @@ pub(crate) fn steps() -> Vec<Step> {
             .needs(&["rustup target add aarch64-unknown-none"]),
         Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
             .needs(&["rustup target add thumbv7em-none-eabihf"]),
+        Step::new(
+            "format of the bare machine",
+            "cargo fmt --manifest-path examples/bare-x86_64/Cargo.toml --check",
+        ),
+        Step::new(
+            "clippy of the bare machine",
+            "cargo clippy --manifest-path examples/bare-x86_64/Cargo.toml --release --target x86_64-unknown-none \
+             --target-dir target/bare -- -D warnings",
+        )
+        .needs(&["rustup target add x86_64-unknown-none"]),
+        // 4 s: the machine takes 3.
+        Step::new("a clock on a bare machine", "cargo xtask bare")
+            .needs(&["rustup target add x86_64-unknown-none", "qemu-system-x86_64 --version"]),
         Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and back.

@@ -1,14 +1,17 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
-//! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
+//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
 //! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
+mod bare;
 mod ci;
+mod examples;
 mod mutate;
 mod page;
-mod prove;
+mod publish;
+mod record;
 mod sim;
 mod step;
 mod stress;
@@ -27,9 +30,18 @@ usage: cargo xtask COMMAND
           description or of a file name; --write stores the table in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
-  prove   the measurements behind the documentation's figures, some five minutes
+  publish whether the crates can be published: packages, licences, dependencies, features
+  dependencies
+          how many crates tickline and tickline-core bring along
+  record [--secs N | --smoke | --readme FILE]
+          the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
+          long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
+          the README's tables from a stored record
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+  examples
+          runs every example of every crate, once more with the counter switched off, and looks at what they print
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -41,7 +53,11 @@ fn main() -> ExitCode {
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["page", ref rest @ ..] => page::run(rest),
-        ["prove"] => step::run_all(&prove::steps()),
+        ["publish"] => step::run_all(&publish::steps()),
+        ["dependencies"] => publish::dependencies(),
+        ["record", ref rest @ ..] => record::run(rest),
+        ["bare"] => bare::run(),
+        ["examples"] => examples::run(),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {

@@ -11,8 +11,9 @@ const MAX_SECONDS: u64 = 86_400;
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     match seconds(arguments) {
         Ok(seconds) => {
-            let command =
-                format!("cargo run --release -q -p tickline-benches --bin order -- --secs {seconds}");
+            let command = format!(
+                "cargo run --release -q -p tickline-benches --bin order -- --secs {seconds} --clock-ms 0"
+            );
             step::run_all(&[Step::new("order between threads", command.leak())])
         }
         Err(message) => {

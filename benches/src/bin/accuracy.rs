@@ -1,20 +1,20 @@
 //! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of a core.
 //!
 //! Each look brackets an ordered reading with two calls of clock_gettime. A reading outside its bracket is wrong whatever
-//! the bracket's width. Offsets are taken from brackets that are at most one counter step (12 ns) wider than the narrowest
+//! the bracket's width. Offsets are taken from brackets that are at most one counter step wider than the narrowest
 //! one seen while the clock settles: the middle of a wider one says less.
 //!
-//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10 --interval-ms 500]`
+//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10 --interval-ms 500 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tickline::{Clock, Driver, Event};
-use tickline_benches::args;
+use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
 use tickline_benches::clocks::monotonic_ns;
-
-/// Brackets wider than the narrowest by more than this tell no offset, ns: a step of the counter on Zen 5, and the rounding.
-const SPARE_NS: u64 = 12;
+use tickline_benches::{args, report};
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -33,54 +33,110 @@ struct Tally {
     slow: u64,
 }
 
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Who recalibrates: thread or reader.
+    driver: &'static str,
+    watched_s: u64,
+    /// Before that.
+    settled_s: u64,
+    /// At the end.
+    state: String,
+    readings: u64,
+    /// Outside of their own bracket.
+    outside: u64,
+    /// Bounds that did not contain CLOCK_MONOTONIC.
+    bound_violated: u64,
+    /// Served by something else than the line.
+    not_by_the_line: u64,
+    /// Widest bracket that tells an offset.
+    narrow_ns: u64,
+    /// Readings in such brackets; none, and there are no offsets.
+    narrow: u64,
+    least_offset_ns: Option<f64>,
+    most_offset_ns: Option<f64>,
+    mean_offset_ns: Option<f64>,
+    /// The largest claimed bound before and after a reading.
+    most_before_ns: u64,
+    most_after_ns: u64,
+    rho_ppb: u64,
+    /// What has happened to the clock meanwhile.
+    events: BTreeMap<&'static str, u64>,
+    /// What tickline's thread used of a core; none without a thread.
+    thread_cpu_percent: Option<f64>,
+}
+
 fn main() {
     let seconds = args::number("secs", 60);
     let settle = args::number("settle", 10);
-    let driver = match args::text("driver").as_deref() {
-        None | Some("thread") => Driver::Thread,
-        Some("reader") => Driver::Reader,
+    let (driver, name) = match args::text("driver").as_deref() {
+        None | Some("thread") => (Driver::Thread, "thread"),
+        Some("reader") => (Driver::Reader, "reader"),
         Some(other) => panic!("--driver {other} is neither thread nor reader"),
     };
     let interval = Duration::from_millis(args::number("interval-ms", 500));
     let clock = Clock::builder().driver(driver).interval(interval).start().expect("a clock");
     let settling = look(&clock, Duration::from_secs(settle), u64::MAX);
-    let narrow_ns = settling.narrowest_ns + SPARE_NS;
+    let narrow_ns = settling.narrowest_ns.saturating_add(SPARE_NS);
     let (before, cpu_before) = (clock.status(), thread_cpu_s());
     let start = Instant::now();
     let tally = look(&clock, Duration::from_secs(seconds), narrow_ns);
     let wall_s = start.elapsed().as_secs_f64();
     let (after, cpu_after) = (clock.status(), thread_cpu_s());
 
-    println!("driver {driver:?}, {seconds} s after {settle} s: {}", after.state);
-    println!("readings {}, in brackets of at most {narrow_ns} ns {}", tally.looks, tally.narrow);
-    println!(
-        "outside their bracket {}, bound violated {}, not by the line {}",
-        tally.outside, tally.violated, tally.slow
-    );
-    println!(
-        "offset from the middle of the bracket: {:+.1} to {:+.1} ns, mean {:+.2}",
-        tally.least_offset_ns,
-        tally.most_offset_ns,
-        tally.sum_ns / to_f64(tally.narrow)
-    );
-    println!(
-        "bound: at most {} ns before and {} ns after the reading, rho {} ppb",
-        tally.most_before_ns, tally.most_after_ns, after.rho_ppb
-    );
-    for event in Event::ALL {
-        let count = after.events.get(event) - before.events.get(event);
-        if count > 0 {
-            println!("{}: {count}", event.name());
-        }
-    }
-    if let (Some(before), Some(after)) = (cpu_before, cpu_after) {
-        println!("the thread used {:.4} % of a core", (after - before) / wall_s * 100.0);
-    }
+    let happened = Event::ALL.map(|event| (event.name(), after.events.get(event) - before.events.get(event)));
+    let told = |offset_ns: f64| (tally.narrow > 0).then_some(offset_ns);
+    let report = Report {
+        driver: name,
+        watched_s: seconds,
+        settled_s: settle,
+        state: after.state.to_string(),
+        readings: tally.looks,
+        outside: tally.outside,
+        bound_violated: tally.violated,
+        not_by_the_line: tally.slow,
+        narrow_ns,
+        narrow: tally.narrow,
+        least_offset_ns: told(tally.least_offset_ns),
+        most_offset_ns: told(tally.most_offset_ns),
+        mean_offset_ns: told(tally.sum_ns / to_f64(tally.narrow.cast_signed())),
+        most_before_ns: tally.most_before_ns,
+        most_after_ns: tally.most_after_ns,
+        rho_ppb: after.rho_ppb,
+        events: happened.into_iter().filter(|(_, count)| *count > 0).collect(),
+        thread_cpu_percent: cpu_before
+            .zip(cpu_after)
+            .map(|(before, after)| (after - before) / wall_s * 100.0),
+    };
+    report::print(&report, text);
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts and differences far below 2^53")]
-fn to_f64(value: u64) -> f64 {
-    value as f64
+fn text(report: &Report) {
+    println!(
+        "driver {}, {} s after {} s: {}",
+        report.driver, report.watched_s, report.settled_s, report.state
+    );
+    println!(
+        "readings {}, in brackets of at most {} ns {}",
+        report.readings, report.narrow_ns, report.narrow
+    );
+    println!(
+        "outside their bracket {}, bound violated {}, not by the line {}",
+        report.outside, report.bound_violated, report.not_by_the_line
+    );
+    let [least, most, mean] = [report.least_offset_ns, report.most_offset_ns, report.mean_offset_ns]
+        .map(|offset_ns| report::or_dash(offset_ns, 2));
+    println!("offset from the middle of the bracket: {least} to {most} ns, mean {mean}");
+    println!(
+        "bound: at most {} ns before and {} ns after the reading, rho {} ppb",
+        report.most_before_ns, report.most_after_ns, report.rho_ppb
+    );
+    for (event, count) in &report.events {
+        println!("{event}: {count}");
+    }
+    if let Some(percent) = report.thread_cpu_percent {
+        println!("the thread used {percent:.4} % of a core");
+    }
 }
 
 /// Looks at `clock` for `time`.
@@ -102,15 +158,12 @@ fn look(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
 }
 
 fn one(clock: &Clock, tally: &mut Tally) {
-    let before = monotonic_ns();
-    let now = clock.now_ordered_ns();
-    let after = monotonic_ns();
+    let bracket = Bracket::around(|| clock.now_ordered_ns());
     tally.looks += 1;
-    tally.outside += u64::from(!(before..=after).contains(&now));
-    let width = after - before;
-    tally.narrowest_ns = tally.narrowest_ns.min(width);
-    if width <= tally.narrow_ns {
-        let offset_ns = to_f64(now.wrapping_sub(before)) - to_f64(width) / 2.0;
+    tally.outside += u64::from(!(bracket.before_ns..=bracket.after_ns).contains(&bracket.now_ns));
+    tally.narrowest_ns = tally.narrowest_ns.min(bracket.width_ns());
+    if bracket.width_ns() <= tally.narrow_ns {
+        let offset_ns = bracket.offset_ns();
         tally.narrow += 1;
         tally.sum_ns += offset_ns;
         tally.least_offset_ns = tally.least_offset_ns.min(offset_ns);
@@ -132,5 +185,5 @@ fn thread_cpu_s() -> Option<f64> {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
     })?;
     let statistics = std::fs::read_to_string(task.join("schedstat")).ok()?;
-    statistics.split_whitespace().next()?.parse::<u64>().ok().map(|ns| to_f64(ns) / 1e9)
+    statistics.split_whitespace().next()?.parse::<u64>().ok().map(|ns| to_f64(ns.cast_signed()) / 1e9)
 }

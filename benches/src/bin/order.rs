@@ -1,50 +1,168 @@
-//! Backward steps between threads by ordered readings, while the line is replaced every millisecond by one whose slope
-//! differs by up to 100 ppm to either side; see the library's module `handover` for what the threads do.
+//! Backward steps between threads; see the library's module `handover` for what the threads do.
 //!
-//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --ppm 100]`
+//! First by ordered readings, while the line is replaced every millisecond by one whose slope differs by up to 100 ppm to either
+//! side. Then by each clock as its users have it, tickline recalibrating every millisecond, in interleaved rounds.
 //!
-//! Ends with 1 if there was one, or if the control shows that it would not have been seen; says SKIPPED where tickline would
-//! not use the counter.
+//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --ppm 100 --clock-ms 4000 --json]`
+//!
+//! Ends with 1 if an ordered reading stepped back, or if the control shows that it would not have been seen; says SKIPPED on one
+//! CPU, and where tickline would not use the counter: there it compares the clocks all the same. With
+//! `--clock-ms 0` they are left out.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tickline_benches::args;
+use serde::Serialize;
+use tickline::{Clock, Event};
+use tickline_benches::clocks::{Group, subjects};
 use tickline_benches::handover::{self, Count, MAX_PPM};
+use tickline_benches::{args, report};
+
+/// Each clock's time is taken in so many parts.
+const ROUNDS: u32 = 4;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Why tickline would not use the counter; then there is only the list of clocks.
+    skipped: Option<String>,
+    /// In ns.
+    ordered: Option<Ordered>,
+    /// The bare counter without a fence, in ticks.
+    plain: Option<Count>,
+    /// Counters set apart on purpose, in ticks: backward steps are seen.
+    control: Option<Count>,
+    /// How long each clock was handed over.
+    clock_ms: u64,
+    clocks: Vec<Handed>,
+}
+
+/// Ordered readings while the line changes.
+#[derive(Debug, Serialize)]
+struct Ordered {
+    lasted_s: u64,
+    count: Count,
+    /// New lines.
+    lines: u64,
+    least_slope_ppm: i64,
+    most_slope_ppm: i64,
+    /// What has happened to the clock.
+    events: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Handed {
+    clock: &'static str,
+    group: Group,
+    /// Of the largest step.
+    unit: &'static str,
+    count: Count,
+}
 
 fn main() -> ExitCode {
     let seconds = args::number("secs", 60);
     let ppm = args::number("ppm", 100);
+    let clock_ms = args::number("clock-ms", 4_000);
     if seconds == 0 || ppm > MAX_PPM {
         eprintln!("--secs must be at least 1, --ppm at most {MAX_PPM}");
         return ExitCode::from(2);
     }
-    let counter = match handover::usable_counter() {
-        Ok(counter) => counter,
+    let mut report =
+        Report { skipped: None, ordered: None, plain: None, control: None, clock_ms, clocks: Vec::new() };
+    if handover::cpus().len() < 2 {
+        return skip(report, "one CPU cannot be ahead of another");
+    }
+    match handover::usable_counter() {
+        Ok(counter) => {
+            let ordered = handover::ordered(counter, Duration::from_secs(seconds), ppm);
+            let happened = ordered.events.iter().filter(|(_, times)| *times > 0);
+            report.ordered = Some(Ordered {
+                lasted_s: seconds,
+                count: ordered.count,
+                lines: ordered.rounds,
+                least_slope_ppm: ordered.slopes_ppm.0,
+                most_slope_ppm: ordered.slopes_ppm.1,
+                events: happened.map(|(event, times)| (Event::name(*event), *times)).collect(),
+            });
+            report.plain = Some(handover::plain(counter, Duration::from_secs(2)));
+            report.control = Some(handover::set_apart(counter, Duration::from_secs(1)));
+        }
         Err(why) => {
             eprintln!("SKIPPED: {why}");
-            return ExitCode::SUCCESS;
+            report.skipped = Some(why);
         }
-    };
-    let report = handover::ordered(counter, Duration::from_secs(seconds), ppm);
-    show(&format!("ordered, {seconds} s"), &report.count, "ns");
-    println!("  {} of them served by the reference", report.count.by_reference);
-    println!(
-        "  {} rounds of the publisher, slopes from {:+} to {:+} ppm",
-        report.rounds, report.slopes_ppm.0, report.slopes_ppm.1
-    );
-    for (event, times) in report.events.iter().filter(|(_, times)| *times > 0) {
-        println!("  {}: {times}", event.name());
     }
-    show("bare counter without a fence, 2 s", &handover::plain(counter, Duration::from_secs(2)), "ticks");
-    let apart = handover::set_apart(counter, Duration::from_secs(1));
-    show("control: counters set apart on purpose, 1 s", &apart, "ticks");
-    if apart.backward == 0 {
-        println!("FAILED: backward steps are not seen here");
+    if clock_ms > 0 {
+        report.clocks = each_clock(Duration::from_millis(clock_ms));
+    }
+    report::print(&report, text);
+    if report.control.is_some_and(|control| control.backward == 0) {
+        eprintln!("FAILED: backward steps are not seen here");
         return ExitCode::FAILURE;
     }
-    if report.count.backward > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let stepped_back = report.ordered.is_some_and(|ordered| ordered.count.backward > 0);
+    if stepped_back { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Where there is nothing to be compared.
+fn skip(mut report: Report, why: &str) -> ExitCode {
+    eprintln!("SKIPPED: {why}");
+    report.skipped = Some(why.into());
+    report::print(&report, text);
+    ExitCode::SUCCESS
+}
+
+/// Hands each clock over for `time`.
+fn each_clock(time: Duration) -> Vec<Handed> {
+    let guard = Clock::builder()
+        .interval(Duration::from_millis(1))
+        .start_global()
+        .expect("the global clock's thread");
+    let clocks: Vec<_> =
+        subjects().into_iter().filter_map(|subject| Some((subject, subject.hand_over?))).collect();
+    let mut handed: Vec<Handed> = clocks
+        .iter()
+        .map(|(subject, hand_over)| Handed {
+            clock: subject.name,
+            group: subject.group,
+            unit: hand_over.unit,
+            count: Count::default(),
+        })
+        .collect();
+    for _ in 0..ROUNDS {
+        for ((_, hand_over), handed) in clocks.iter().zip(&mut handed) {
+            handed.count = handed.count.and((hand_over.run)(time / ROUNDS));
+        }
+    }
+    drop(guard);
+    handed
+}
+
+fn text(report: &Report) {
+    if let Some(ordered) = &report.ordered {
+        show(&format!("ordered, {} s", ordered.lasted_s), &ordered.count, "ns");
+        println!("  {} of them served by the reference", ordered.count.by_reference);
+        println!(
+            "  {} rounds of the publisher, slopes from {:+} to {:+} ppm",
+            ordered.lines, ordered.least_slope_ppm, ordered.most_slope_ppm
+        );
+        for (event, times) in &ordered.events {
+            println!("  {event}: {times}");
+        }
+    }
+    if let Some(plain) = &report.plain {
+        show("bare counter without a fence, 2 s", plain, "ticks");
+    }
+    if let Some(control) = &report.control {
+        show("control: counters set apart on purpose, 1 s", control, "ticks");
+    }
+    if !report.clocks.is_empty() {
+        println!("each clock, {} ms", report.clock_ms);
+    }
+    for clock in &report.clocks {
+        show(&format!("  {:<32}", clock.clock), &clock.count, clock.unit);
+    }
 }
 
 fn show(what: &str, count: &Count, unit: &str) {

@@ -1,20 +1,47 @@
 //! What a reading costs: every clock in interleaved rounds, the fastest round counts, ratios to the bare counter in the same
 //! run. On two threads the other one makes the same calls, and the clock's thread recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200]`
+//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline::Clock;
-use tickline_benches::args;
-use tickline_benches::clocks::{Subject, subjects};
+use serde::Serialize;
+use tickline::{Clock, Event};
+use tickline_benches::clocks::{Group, Subject, subjects};
+use tickline_benches::{args, report};
 
 /// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not interrupted.
 const CALLS: u32 = 2_000;
 
 type Select = fn(&Subject) -> fn(u32);
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Of which the fastest counts.
+    rounds: u32,
+    calls_a_round: u32,
+    /// What tickline's clock said before the first round.
+    state: String,
+    clocks: Vec<Cost>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cost {
+    clock: &'static str,
+    group: Group,
+    /// One call after the other.
+    tight_ns: f64,
+    /// Each call complete before the next begins.
+    awaited_ns: f64,
+    /// One after the other, while a thread on another CPU does the same; none with one CPU.
+    two_threads_ns: Option<f64>,
+    /// To the bare counter in the same column and run; so are those below.
+    tight_ratio: f64,
+    awaited_ratio: f64,
+    two_threads_ratio: Option<f64>,
+}
 
 fn main() {
     let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
@@ -24,25 +51,50 @@ fn main() {
         .expect("the global clock's thread");
     std::thread::sleep(Duration::from_millis(1_500));
     let status = Clock::global().status();
-    println!("{}; {} recalibrations so far", status.state, status.events.get(tickline::Event::Publication));
+    let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Publication));
 
     let subjects = subjects();
     let tight = one_thread(&subjects, rounds, |subject| subject.tight);
     let awaited = one_thread(&subjects, rounds, |subject| subject.awaited);
-    let both = two_threads(&subjects, rounds);
+    let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    let both = has_two.then(|| two_threads(&subjects, rounds));
+    let cost = |(index, subject): (usize, &Subject)| Cost {
+        clock: subject.name,
+        group: subject.group,
+        tight_ns: tight[index],
+        awaited_ns: awaited[index],
+        two_threads_ns: both.as_ref().map(|both| both[index]),
+        tight_ratio: tight[index] / tight[0],
+        awaited_ratio: awaited[index] / awaited[0],
+        two_threads_ratio: both.as_ref().map(|both| both[index] / both[0]),
+    };
+    let clocks = subjects.iter().enumerate().map(cost).collect();
+    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks }, text);
+    drop(guard);
+}
+
+fn text(report: &Report) {
+    println!("{}\n", report.state);
     println!(
-        "\n{:<32} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
+        "{:<32} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
         "", "tight", "/plain", "/ord.", "awaited", "/plain", "/ord.", "2 threads", "/plain", "/ord."
     );
-    for (index, subject) in subjects.iter().enumerate() {
-        print!("{:<32}", subject.name);
-        for (column, width) in [(&tight, 8), (&awaited, 8), (&both, 9)] {
-            let ns = column[index];
-            print!(" {ns:>width$.2} {:>6.3} {:>6.3}", ns / column[0], ns / column[1]);
+    let ordered = &report.clocks[1];
+    for clock in &report.clocks {
+        print!("{:<32}", clock.clock);
+        let columns = [
+            (Some(clock.tight_ns), Some(clock.tight_ratio), Some(ordered.tight_ns), 8),
+            (Some(clock.awaited_ns), Some(clock.awaited_ratio), Some(ordered.awaited_ns), 8),
+            (clock.two_threads_ns, clock.two_threads_ratio, ordered.two_threads_ns, 9),
+        ];
+        for (ns, ratio, ordered_ns, width) in columns {
+            let to_ordered = ns.zip(ordered_ns).map(|(ns, ordered_ns)| ns / ordered_ns);
+            let [ns, ratio, to_ordered] = [(ns, 2), (ratio, 3), (to_ordered, 3)]
+                .map(|(figure, decimals)| report::or_dash(figure, decimals));
+            print!(" {ns:>width$} {ratio:>6} {to_ordered:>6}");
         }
         println!();
     }
-    drop(guard);
 }
 
 fn time(run: fn(u32)) -> f64 {

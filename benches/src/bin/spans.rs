@@ -1,7 +1,7 @@
 //! What a span costs, made, entered, exited and closed: with no layer, with one that does nothing, with tickline-tracing's, and
 //! with others that do the same job. Interleaved rounds, the fastest counts; ratios to the bare counter in the same run.
 //!
-//! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
+//! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::hint::{black_box, spin_loop};
@@ -10,9 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tickline::Clock;
-use tickline_benches::args;
 use tickline_benches::clocks::counter;
+use tickline_benches::{args, report};
 use tickline_tracing::chrome::Chrome;
 use tickline_tracing::chrome::Guard;
 use tickline_tracing::histogram::{Histograms, Measure};
@@ -41,27 +42,82 @@ fn main() {
     let guard = tickline::start().expect("the global clock's thread");
     // Past the first recalibrations.
     std::thread::sleep(Duration::from_millis(1_500));
-    println!("{}", Clock::global().status().state);
-
     let (subjects, trace) = subjects();
     let (bare, std_now) = (rdtsc(rounds), std_now(rounds));
-    println!("bare counter {bare:.2} ns, std Instant::now {std_now:.2} ns\n");
     let one = one_thread(&subjects, rounds);
     let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let two = if has_two { two_threads(&subjects, rounds) } else { vec![f64::NAN; subjects.len()] };
+    let two = has_two.then(|| two_threads(&subjects, rounds));
+    let spans = subjects.iter().enumerate().map(|(index, subject)| Cost {
+        subject: subject.name,
+        one_thread_ns: one[index],
+        two_threads_ns: two.as_ref().map(|two| two[index]),
+        one_thread_ratio: one[index] / bare,
+        two_threads_ratio: two.as_ref().map(|two| two[index] / bare),
+    });
+    let report = Report {
+        rounds,
+        state: Clock::global().status().state.to_string(),
+        bare_counter_ns: bare,
+        std_instant_ns: std_now,
+        spans: spans.collect(),
+        trace: format!("{:?}", trace.finish().expect("the trace's writer")),
+    };
+    report::print(&report, text);
+    drop(guard);
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Of which the fastest counts.
+    rounds: u32,
+    /// What tickline's clock said.
+    state: String,
+    bare_counter_ns: f64,
+    std_instant_ns: f64,
+    spans: Vec<Cost>,
+    /// What has become of the trace that was written.
+    trace: String,
+}
+
+/// A span made, entered, exited and closed.
+#[derive(Debug, Serialize)]
+struct Cost {
+    subject: &'static str,
+    one_thread_ns: f64,
+    /// While another CPU does the same; none with one CPU.
+    two_threads_ns: Option<f64>,
+    /// To a reading of the bare counter; so is the next one.
+    one_thread_ratio: f64,
+    two_threads_ratio: Option<f64>,
+}
+
+fn text(report: &Report) {
+    println!("{}", report.state);
+    println!(
+        "bare counter {:.2} ns, std Instant::now {:.2} ns\n",
+        report.bare_counter_ns, report.std_instant_ns
+    );
     println!("{:<44} {:>9} {:>7} {:>9} {:>7}", "ns a span", "1 thread", "/bare", "2 threads", "/bare");
-    for ((subject, one), two) in subjects.iter().zip(&one).zip(&two) {
-        println!("{:<44} {one:>9.1} {:>7.2} {two:>9.1} {:>7.2}", subject.name, one / bare, two / bare);
+    for span in &report.spans {
+        println!(
+            "{:<44} {:>9.1} {:>7.2} {:>9} {:>7}",
+            span.subject,
+            span.one_thread_ns,
+            span.one_thread_ratio,
+            report::or_dash(span.two_threads_ns, 1),
+            report::or_dash(span.two_threads_ratio, 2)
+        );
     }
-    let of =
-        |name: &str| subjects.iter().position(|subject| subject.name == name).map_or(f64::NAN, |at| one[at]);
+    let of = |name: &str| {
+        let found = report.spans.iter().find(|span| span.subject == name);
+        found.map_or(f64::NAN, |span| span.one_thread_ratio)
+    };
     println!(
         "\nSpanTiming is ahead of `stores an extension, looks it up` by {:.2} bare readings, of `stores an extension` by {:.2}",
-        (of(TIMING) - of(LOOKS)) / bare,
-        (of(TIMING) - of(STORES)) / bare
+        of(TIMING) - of(LOOKS),
+        of(TIMING) - of(STORES)
     );
-    println!("the trace: {:?}", trace.finish().expect("the trace's writer"));
-    drop(guard);
+    println!("the trace: {}", report.trace);
 }
 
 const STORES: &str = "a layer that stores an extension";
@@ -201,7 +257,7 @@ impl<S: Subscriber> Layer<S> for Nothing {
 
 /// As large as what the timing layer stores.
 #[derive(Debug, Default)]
-struct Stored([u64; 13]);
+struct Stored([u64; 5]);
 
 const _: () = assert!(size_of::<Stored>() == size_of::<tickline_tracing::SpanTiming>());
 

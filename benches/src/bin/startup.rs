@@ -1,63 +1,185 @@
-//! Start-up: the first call, the time until the clock is fast under steady use, the slowest call on the way, and what a
-//! program that only says hello takes longer with tickline than with std.
+//! Start-up in fresh processes: for each clock the first call, from the start of the process to its first reading and until it
+//! reads the counter; and what a program that only says hello takes longer with tickline than with std.
 //!
-//! Each figure is from fresh processes: `startup_probe`, `hello_std` and `hello_tickline` beside this program.
+//! In interleaved rounds: a process comes after that of another clock, so caches are as cold as after any other program.
 //!
-//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
+//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this one.
+//!
+//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tickline_benches::args;
+use serde::Serialize;
+use tickline_benches::clocks::monotonic_ns;
+use tickline_benches::report::{self, Spread};
+use tickline_benches::{args, bracket};
 
-/// One of the programs beside this one. They do not use this package's library: its peers run code before `main`.
+/// Each clock by its name in the other tables, the program that tries it, and its argument. The first one is compared with.
+const PROBES: [(&str, &str, &str); 10] = [
+    ("std Instant::now", "startup_probe", "std"),
+    ("tickline now_ns", "startup_probe", "tickline"),
+    ("libc clock_gettime MONOTONIC", "startup_probe", "libc"),
+    ("quanta Instant::now", "startup_probe", "quanta"),
+    ("minstant now, in ns", "startup_probe_minstant", ""),
+    ("fastant now, in ns", "startup_probe_fastant", ""),
+    ("fast-clock now, in ns", "startup_probe", "fast-clock"),
+    ("clock-kit now", "startup_probe", "clock-kit"),
+    ("clocksource precise", "startup_probe", "clocksource"),
+    ("coarsetime Instant::now", "startup_probe", "coarsetime"),
+];
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Fresh processes of each kind.
+    runs: usize,
+    clocks: Vec<Startup>,
+    hello: Hello,
+}
+
+#[derive(Debug, Serialize)]
+struct Startup {
+    clock: &'static str,
+    /// With whatever it has to set up.
+    first_call_us: Option<Spread>,
+    /// From the start of the process to the end of the first call.
+    first_reading_us: Option<Spread>,
+    /// How much later that is than with std in the same round.
+    later_than_std_us: Option<Spread>,
+    /// From the start of the first call, under steady use, until the counter serves; none if it never does.
+    counter_us: Option<Spread>,
+    /// The longest call until then.
+    slowest_call_us: Option<Spread>,
+}
+
+/// Whole processes.
+#[derive(Debug, Serialize)]
+struct Hello {
+    with_std_us: Option<Spread>,
+    with_tickline_us: Option<Spread>,
+    /// In pairs, so that the machine's moods hit both alike.
+    difference_us: Option<Spread>,
+}
+
+/// What a child has said, us.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    first_call: f64,
+    first_reading: f64,
+    counter: Option<f64>,
+    slowest_call: f64,
+}
+
+/// One of the programs beside this one.
 fn sibling(name: &str) -> Command {
     let own = std::env::current_exe().expect("this program's path");
     Command::new(own.with_file_name(name))
 }
 
+fn micros(ns: u64) -> f64 {
+    bracket::to_f64(ns.cast_signed()) / 1e3
+}
+
+/// Runs a child; `None` if its clock is not there on this machine.
+fn probe(program: &str, argument: &str) -> Option<Seen> {
+    let spawned_ns = monotonic_ns();
+    let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
+    assert!(output.status.success(), "{program} {argument}: {}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stamps: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match stamps[..] {
+        [start_ns, first_ns, counter_ns, slowest_ns] => Some(Seen {
+            first_call: micros(first_ns - start_ns),
+            first_reading: micros(first_ns - spawned_ns),
+            counter: (counter_ns > 0).then(|| micros(counter_ns - start_ns)),
+            slowest_call: micros(slowest_ns),
+        }),
+        [] => None,
+        _ => panic!("{program} {argument} said: {text}"),
+    }
+}
+
 fn main() {
     let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
-    let mut figures: [Vec<f64>; 3] = Default::default();
-    for _ in 0..runs {
-        let output = sibling("startup_probe").output().expect("a child");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let values: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        assert_eq!(values.len(), figures.len(), "the child said: {text}");
-        for (figure, value) in figures.iter_mut().zip(values) {
-            figure.push(value);
+    let rounds: Vec<Vec<Option<Seen>>> =
+        (0..runs).map(|_| PROBES.map(|(_, program, argument)| probe(program, argument)).to_vec()).collect();
+    let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
+        let spread = |figure: &dyn Fn(&Seen, &Seen) -> Option<f64>| {
+            Spread::of(
+                rounds
+                    .iter()
+                    .filter_map(|round| figure(round[index].as_ref()?, round[0].as_ref()?))
+                    .collect(),
+            )
+        };
+        Startup {
+            clock,
+            first_call_us: spread(&|seen, _| Some(seen.first_call)),
+            first_reading_us: spread(&|seen, _| Some(seen.first_reading)),
+            later_than_std_us: spread(&|seen, std| Some(seen.first_reading - std.first_reading)),
+            counter_us: spread(&|seen, _| seen.counter),
+            slowest_call_us: spread(&|seen, _| Some(seen.slowest_call)),
         }
-    }
-    println!("{runs} fresh processes, us: median (largest)");
-    for (name, figure) in ["first call", "until fast", "slowest call on the way"].iter().zip(&mut figures) {
-        println!("  {name:<24} {}", summary(figure));
-    }
-    // In pairs, so that the machine's moods hit both alike.
-    let (mut with_std, mut with_tickline, mut extra) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..runs {
-        let (a, b) = (process_us("hello_std"), process_us("hello_tickline"));
-        with_std.push(a);
-        with_tickline.push(b);
-        extra.push(b - a);
-    }
-    println!("  hello with std           {}", summary(&mut with_std));
-    println!("  hello with tickline      {}", summary(&mut with_tickline));
-    println!("  difference in pairs      {}", summary(&mut extra));
+    });
+    let clocks = clocks.collect();
+    let pairs: Vec<(f64, f64)> =
+        (0..runs).map(|_| (process_us("hello_std"), process_us("hello_tickline"))).collect();
+    let hello = Hello {
+        with_std_us: Spread::of(pairs.iter().map(|pair| pair.0).collect()),
+        with_tickline_us: Spread::of(pairs.iter().map(|pair| pair.1).collect()),
+        difference_us: Spread::of(pairs.iter().map(|pair| pair.1 - pair.0).collect()),
+    };
+    report::print(&Report { runs, clocks, hello }, text);
 }
 
 fn process_us(name: &str) -> f64 {
     let start = Instant::now();
     let status = sibling(name).stdout(Stdio::null()).status().expect("a child");
     assert!(status.success());
-    micros(start.elapsed())
+    start.elapsed().as_secs_f64() * 1e6
 }
 
-fn summary(figure: &mut [f64]) -> String {
-    figure.sort_by(f64::total_cmp);
-    format!("{:>9.2} ({:.2})", figure[figure.len() / 2], figure[figure.len() - 1])
+fn text(report: &Report) {
+    println!("{} fresh processes each, us: median (largest)", report.runs);
+    print!("{:<30}", "");
+    for title in ["first call", "first reading", "later than std", "counter after", "slowest call"] {
+        print!(" {title:>24}");
+    }
+    println!();
+    for clock in &report.clocks {
+        print!("{:<30}", clock.clock);
+        for figure in [
+            &clock.first_call_us,
+            &clock.first_reading_us,
+            &clock.later_than_std_us,
+            &clock.counter_us,
+            &clock.slowest_call_us,
+        ] {
+            print!(" {:>24}", cell(figure.as_ref()));
+        }
+        println!();
+    }
+    println!("hello with std {}", cell(report.hello.with_std_us.as_ref()));
+    println!("hello with tickline {}", cell(report.hello.with_tickline_us.as_ref()));
+    println!("difference in pairs {}", cell(report.hello.difference_us.as_ref()));
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
+fn cell(figure: Option<&Spread>) -> String {
+    figure.map_or_else(|| "-".into(), |spread| format!("{:.2} ({:.2})", spread.median, spread.largest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The record joins its tables by these names.
+    #[test]
+    fn every_clock_is_one_of_the_compared() {
+        let known: Vec<_> = tickline_benches::clocks::subjects().iter().map(|subject| subject.name).collect();
+        for (clock, _, argument) in PROBES {
+            // fast-clock is there on some machines only.
+            assert!(known.contains(&clock) || argument == "fast-clock", "{clock} is not among {known:?}");
+        }
+    }
 }

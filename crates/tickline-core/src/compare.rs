@@ -14,6 +14,16 @@
 use crate::units::ticks_between;
 
 /// The interval that contains the difference of two counters, ticks.
+///
+/// ```
+/// use tickline_core::compare::Difference;
+///
+/// let mut difference = Difference::UNKNOWN;
+/// difference.sent(1_000, 1_060);
+/// difference.received(1_100, 1_150);
+/// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
+/// assert!(difference.is_none(0), "in step, as far as these two handovers can tell");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
     /// At least...
@@ -58,6 +68,14 @@ impl Difference {
 }
 
 /// Two CPUs whose counters differ.
+///
+/// ```
+/// use tickline_core::compare::{Difference, Pair};
+///
+/// let difference = Difference { least_ticks: 900, most_ticks: 1_100 };
+/// let pair = Pair { here: 0, there: 3, difference };
+/// assert_eq!(pair.difference.size_ticks(), 900);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     /// One CPU.
@@ -69,6 +87,19 @@ pub struct Pair {
 }
 
 /// What a comparison of the CPUs' counters found.
+///
+/// ```
+/// use tickline_core::compare::Comparison;
+///
+/// fn in_a_word(comparison: Comparison) -> String {
+///     match comparison {
+///         Comparison::InStep { cpus } => format!("{cpus} counters in step"),
+///         Comparison::Apart(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
+///         other => format!("{other:?}"),
+///     }
+/// }
+/// assert_eq!(in_a_word(Comparison::InStep { cpus: 8 }), "8 counters in step");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Comparison {

@@ -29,6 +29,20 @@
 //! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
 //! early.
 //!
+//! # Without an operating system
+//!
+//! | bring | and see |
+//! |---|---|
+//! | a [`Counter`](counter::Counter) | the contract is in [`counter`]; a register of fewer than 64 bits that wraps, such as SysTick's 24, is made one by [`counter::extended`] |
+//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its step goes into [`Quanta`](sample::Quanta), the counter's own by [`counter::quantum_ticks`] |
+//! | a [`Shared`](shared::Shared) | static memory, valid from the start; readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
+//! | a [`Control`](control::Control), and who drives it | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, when the last [`Outcome`](control::Outcome) said; several callers share it through a [`TryLock`](try_lock::TryLock) |
+//! | trust | [`gate::judge_all`] over the facts that are known; nobody else asks whether the counter keeps its rate |
+//!
+//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of execution has it, or a critical section
+//! guards it. A whole program, booted by CI:
+//! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
+//!
 //! # Example
 //!
 //! A clock over an injected counter and reference, driven by hand:

@@ -36,6 +36,15 @@ const UNNOTICED_SLEW_PPB: i64 = 500_000;
 const OPENING_LOOKS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// Something that happened to a clock, counted since it was made.
+///
+/// ```
+/// use tickline_core::{cell::portable::PortableCell, shared::{Event, Shared}};
+///
+/// let clock = Shared::new(PortableCell::new());
+/// for event in Event::ALL {
+///     assert_eq!(clock.events(event), 0, "{}", event.name());
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

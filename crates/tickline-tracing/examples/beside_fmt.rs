@@ -2,6 +2,8 @@
 //! of one's own that reads the same times.
 //!
 //! `cargo run --release -p tickline-tracing --example beside_fmt`
+//!
+//! Its output has: "patient", "lazy", "time.busy".
 
 use std::thread;
 use std::time::Duration;

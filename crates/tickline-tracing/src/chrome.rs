@@ -34,7 +34,7 @@ use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::Sink;
-use crate::timing::SpanTimes;
+use crate::timing::SpanTiming;
 
 mod fields;
 mod writer;
@@ -303,6 +303,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     const EDGES: bool = true;
+    const OPENINGS: bool = true;
 
     fn opened(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
         if self.with_fields {
@@ -333,5 +334,5 @@ where
         });
     }
 
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTimes) {}
+    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
 }

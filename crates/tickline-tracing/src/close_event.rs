@@ -10,7 +10,7 @@ use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::Sink;
-use crate::timing::SpanTimes;
+use crate::timing::SpanTiming;
 
 /// Sends an event with the message `close` and the fields `time.busy` and `time.idle` for each span that is closed, as
 /// `FmtSpan::CLOSE` prints it: in the span, of its level and target. It goes to all layers of the subscriber, so whatever they
@@ -48,7 +48,7 @@ where
         let _ = self.home.set(dispatch.downgrade());
     }
 
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes) {
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         let metadata = span.metadata();
         // A field set belongs to a callsite: the span's, whose level and target are wanted.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());

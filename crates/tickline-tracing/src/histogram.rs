@@ -17,7 +17,7 @@ use tracing_core::Subscriber;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::Sink;
-use crate::timing::SpanTimes;
+use crate::timing::SpanTiming;
 
 /// Shards of a set of histograms: with this many threads or fewer, none waits for another but by ill luck of the
 /// numbering. A power of two.
@@ -198,7 +198,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes) {
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         let duration = match self.0.measure {
             Measure::Total => times.total(),
             Measure::Busy => times.busy(),

@@ -7,9 +7,10 @@ use tracing_core::{Dispatch, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::open_spans::{OpenSpans, change_in_extensions, from_extensions, insert_in_extensions};
 use crate::sink::{Callback, ClosedSpan, Sink};
 use crate::source::{Nanos, TimeSource};
-use crate::timing::SpanTiming;
+use crate::timing::{Running, SpanTiming};
 
 /// How long an offset between Unix and monotonic time is used, ns. A line of tickline lasts 0.5 s, so most of the time it is
 /// the same one; a look takes three readings, at this rate a few ns a microsecond at most. A clock that was set is seen
@@ -41,6 +42,7 @@ pub struct SpanTimingLayer<K = (), T = Nanos> {
     source: T,
     sink: K,
     unix_offset: UnixOffset,
+    open_spans: OpenSpans,
 }
 
 impl SpanTimingLayer {
@@ -63,7 +65,7 @@ impl<T: TimeSource> SpanTimingLayer<(), T> {
     pub fn with_source(source: T) -> Self {
         // ORDERING: Relaxed, the number alone counts.
         let number = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
-        Self { number, source, sink: (), unix_offset: UnixOffset::new() }
+        Self { number, source, sink: (), unix_offset: UnixOffset::new(), open_spans: OpenSpans::new() }
     }
 }
 
@@ -76,6 +78,7 @@ impl<K, T> SpanTimingLayer<K, T> {
             source: self.source,
             sink: (self.sink, sink),
             unix_offset: self.unix_offset,
+            open_spans: self.open_spans,
         }
     }
 
@@ -100,23 +103,29 @@ where
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
-        let created = self.source.stamp();
-        let Some(span) = ctx.span(id) else { return };
-        {
-            let mut extensions = span.extensions_mut();
-            if extensions.get_mut::<SpanTiming>().is_none() {
-                extensions.insert(SpanTiming::new(self.number, created));
-            }
+        let running = Running::new(self.source.stamp());
+        let is_kept = self.open_spans.insert(id.into_u64(), running.clone());
+        if is_kept && !K::OPENINGS {
+            return;
         }
-        self.sink.opened(attributes, &span);
+        let Some(span) = ctx.span(id) else { return };
+        if !is_kept {
+            insert_in_extensions(&span, self.number, running);
+        }
+        if K::OPENINGS {
+            self.sink.opened(attributes, &span);
+        }
     }
 
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
+        let enter = |running: &mut Running| running.enter(&self.source);
+        let is_kept = self.open_spans.change(id.into_u64(), enter);
+        if is_kept && !K::EDGES {
+            return;
+        }
         let Some(span) = ctx.span(id) else { return };
-        if let Some(timing) = span.extensions_mut().get_mut::<SpanTiming>() {
-            if timing.is_owned_by(self.number) {
-                timing.enter(&self.source);
-            }
+        if !is_kept {
+            change_in_extensions(&span, self.number, enter);
         }
         if K::EDGES {
             self.sink.entered(&span, self.source.now_ns());
@@ -125,11 +134,14 @@ where
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let stamp = self.source.stamp();
+        let exit = |running: &mut Running| running.exit(stamp);
+        let is_kept = self.open_spans.change(id.into_u64(), exit);
+        if is_kept && !K::EDGES {
+            return;
+        }
         let Some(span) = ctx.span(id) else { return };
-        if let Some(timing) = span.extensions_mut().get_mut::<SpanTiming>() {
-            if timing.is_owned_by(self.number) {
-                timing.exit(stamp);
-            }
+        if !is_kept {
+            change_in_extensions(&span, self.number, exit);
         }
         if K::EDGES {
             self.sink.exited(&span, self.source.to_ns(stamp));
@@ -138,14 +150,24 @@ where
 
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let stamp = self.source.stamp();
+        let close = |running: &Running| {
+            running.close(&self.source, stamp, |now_ns| self.unix_offset.get(now_ns, &self.source))
+        };
+        let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(span) = ctx.span(&id) else { return };
+        let kept = kept.or_else(|| from_extensions(&span, self.number).as_ref().map(close));
         // The lock is released before the sink is told: it may want the extensions, or never come back.
-        let times = match span.extensions_mut().get_mut::<SpanTiming>() {
-            Some(timing) if timing.is_owned_by(self.number) => {
-                Some(timing.close(&self.source, stamp, |now_ns| self.unix_offset.get(now_ns, &self.source)))
+        let times = {
+            let mut extensions = span.extensions_mut();
+            match kept.map(|times| (times, extensions.replace(times))) {
+                Some((times, None)) => Some(times),
+                // Another layer has told it already.
+                Some((_, Some(first))) => {
+                    extensions.replace(first);
+                    Some(first)
+                }
+                None => extensions.get_mut::<SpanTiming>().copied(),
             }
-            Some(timing) => timing.times(),
-            None => None,
         };
         if let Some(times) = times {
             self.sink.closed(&span, &times);

@@ -6,7 +6,7 @@ use tracing_core::span::{Attributes, Id};
 use tracing_core::{Dispatch, Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::timing::SpanTimes;
+use crate::timing::SpanTiming;
 
 /// Is told by a [`SpanTimingLayer`](crate::SpanTimingLayer) what happens to spans. No lock is held during a call.
 ///
@@ -20,28 +20,31 @@ where
     /// another reading.
     const EDGES: bool = false;
 
+    /// Whether [`opened`](Self::opened) is wanted. It costs a look into the registry.
+    const OPENINGS: bool = false;
+
     /// The layer became part of a subscriber.
     fn attached(&self, dispatch: &Dispatch) {
         let _ = dispatch;
     }
 
-    /// A span was created.
+    /// A span was created; told if [`OPENINGS`](Self::OPENINGS).
     fn opened(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
         let _ = (attributes, span);
     }
 
-    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`.
+    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`; told if [`EDGES`](Self::EDGES).
     fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
-    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`.
+    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; told if [`EDGES`](Self::EDGES).
     fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among them.
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes);
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming);
 }
 
 impl<S> Sink<S> for ()
@@ -49,7 +52,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     #[inline]
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTimes) {}
+    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
 }
 
 impl<S, A: Sink<S>, B: Sink<S>> Sink<S> for (A, B)
@@ -57,6 +60,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     const EDGES: bool = A::EDGES || B::EDGES;
+    const OPENINGS: bool = A::OPENINGS || B::OPENINGS;
 
     fn attached(&self, dispatch: &Dispatch) {
         self.0.attached(dispatch);
@@ -82,7 +86,7 @@ where
     }
 
     #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes) {
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         self.0.closed(span, times);
         self.1.closed(span, times);
     }
@@ -93,7 +97,7 @@ where
 pub struct ClosedSpan<'a> {
     id: Id,
     metadata: &'static Metadata<'static>,
-    times: &'a SpanTimes,
+    times: &'a SpanTiming,
 }
 
 impl ClosedSpan<'_> {
@@ -117,7 +121,7 @@ impl ClosedSpan<'_> {
 
     /// Its times.
     #[must_use]
-    pub fn times(&self) -> &SpanTimes {
+    pub fn times(&self) -> &SpanTiming {
         self.times
     }
 }
@@ -144,7 +148,7 @@ where
     F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
 {
     #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTimes) {
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         (self.0)(&ClosedSpan { id: span.id(), metadata: span.metadata(), times });
     }
 }

@@ -10,7 +10,8 @@ use tickline::Clock;
 /// [`Nanos`] is what a program wants, and what [`SpanTimingLayer::new`](crate::SpanTimingLayer::new) takes. [`Std`] is there to
 /// compare with; tests may bring a clock that they move by hand.
 pub trait TimeSource: Send + Sync + 'static {
-    /// A stamp of the present; its unit is the source's own.
+    /// A stamp of the present; its unit is the source's own. Called while what is known of a span is locked, so it must not
+    /// enter one.
     fn stamp(&self) -> u64;
 
     /// A stamp of this source, in monotonic ns. Later stamps of one thread must not give smaller values.

@@ -1,4 +1,4 @@
-//! What is kept with each span, and what becomes of it when the span is closed.
+//! What becomes of a span's times: kept while it is open ([`Running`]), told when it is closed ([`SpanTiming`]).
 
 use core::time::Duration;
 
@@ -7,37 +7,9 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::source::TimeSource;
 
-/// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) keeps in each span's
-/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions).
-///
-/// Other layers read it when they are told that the span is closed. The timing layer must have been told before: of two layers
-/// on one subscriber, the one added first is.
-///
-/// ```
-/// use tickline_tracing::{SpanTiming, SpanTimingLayer};
-/// use tracing_core::{Subscriber, span::Id};
-/// use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-/// use tracing_subscriber::registry::LookupSpan;
-///
-/// struct Slow;
-///
-/// impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slow {
-///     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-///         let Some(span) = ctx.span(&id) else { return };
-///         let times = span.extensions().get::<SpanTiming>().and_then(SpanTiming::times);
-///         if let Some(times) = times.filter(|times| times.busy().as_millis() > 100) {
-///             println!("{} was busy for {:?} of {:?}", span.name(), times.busy(), times.total());
-///         }
-///     }
-/// }
-///
-/// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(Slow);
-/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
-/// ```
-#[derive(Debug)]
-pub struct SpanTiming {
-    /// The layer that keeps it: a second one on the same subscriber must not count everything twice.
-    owner: u64,
+/// What is known of a span that is open.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
     created: u64,
     /// The present or last stretch of being entered. What came before it is in `busy_ns`.
     entered: u64,
@@ -46,26 +18,20 @@ pub struct SpanTiming {
     /// Enters without an exit, on any thread.
     depth: u64,
     enters: u64,
-    times: Option<SpanTimes>,
 }
 
-impl SpanTiming {
-    pub(crate) fn new(owner: u64, created: u64) -> Self {
-        Self { owner, created, entered: 0, exited: 0, busy_ns: 0, depth: 0, enters: 0, times: None }
-    }
-
-    pub(crate) fn is_owned_by(&self, layer: u64) -> bool {
-        self.owner == layer
+impl Running {
+    pub(crate) const fn new(created: u64) -> Self {
+        Self { created, entered: 0, exited: 0, busy_ns: 0, depth: 0, enters: 0 }
     }
 
     #[inline]
     pub(crate) fn enter(&mut self, source: &impl TimeSource) {
         if self.depth == 0 {
-            if self.enters != 0 {
-                self.busy_ns = self.busy_ns.saturating_add(self.stretch_ns(source, self.exited));
-            }
+            let last_ns = if self.enters == 0 { 0 } else { self.stretch_ns(source, self.exited) };
             // Last, so that what this layer does is not told as the span's time.
             self.entered = source.stamp();
+            self.busy_ns = self.busy_ns.saturating_add(last_ns);
         }
         self.depth = self.depth.saturating_add(1);
         self.enters = self.enters.saturating_add(1);
@@ -93,11 +59,11 @@ impl SpanTiming {
 
     #[inline]
     pub(crate) fn close(
-        &mut self,
+        &self,
         source: &impl TimeSource,
         stamp: u64,
         unix_offset_ns: impl FnOnce(u64) -> i64,
-    ) -> SpanTimes {
+    ) -> SpanTiming {
         let closed_ns = source.to_ns(stamp);
         // Not above `closed_ns`: created on one thread and closed on another, as in `stretch_ns`.
         let created_ns = source.to_ns(self.created).min(closed_ns);
@@ -107,37 +73,47 @@ impl SpanTiming {
             let end = if self.depth == 0 { self.exited } else { stamp };
             busy_ns = busy_ns.saturating_add(self.stretch_ns(source, end));
         }
-        let times = SpanTimes {
+        SpanTiming {
             created_ns,
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
             enters: self.enters,
             unix_offset_ns: unix_offset_ns(closed_ns),
-        };
-        self.times = Some(times);
-        times
-    }
-
-    /// The span's times; `None` until the timing layer was told that it is closed.
-    #[inline]
-    #[must_use]
-    pub fn times(&self) -> Option<SpanTimes> {
-        self.times
-    }
-
-    /// The times of a span that is being closed; `None` if no timing layer has seen it, or not yet that it is closed.
-    #[must_use]
-    pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<SpanTimes> {
-        span.extensions().get::<Self>()?.times()
+        }
     }
 }
 
 /// When a span was created and closed, and what it did in between.
 ///
+/// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) leaves in each span's
+/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for other layers to read when
+/// they are told of that. The timing layer must have been told before: of two layers on one subscriber, the one added first is.
+///
+/// ```
+/// use tickline_tracing::{SpanTiming, SpanTimingLayer};
+/// use tracing_core::{Subscriber, span::Id};
+/// use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+/// use tracing_subscriber::registry::LookupSpan;
+///
+/// struct Slow;
+///
+/// impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slow {
+///     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+///         let Some(span) = ctx.span(&id) else { return };
+///         if let Some(times) = SpanTiming::of(&span).filter(|times| times.busy().as_millis() > 100) {
+///             println!("{} was busy for {:?} of {:?}", span.name(), times.busy(), times.total());
+///         }
+///     }
+/// }
+///
+/// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(Slow);
+/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+/// ```
+///
 /// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread was in the span, so
 /// `busy + idle = total` exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpanTimes {
+pub struct SpanTiming {
     created_ns: u64,
     closed_ns: u64,
     busy_ns: u64,
@@ -145,7 +121,13 @@ pub struct SpanTimes {
     unix_offset_ns: i64,
 }
 
-impl SpanTimes {
+impl SpanTiming {
+    /// The times of a span that is being closed; `None` if no timing layer has been told that it is.
+    #[must_use]
+    pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Self> {
+        span.extensions().get::<Self>().copied()
+    }
+
     /// The time during which the span was entered. Stretches on several threads that overlap count once.
     #[inline]
     #[must_use]

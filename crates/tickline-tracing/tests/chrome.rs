@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use common::Hand;
+use common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Chrome;
@@ -21,25 +21,8 @@ use tracing::{debug_span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-/// Output that is kept.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Kept {
-    fn events(&self) -> Vec<Value> {
-        serde_json::from_slice(&self.0.lock().unwrap()).unwrap()
-    }
+fn events(trace: &Kept) -> Vec<Value> {
+    serde_json::from_slice(&trace.bytes()).unwrap()
 }
 
 /// A stretch of a thread in a span, ns.
@@ -122,7 +105,7 @@ fn stretches_are_exact() {
     });
     let summary = guard.finish().unwrap();
     assert_eq!((summary.written, summary.dropped), (3, 0));
-    let events = kept.events();
+    let events = events(&kept);
     check_format(&events);
     let slices = slices(&events);
     let args = serde_json::json!({ "number": 7, "text": "a\\b\n", "flag": true, "half": 0.5 });
@@ -166,7 +149,7 @@ fn each_thread_has_its_name_and_its_stretches() {
         worker.join().unwrap();
     }
     assert_eq!(guard.finish().unwrap().written, 2_000);
-    let events = kept.events();
+    let events = events(&kept);
     check_format(&events);
     let mut named: Vec<_> = events
         .iter()
@@ -213,7 +196,7 @@ fn a_full_queue_drops_and_counts() {
     *stuck.0.0.lock().unwrap() = true;
     stuck.0.1.notify_all();
     let summary = guard.finish().unwrap();
-    let events = stuck.1.events();
+    let events = events(&stuck.1);
     check_format(&events);
     // The thread's name takes one of the ten places; the writer is held up before it takes anything.
     assert_eq!((summary.written, summary.dropped), (9, 991));
@@ -232,7 +215,7 @@ fn spans_after_the_end_are_dropped() {
         drop(guard);
         info_span!("after").in_scope(|| ());
     });
-    assert_eq!(slices(&kept.events()).len(), 1);
+    assert_eq!(slices(&events(&kept)).len(), 1);
 }
 
 struct Broken;

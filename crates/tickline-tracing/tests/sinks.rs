@@ -84,24 +84,9 @@ fn all_sinks_are_told_the_same() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
-    use std::io::{self, Write};
+    use common::Kept;
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Measure};
-
-    /// Output that is kept.
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// Within a bucket of 1 %.
     fn close(measured: Duration, ns: f64) {
@@ -180,8 +165,8 @@ mod histograms {
             "span             count        p50        p90        p99      p99.9        max\n\
              a long name          1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
         );
-        assert!(kept.0.lock().unwrap().is_empty());
+        assert!(kept.bytes().is_empty());
         drop(histograms);
-        assert_eq!(String::from_utf8(kept.0.lock().unwrap().clone()).unwrap(), format!("{shown}\n"));
+        assert_eq!(String::from_utf8(kept.bytes()).unwrap(), format!("{shown}\n"));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
-use tickline_tracing::{Nanos, SpanTimes, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
+use tickline_tracing::{Nanos, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info, info_span, span};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
@@ -179,7 +179,7 @@ fn a_callback_may_panic() {
 
 /// Reads the extension when it is told of the end, as any other layer may.
 #[derive(Clone, Default)]
-struct Reader(Arc<Mutex<Vec<Option<SpanTimes>>>>);
+struct Reader(Arc<Mutex<Vec<Option<SpanTiming>>>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
@@ -399,6 +399,25 @@ fn none_is_lost() {
     eight_threads(Nanos);
 }
 
+/// Far more at once than the layer has places for: the others are kept elsewhere, and told as well.
+#[test]
+fn thousands_of_open_spans() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let spans: Vec<_> = (0..3_000).map(|_| info_span!("open")).collect();
+        for _ in 0..2 {
+            spans.iter().for_each(|span| span.in_scope(|| hand.advance_ns(2)));
+        }
+    });
+    let all = closed.all();
+    assert_eq!(all.len(), 3_000);
+    for (_, times) in all {
+        assert_eq!((times.enters(), times.busy().as_nanos()), (2, 4));
+        assert_eq!(times.total().as_nanos(), 12_000);
+    }
+}
+
 #[test]
 fn none_is_lost_with_ticks() {
     eight_threads(Ticks);
@@ -414,7 +433,7 @@ struct Sums {
 
 impl Sums {
     /// Adds a closed span of this thread.
-    fn add(&self, times: &SpanTimes) {
+    fn add(&self, times: &SpanTiming) {
         thread_local! {
             static LAST_NS: Cell<u64> = const { Cell::new(0) };
         }

@@ -1,5 +1,8 @@
 //! The hot paths as functions of their own, for the test over the disassembly (`tests/disassembly.rs`) and for curious
 //! readers: `objdump -d --no-show-raw-insn target/release/examples/hot_path`.
+//!
+//! Its output has: "now_ns", "now_ordered_ns", "unix_ns".
+#![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 /// `tickline::now_ns`.
 #[unsafe(no_mangle)]
@@ -23,6 +26,7 @@ pub extern "C" fn tickline_hot_unix_ns() -> u64 {
 }
 
 fn main() {
-    let readings = [tickline_hot_now_ns(), tickline_hot_now_ordered_ns(), tickline_hot_unix_ns()];
-    assert!(readings.iter().all(|ns| *ns > 0));
+    println!("now_ns {}", tickline_hot_now_ns());
+    println!("now_ordered_ns {}", tickline_hot_now_ordered_ns());
+    println!("unix_ns {}", tickline_hot_unix_ns());
 }

@@ -36,6 +36,17 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// Reading never fails, blocks, allocates or panics, and may be done in a signal handler. Dropping an instance stops and
 /// joins its thread.
+///
+/// ```
+/// use tickline::Clock;
+///
+/// let clock = Clock::global();
+/// let first = clock.now_ordered_ns();
+/// assert!(clock.now_ordered_ns() >= first);
+///
+/// let stamp = clock.ticks(); // cheaper than a time; converted where there is time for it
+/// println!("{} ns; {}", clock.ticks_to_ns(stamp), clock.status().state);
+/// ```
 pub struct Clock {
     /// The global engine, or the one in `owned`.
     engine: NonNull<Engine>,
@@ -240,6 +251,18 @@ impl Drop for Clock {
 
 /// Keeps the global clock's thread running. Made by [`start`](crate::start); the thread stops when the last one is
 /// dropped, and readers drive the clock again. One that a forked child has inherited does nothing there.
+///
+/// ```standalone_crate
+/// # fn main() -> Result<(), tickline::Error> {
+/// use tickline::{Clock, Driver};
+///
+/// let guard = tickline::start()?;
+/// assert_eq!(Clock::global().status().driver, Driver::Thread);
+/// drop(guard);
+/// assert_eq!(Clock::global().status().driver, Driver::Reader);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
 pub struct Guard {

@@ -8,6 +8,15 @@ use std::io;
 use crate::per_cpu::NoPerCpu;
 
 /// Why a clock could not be made or started.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{Clock, ErrorKind};
+///
+/// let error = Clock::builder().interval(Duration::ZERO).start().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::OutOfRange);
+/// assert_eq!(error.to_string(), "interval of 0ns is outside 1ms to 10s");
+/// ```
 #[derive(Debug)]
 pub struct Error(Inner);
 
@@ -21,6 +30,17 @@ enum Inner {
 }
 
 /// The kinds of [`Error`].
+///
+/// ```
+/// use tickline::{Clock, Driver, ErrorKind};
+///
+/// // A thread's priority, and no thread.
+/// let error = Clock::builder().driver(Driver::Manual).realtime().start().unwrap_err();
+/// match error.kind() {
+///     ErrorKind::Unused => assert_eq!(error.to_string(), "realtime needs the thread driver"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -27,6 +27,19 @@ thread_local! {
 }
 
 /// A clock that stands still until it is moved. Clones are the same clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{UnixTime, mock::MockClock};
+///
+/// let clock = MockClock::new();
+/// let _active = clock.activate();
+/// let before = UnixTime::now();
+/// clock.step_unix_ns(-1_000); // somebody sets the clock
+/// clock.skew_ppb(500_000_000); // and it runs fast by half
+/// clock.advance(Duration::from_nanos(2_000));
+/// assert_eq!(UnixTime::now(), before + Duration::from_nanos(2_000));
+/// ```
 #[derive(Debug, Clone)]
 pub struct MockClock(Arc<Inner>);
 
@@ -123,6 +136,20 @@ impl MockClock {
 }
 
 /// Keeps a [`MockClock`] active on its thread.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{Instant, mock::MockClock};
+///
+/// let (outer, inner) = (MockClock::new(), MockClock::new());
+/// inner.advance(Duration::from_secs(1));
+/// let _outer = outer.activate();
+/// let before = Instant::now();
+/// let active = inner.activate(); // the last one counts
+/// assert_eq!(before.elapsed(), Duration::from_secs(1));
+/// drop(active);
+/// assert_eq!(before.elapsed(), Duration::ZERO);
+/// ```
 #[derive(Debug)]
 pub struct Active {
     clock: MockClock,

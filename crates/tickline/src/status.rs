@@ -12,6 +12,16 @@ use crate::per_cpu::CpuStatus;
 use crate::reference;
 
 /// How a clock's readings are served.
+///
+/// ```
+/// use tickline::{Clock, State};
+///
+/// match Clock::global().status().state {
+///     State::Fast => println!("a reading costs as much as the counter"),
+///     State::Fallback(reason) => println!("{}: {reason}", reason.code()),
+///     other => println!("{other}"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
@@ -35,6 +45,17 @@ impl fmt::Display for State {
 }
 
 /// Who runs a clock's control loop.
+///
+/// ```
+/// # fn main() -> Result<(), tickline::Error> {
+/// use tickline::{Clock, Driver};
+///
+/// let clock = Clock::builder().driver(Driver::Manual).start()?;
+/// let next_in = clock.maintain(); // from an event loop, when it is due
+/// assert!(!next_in.is_zero());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Driver {
@@ -48,6 +69,14 @@ pub enum Driver {
 }
 
 /// What the environment variable `TICKLINE` says.
+///
+/// ```
+/// use tickline::{Clock, Environment};
+///
+/// if Clock::global().status().environment == Environment::Unrecognised {
+///     eprintln!("TICKLINE should be on or off");
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Environment {
@@ -72,6 +101,16 @@ impl Environment {
 }
 
 /// How often things have happened to a clock.
+///
+/// ```
+/// use tickline::{Clock, Event};
+///
+/// let events = Clock::global().status().events;
+/// println!("{} times the reference was outside the bounds", events.get(Event::BoundViolation));
+/// for (event, count) in events.iter().filter(|(_, count)| *count > 0) {
+///     println!("{}: {count}", event.name());
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Events([u64; Event::ALL.len()]);
 

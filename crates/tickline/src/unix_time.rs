@@ -126,6 +126,14 @@ impl From<UnixTime> for SystemTime {
 }
 
 /// A `SystemTime` that is no [`UnixTime`]: before 1970, or after 2^64 ns.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use tickline::UnixTime;
+///
+/// let error = UnixTime::try_from(UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
+/// assert_eq!(error.to_string(), "1 s before 1970 is below the limit of 0");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixTimeRangeError(SystemTime);
 

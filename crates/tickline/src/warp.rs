@@ -169,6 +169,7 @@ impl Drop for Comparing {
         // ORDERING: Relaxed, a flag that is looked at again and again.
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             thread.join().ok();
         }
     }
@@ -186,7 +187,8 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     for other in others {
         let (mut handovers, mut rounds) = (Handovers::NONE, 0);
         for _ in 0..TRIES {
-            thread::sleep(REST);
+            // Cut short by `drop`, so that a program that ends at once need not wait for the rest.
+            thread::park_timeout(REST);
             // ORDERING: Relaxed, pairs with the store in `drop`.
             if stop.load(Ordering::Relaxed) {
                 return None;

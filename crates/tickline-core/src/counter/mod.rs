@@ -14,10 +14,13 @@
 //!
 //! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads that still wait.
 //!
+//! A register of fewer than 64 bits is made one by [`extended`].
+//!
 //! [`JOIN_SLACK_NS`]: crate::discipline::JOIN_SLACK_NS
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+pub mod extended;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_cpu_id;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -5,6 +5,13 @@ use crate::compare::Comparison;
 use crate::sample::Quanta;
 
 /// Whose word counts.
+///
+/// ```
+/// use tickline_core::gate::Trust;
+///
+/// // In `tickline`: `Clock::builder().trust(Trust::Kernel)`.
+/// assert_eq!(Trust::default(), Trust::Auto);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Trust {
@@ -108,6 +115,13 @@ impl Clocksource {
 }
 
 /// Who runs the machine, by CPUID's leaf 4000_0000h.
+///
+/// ```
+/// use tickline_core::gate::Hypervisor;
+///
+/// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
+/// assert_eq!((hypervisor, hypervisor.name()), (Hypervisor::Kvm, "kvm"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hypervisor {

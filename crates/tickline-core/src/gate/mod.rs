@@ -29,6 +29,12 @@ use crate::cell::Support;
 use crate::compare::Comparison;
 
 /// What a gate looks at.
+///
+/// ```
+/// use tickline_core::gate::Gate;
+///
+/// assert_eq!(Gate::ALL.map(Gate::name).first(), Some(&"user"), "in the order in which they are judged");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Gate {
@@ -84,6 +90,13 @@ impl Gate {
 }
 
 /// Why a gate is closed. The codes are stable.
+///
+/// ```
+/// use tickline_core::gate::Reason;
+///
+/// assert_eq!(Reason::SwitchedOff.code(), "switched_off"); // for programs
+/// assert_eq!(Reason::SwitchedOff.to_string(), "the environment variable TICKLINE is off"); // for people
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -208,6 +221,14 @@ impl core::fmt::Display for Reason {
 }
 
 /// What a gate says.
+///
+/// ```
+/// use tickline_core::gate::{self, Reason};
+///
+/// let verdict = gate::judge_plausible(Some(2_600_000_000), Some(2_000_000_000));
+/// assert_eq!(verdict.closed, None);
+/// assert_eq!(verdict.warning, Some(Reason::Implausible));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// The gate.

@@ -1,10 +1,11 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tickline_tracing::{Callback, ClosedSpan, SpanTimes, TimeSource};
+use tickline_tracing::{Callback, ClosedSpan, SpanTiming, TimeSource};
 
 /// Where the hand clock's Unix time is ahead of its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
@@ -42,7 +43,7 @@ impl TimeSource for Hand {
 
 /// Name and times of each span that was closed.
 #[derive(Clone, Default)]
-pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTimes)>>>);
+pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
 
 impl Closed {
     pub fn into_sink(self) -> Callback<impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static> {
@@ -51,14 +52,35 @@ impl Closed {
         })
     }
 
-    pub fn all(&self) -> Vec<(&'static str, SpanTimes)> {
+    pub fn all(&self) -> Vec<(&'static str, SpanTiming)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The times of the only span of that name.
-    pub fn one(&self, name: &str) -> SpanTimes {
+    pub fn one(&self, name: &str) -> SpanTiming {
         let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
         assert_eq!(named.len(), 1, "spans called {name}");
         named[0].1
+    }
+}
+
+/// Output that is kept.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -1,0 +1,101 @@
+//! A register that wraps, as a counter of 64 bits.
+//!
+//! Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3). What has passed since the
+//! last read is known modulo a wrap, so a sum of these differences is right as long as no wrap goes by unread:
+//!
+//! ```text
+//! ticks = last + ((register - last) mod 2^BITS)
+//! ```
+//!
+//! # The contract
+//!
+//! Who makes one MUST
+//!
+//! 1. read it at least once in each wrap. Rounds do; readings do while there is a line, but not from a cold clock. So either the
+//!    interval between rounds is well below the wrap, or the register's own interrupt, once in a wrap, reads it;
+//! 2. keep interrupt handlers out while it is read (it is not [`Sync`], so one that is shared with a handler is in a critical
+//!    section already): a handler that reads it between the register and the sum would make the sum jump by a wrap;
+//! 3. give a register that counts up at one rate; one that counts down is complemented.
+//!
+//! # When it is not kept
+//!
+//! | what happened | the counter | readings until the next round | the next round |
+//! |---|---|---|---|
+//! | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
+//! | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
+//!
+//! Order is kept in all cases. The bounds are void from the miss to the next round, as after any jump of a counter. That a whole
+//! wrap is missing nobody can see from the register alone; the reference shows it, and only rounds look at that. So after a sleep
+//! that may have been longer than a wrap, [`maintain`](crate::control::Control::maintain) comes before the first reading: once
+//! it has published a line, or the clock is cold, nothing wrong has been read. A jump of less than 0.1 % of the time since the
+//! last round looks like a change of rate, and counts as [`BoundViolation`] alone.
+//!
+//! [`BoundViolation`]: crate::shared::Event::BoundViolation
+//! [`Disruption`]: crate::shared::Event::Disruption
+
+use core::cell::Cell;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use super::Counter;
+
+/// A register of `BITS` bits that wraps, extended to 64. See the [module](self) for the contract.
+///
+/// ```
+/// use tickline_core::counter::{Counter, extended::Extended};
+///
+/// # use core::cell::Cell;
+/// # let current = Cell::new(0xff_ffff_u32);
+/// # let systick_current_value = || current.get();
+/// // SysTick has 24 bits, and counts down.
+/// let counter = Extended::<24, _>::new(|| !u64::from(systick_current_value()));
+/// let before = counter.now();
+/// # current.set(0); // one tick short of a wrap,
+/// # assert_eq!(counter.now() - before, 0xff_ffff);
+/// # current.set(0xff_fff0); // and past it
+/// assert!(counter.now() > before);
+/// # assert_eq!(counter.now() - before, (1 << 24) + 15);
+/// ```
+#[derive(Debug)]
+pub struct Extended<const BITS: u32, R> {
+    register: R,
+    last_ticks: Cell<u64>,
+}
+
+impl<const BITS: u32, R: Fn() -> u64> Extended<BITS, R> {
+    const MASK: u64 = {
+        assert!(0 < BITS && BITS < 64, "a register has 1 to 63 bits, or needs no extension");
+        (1 << BITS) - 1
+    };
+
+    /// A counter over `register`, which reads that; bits above `BITS` are ignored. Starts anywhere below one wrap.
+    #[must_use]
+    pub fn new(register: R) -> Self {
+        let last_ticks = Cell::new(register() & Self::MASK);
+        Self { register, last_ticks }
+    }
+}
+
+impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
+    fn now(&self) -> u64 {
+        let last_ticks = self.last_ticks.get();
+        let passed_ticks = (self.register)().wrapping_sub(last_ticks) & Self::MASK;
+        let ticks = last_ticks.wrapping_add(passed_ticks);
+        self.last_ticks.set(ticks);
+        ticks
+    }
+
+    fn now_ordered(&self) -> u64 {
+        self.barrier();
+        self.now()
+    }
+
+    /// One thread of execution sees its own accesses in order, and there is no other: a counter that is not `Sync` is on one CPU.
+    fn barrier(&self) {
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+// As in `control`: long, and of safe code alone.
+#[cfg(not(miri))]
+#[cfg(test)]
+mod tests;

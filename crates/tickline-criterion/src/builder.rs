@@ -1,0 +1,118 @@
+//! Settings for a [`TscTime`].
+
+use std::time::Duration;
+
+use tickline::{Driver, PerCpu, Reason};
+use tickline_core::counter::HardwareCounter;
+
+use crate::calibration::Overhead;
+use crate::error::Error;
+use crate::message::Messages;
+use crate::pair::Source;
+use crate::session::Session;
+use crate::time::TscTime;
+
+/// The clock knows its rate to 1 ppm after 0.1 to 0.2 s; it compares the CPUs' counters first where the kernel does not vouch for them,
+/// which takes some 20 ms a CPU.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Less than the least can give no rate; a minute is more than any machine needs.
+const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
+
+/// Settings for a [`TscTime`], made by [`TscTime::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{Clock, Trust};
+/// use tickline_criterion::TscTime;
+///
+/// let time = TscTime::builder()
+///     .clock(Clock::builder().trust(Trust::Measured)) // whatever the kernel says
+///     .settle(Duration::from_millis(500))
+///     .keep_overhead()
+///     .quiet()
+///     .start_or_wall_time();
+/// # drop(time);
+///
+/// let error = TscTime::builder().settle(Duration::from_secs(90)).start().unwrap_err();
+/// assert_eq!(error.to_string(), "settle of 90s is outside 50ms to 60s");
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    clock: tickline::Builder,
+    settle: Duration,
+    overhead: Overhead,
+    messages: Messages,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: tickline::Clock::builder(),
+            settle: SETTLE,
+            overhead: Overhead::TakenOff,
+            messages: Messages::Shown,
+        }
+    }
+
+    /// Settings of the clock that the rate comes from, which has a thread of its own. For
+    /// [`trust`](tickline::Builder::trust) and [`waive_invariant`](tickline::Builder::waive_invariant); its driver is always the
+    /// thread, and it has one line for all CPUs, because ticks of different lines do not add up.
+    pub fn clock(mut self, clock: tickline::Builder) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long [`start`](Self::start) may wait for the clock: 50 ms to 60 s, by default 2 s. It returns as soon as the rate is known
+    /// to 1 ppm, 0.1 to 0.2 s as a rule; if that takes longer, with what is known then.
+    pub fn settle(mut self, limit: Duration) -> Self {
+        self.settle = limit;
+        self
+    }
+
+    /// Leaves the cost of the readings in the results, as `WallTime` does.
+    pub fn keep_overhead(mut self) -> Self {
+        self.overhead = Overhead::Kept;
+        self
+    }
+
+    /// Prints nothing. What would be printed is in [`TscTime::calibration`], [`TscTime::wall_time_because`] and
+    /// [`TscTime::incidents`].
+    pub fn quiet(mut self) -> Self {
+        self.messages = Messages::Hidden;
+        self
+    }
+
+    /// Makes a clock, waits for its rate, and measures what a pair of readings costs.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](crate::ErrorKind::Closed) with the reason if the counter cannot be trusted;
+    /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when [`settle`](Self::settle) is over;
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if that is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock
+    /// cannot be made.
+    pub fn start(self) -> Result<TscTime, Error> {
+        let (least, most) = SETTLE_RANGE;
+        if !(least..=most).contains(&self.settle) {
+            return Err(Error::out_of_range(self.settle, least, most));
+        }
+        let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
+            return Err(Error::closed(Reason::NoCounter));
+        };
+        let clock = self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(Error::clock)?;
+        let session = Session::start(clock, (source, counter), (self.settle, self.overhead, self.messages))?;
+        Ok(TscTime::by_counter(source, session))
+    }
+
+    /// As [`start`](Self::start), but where that gives an error, the OS clock measures, exactly as `WallTime` does. The error is
+    /// printed, and kept in [`TscTime::wall_time_because`].
+    #[must_use]
+    pub fn start_or_wall_time(self) -> TscTime {
+        let messages = self.messages;
+        self.start().unwrap_or_else(|error| {
+            messages.at_start(&format_args!("measuring with WallTime: {error}"));
+            TscTime::by_wall_time(error)
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What is known about the counter before the first sample.
+
+use std::fmt;
+
+/// What a digit of the results means. Its text is what is printed at the start.
+///
+/// ```
+/// let time = tickline_criterion::TscTime::builder().quiet().start_or_wall_time();
+/// if let Some(calibration) = time.calibration() {
+///     // counter at 2596.121 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 33.1 ns, taken off
+///     println!("{calibration}");
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Calibration {
+    /// The counter's frequency against `CLOCK_MONOTONIC`, Hz.
+    pub frequency_hz: f64,
+    /// The frequency is that within this, ppb: so long results are off by at most as much. It holds as the limits of
+    /// [`tickline::Reading`] do, and shrinks while benchmarks run.
+    pub uncertainty_ppb: f64,
+    /// The counter's step, ns: what a single pair of readings can be off by. A mean over many pairs is better than that.
+    pub resolution_ns: f64,
+    /// What a pair of readings costs, ns: measured anew twice a second, because it changes with the core's frequency.
+    pub pair_ns: f64,
+    /// What is done about that cost.
+    pub overhead: Overhead,
+}
+
+/// What is done about the cost of a pair of readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Overhead {
+    /// It is taken off each sample, once for each pair.
+    TakenOff,
+    /// It stays in the results, as with `WallTime`.
+    Kept,
+}
+
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "counter at {:.3} MHz +-{:.0} ppb, steps of {:.1} ns; a start and an end cost {:.1} ns, {}",
+            self.frequency_hz / 1e6,
+            self.uncertainty_ppb,
+            self.resolution_ns,
+            self.pair_ns,
+            match self.overhead {
+                Overhead::TakenOff => "taken off",
+                Overhead::Kept => "left in",
+            }
+        )
+    }
+}

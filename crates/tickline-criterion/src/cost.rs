@@ -1,0 +1,50 @@
+//! What a pair of readings costs, with nothing between them.
+//!
+//! Measured with the code that measures: [`Source::start`] and [`Start::end`](crate::Start). Each block's mean, and of those the median:
+//!
+//! - not the median of single pairs, because a counter may move in steps longer than a tick (26 on Zen 5 under KVM): single pairs
+//!   read as one step or two, and the truth lies in between;
+//! - not the smallest, which with such steps is up to a step too small, so that every result would be too large by it;
+//! - the median of the blocks, because an interrupt makes one block longer, and never one shorter.
+
+use crate::elapsed::{Elapsed, as_f64};
+use crate::pair::Source;
+
+/// An odd number, so that one is the median. 1 ms in all, which is spent between samples, twice a second.
+const BLOCKS: usize = 51;
+
+/// A block takes some 20 us, so a timer interrupt of 1 kHz meets one in 50; and the mean of 500 pairs leaves 1/77 of a counter's step
+/// (its standard deviation, a step by the root of 12, by the root of 500).
+const PAIRS: u64 = 500;
+
+/// The cost of a pair now, ticks. It is mostly cycles of the core, so it changes with the core's frequency.
+pub(crate) fn pair_ticks(source: Source) -> f64 {
+    let mut means = [0.0; BLOCKS];
+    for mean in &mut means {
+        let sum = (0..PAIRS).fold(Elapsed::default(), |sum, _| sum + source.start().end());
+        *mean = as_f64(sum.ticks) / as_f64(PAIRS);
+    }
+    median(&mut means)
+}
+
+fn median(values: &mut [f64; BLOCKS]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[BLOCKS / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_were_interrupted_do_not_count() {
+        let mut means = [40.0; BLOCKS];
+        means[..BLOCKS / 2].fill(2_600.0);
+        assert_eq!(median(&mut means), 40.0);
+    }
+
+    #[test]
+    fn wall_time_has_no_cost_to_take_off() {
+        assert_eq!(pair_ticks(Source::Wall), 0.0);
+    }
+}

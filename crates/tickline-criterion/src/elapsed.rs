@@ -1,0 +1,117 @@
+//! What a sample adds up to.
+
+use std::ops::Add;
+use std::time::Duration;
+
+/// The time between starts and ends, not yet converted: ticks of the counter, and the number of pairs whose cost they contain.
+///
+/// Sums stay in ticks, so that adding one up under `iter_batched` rounds nothing; the pairs' cost is taken off the whole sum, once.
+/// A [`Duration`] converts into one, for `iter_custom` routines that time themselves.
+///
+/// ```
+/// use std::time::Duration;
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{Elapsed, TscTime};
+///
+/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let work = time.end(time.start());
+/// let both = work + Elapsed::from(Duration::from_micros(3));
+/// assert!(time.to_f64(&both) >= 3_000.0); // ns
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Elapsed {
+    /// Of all pairs, as read.
+    pub(crate) ticks: u64,
+    /// Pairs of readings in `ticks`.
+    pub(crate) pairs: u64,
+    /// Pairs whose ends were on different CPUs.
+    pub(crate) moved: u64,
+    /// Pairs whose end was before their start; they count as 0 ticks.
+    pub(crate) backwards: u64,
+    /// By another clock, with nothing to take off.
+    pub(crate) other: Duration,
+}
+
+impl Elapsed {
+    #[inline(always)]
+    pub(crate) fn of_pair(start_ticks: u64, end_ticks: u64, moved: bool) -> Self {
+        let (ticks, backwards) = match end_ticks.checked_sub(start_ticks) {
+            Some(ticks) => (ticks, 0),
+            None => (0, 1),
+        };
+        Self { ticks, pairs: 1, moved: u64::from(moved), backwards, other: Duration::ZERO }
+    }
+
+    /// In ns, less `pair_ticks` for each pair; 0 where that leaves less.
+    pub(crate) fn to_ns(self, ns_per_tick: f64, pair_ticks: f64) -> f64 {
+        let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * pair_ticks;
+        let other_ns = u64::try_from(self.other.as_nanos()).unwrap_or(u64::MAX);
+        net_ticks.max(0.0) * ns_per_tick + as_f64(other_ns)
+    }
+}
+
+impl Add for Elapsed {
+    type Output = Self;
+
+    /// Saturates after centuries.
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self {
+            ticks: self.ticks.saturating_add(other.ticks),
+            pairs: self.pairs.saturating_add(other.pairs),
+            moved: self.moved.saturating_add(other.moved),
+            backwards: self.backwards.saturating_add(other.backwards),
+            other: self.other.saturating_add(other.other),
+        }
+    }
+}
+
+impl From<Duration> for Elapsed {
+    #[inline]
+    fn from(other: Duration) -> Self {
+        Self { other, ..Self::default() }
+    }
+}
+
+/// Exact below 2^53: 40 days of a counter at 2.6 GHz.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounds to 53 bits, far below what a counter's step leaves open"
+)]
+pub(crate) fn as_f64(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_of_each_pair_is_taken_off_the_sum() {
+        let sum = (0..1_000).fold(Elapsed::default(), |sum, _| sum + Elapsed::of_pair(5_000, 5_100, false));
+        assert_eq!(sum.to_ns(0.5, 0.0), 50_000.0);
+        assert_eq!(sum.to_ns(0.5, 60.0), 20_000.0);
+    }
+
+    #[test]
+    fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
+        // Symptom of clamping each pair: with a counter that moves by 26 ticks, pairs of 40 read as 26 or 52, and an empty
+        // routine would take (52 - 40) / 2 ticks on average.
+        let coarse = Elapsed::of_pair(0, 26, false) + Elapsed::of_pair(26, 78, false);
+        assert_eq!(coarse.to_ns(1.0, 39.0), 0.0);
+        assert_eq!(coarse.to_ns(1.0, 50.0), 0.0);
+    }
+
+    #[test]
+    fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
+        let sum = Elapsed::of_pair(100, 40, true) + Elapsed::of_pair(40, 50, false);
+        assert_eq!((sum.ticks, sum.pairs, sum.backwards, sum.moved), (10, 2, 1, 1));
+    }
+
+    #[test]
+    fn other_times_are_added_as_they_are() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + Elapsed::of_pair(0, 10, false);
+        assert_eq!(sum.to_ns(2.0, 4.0), 82.0);
+        assert_eq!(sum.to_ns(2.0, 40.0), 70.0);
+    }
+}

@@ -1,0 +1,98 @@
+//! Why there is no [`TscTime`](crate::TscTime) by the counter.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use tickline::{Reason, State};
+
+/// Why the counter cannot be measured with.
+///
+/// ```
+/// use tickline_criterion::{ErrorKind, TscTime};
+///
+/// match TscTime::builder().quiet().start() {
+///     Ok(time) => println!("{}", time.calibration().expect("the counter is used")),
+///     Err(error) => match error.kind() {
+///         ErrorKind::Closed(reason) => println!("{}: {error}", reason.code()),
+///         _ => println!("{error}"),
+///     },
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Error(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Closed(Reason),
+    NotReady { state: State, waited: Duration },
+    OutOfRange { value: Duration, least: Duration, most: Duration },
+    Clock(tickline::Error),
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A gate of tickline's is closed.
+    Closed(Reason),
+    /// The clock had no rate at the end of [`settle`](crate::Builder::settle).
+    NotReady,
+    /// [`settle`](crate::Builder::settle) is outside its limits.
+    OutOfRange,
+    /// The clock could not be made.
+    Clock(tickline::ErrorKind),
+}
+
+impl Error {
+    /// What kind of error this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Inner::Closed(reason) => ErrorKind::Closed(*reason),
+            Inner::NotReady { .. } => ErrorKind::NotReady,
+            Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
+            Inner::Clock(error) => ErrorKind::Clock(error.kind()),
+        }
+    }
+
+    pub(crate) fn closed(reason: Reason) -> Self {
+        Self(Inner::Closed(reason))
+    }
+
+    pub(crate) fn not_ready(state: State, waited: Duration) -> Self {
+        Self(Inner::NotReady { state, waited })
+    }
+
+    pub(crate) fn out_of_range(value: Duration, least: Duration, most: Duration) -> Self {
+        Self(Inner::OutOfRange { value, least, most })
+    }
+
+    pub(crate) fn clock(error: tickline::Error) -> Self {
+        Self(Inner::Clock(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::Closed(reason) => write!(f, "the counter cannot be measured with, because {reason}"),
+            Inner::NotReady { state, waited } => {
+                write!(f, "the counter's rate was not known after {waited:?}: {state}")
+            }
+            Inner::OutOfRange { value, least, most } => {
+                write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
+            }
+            Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            Inner::Clock(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What happened while samples were taken.
+
+use std::fmt;
+
+use tickline::{Event, Events};
+
+use crate::elapsed::Elapsed;
+
+/// Events after which a sample, or the rate it is converted with, may be wrong.
+///
+/// Not among them: recalibrations, a line that nobody renewed in time (its readings were by the OS, which says nothing against the
+/// counter), and bounds violated by some ns, which the rate's uncertainty feels and a sample does not.
+const DISTURBING: [Event; 5] =
+    [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
+
+/// What happened while samples were taken, counted since the [`TscTime`](crate::TscTime) was made. Its text is what is printed when
+/// that is dropped: a line for each kind, and none if there is nothing to say.
+///
+/// ```
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::TscTime;
+///
+/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let _ns = time.to_f64(&time.end(time.start()));
+/// let incidents = time.incidents();
+/// println!("{incidents}"); // nothing, as a rule
+/// assert!(incidents.moved <= incidents.samples);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Incidents {
+    /// Samples that were converted into ns.
+    pub samples: u64,
+    /// Samples in which a pair of readings began on one CPU and ended on another. Not noticed: a thread that was moved away and
+    /// back, or between two pairs; and any move where the CPU's id does not come with the counter (aarch64).
+    pub moved: u64,
+    /// Samples in which the counter stepped back: the CPUs' counters are apart, or were reset.
+    pub backwards: u64,
+    /// Samples at whose conversion tickline's clock had noticed something since the one before. It notices within half a second, so
+    /// it may have happened during the sample, or shortly before.
+    pub disturbed: u64,
+    /// What it was, and how often.
+    pub events: Vec<(Event, u64)>,
+}
+
+impl Incidents {
+    /// Counts a sample. `before` and `now` are the clock's events at the last one and at this one. Returns whether the clock was
+    /// disturbed.
+    pub(crate) fn count(&mut self, sample: &Elapsed, before: &Events, now: &Events) -> bool {
+        self.samples += 1;
+        self.moved += u64::from(sample.moved > 0);
+        self.backwards += u64::from(sample.backwards > 0);
+        let mut disturbed = false;
+        for event in DISTURBING {
+            let more = now.get(event).saturating_sub(before.get(event));
+            if more > 0 {
+                disturbed = true;
+                self.add(event, more);
+            }
+        }
+        self.disturbed += u64::from(disturbed);
+        disturbed
+    }
+
+    fn add(&mut self, event: Event, more: u64) {
+        match self.events.iter_mut().find(|(known, _)| *known == event) {
+            Some((_, count)) => *count += more,
+            None => self.events.push((event, more)),
+        }
+    }
+}
+
+impl fmt::Display for Incidents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        if self.moved > 0 {
+            write!(
+                f,
+                "{} of {} samples contain a move of the thread to another CPU; to avoid that, bind it to one",
+                self.moved, self.samples
+            )?;
+            gap = "\n";
+        }
+        if self.backwards > 0 {
+            write!(
+                f,
+                "{gap}{} of {} samples are too short, because the counter stepped back: the results cannot be trusted",
+                self.backwards, self.samples
+            )?;
+            gap = "\n";
+        }
+        if self.disturbed > 0 {
+            write!(
+                f,
+                "{gap}{} of {} samples coincide with a disturbance of the clock, to be repeated:",
+                self.disturbed, self.samples
+            )?;
+            for (event, count) in &self.events {
+                write!(f, " {} {count}", event.name())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_with_a_moved_pair_count_once() {
+        let events = tickline::Clock::global().status().events;
+        let mut incidents = Incidents::default();
+        let twice = Elapsed::of_pair(0, 10, true) + Elapsed::of_pair(10, 20, true);
+        assert!(!incidents.count(&twice, &events, &events));
+        assert!(!incidents.count(&Elapsed::of_pair(0, 10, false), &events, &events));
+        assert!(!incidents.count(&Elapsed::of_pair(10, 0, false), &events, &events));
+        assert_eq!((incidents.samples, incidents.moved, incidents.backwards), (3, 1, 1));
+        assert_eq!(
+            incidents.to_string(),
+            "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
+             1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
+        );
+    }
+
+    #[test]
+    fn nothing_to_say_is_an_empty_text() {
+        assert_eq!(Incidents { samples: 7, ..Incidents::default() }.to_string(), "");
+    }
+
+    #[test]
+    fn a_gate_that_closes_is_a_disturbance() {
+        let clock = tickline::Clock::builder().driver(tickline::Driver::Manual).start().expect("a clock");
+        let before = clock.status().events;
+        clock.disable();
+        let after = clock.status().events;
+        assert_eq!(after.get(Event::GateClosed), before.get(Event::GateClosed) + 1);
+        let mut incidents = Incidents::default();
+        assert!(incidents.count(&Elapsed::default(), &before, &after));
+        assert!(!incidents.count(&Elapsed::default(), &after, &after));
+        assert_eq!(
+            incidents.to_string(),
+            "1 of 2 samples coincide with a disturbance of the clock, to be repeated: gate_closed 1"
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! The two readings around what is measured.
+//!
+//! # The contract
+//!
+//! 1. Nothing before the start counts: the counter is read after every earlier instruction has executed, and after every
+//!    earlier store has left the store buffer.
+//! 2. Nothing that is measured begins before the start was read.
+//! 3. Everything that is measured has executed when the end is read. Its last stores may still be in the store buffer, as they
+//!    would be for whatever follows them in a program.
+//! 4. Nothing later begins before the end was read.
+//!
+//! | | x86_64 with `rdtscp` | x86_64 without | aarch64 |
+//! |---|---|---|---|
+//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` |
+//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` |
+//!
+//! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally visible, but not for earlier
+//!   stores; later instructions may begin before it has read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it
+//!   forces all older instructions to retire (AMD APM vol. 3, RDTSCP).
+//! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all earlier stores have drained
+//!   (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol. 2A, MFENCE).
+//! - `lfence` does not execute until all earlier instructions have completed, and no later one begins before it has (Intel SDM
+//!   vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is set, as Linux and Windows do (AMD, Software Techniques for Managing
+//!   Speculation, G-2).
+//! - `isb`: instructions behind it are fetched after all before it have completed; the counter may be read early without (Arm ARM
+//!   DDI 0487 D12.1.2; Linux `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and stores and
+//!   does not wait for them: on aarch64 the second half of point 1 is only that later accesses come behind.
+//!
+//! The compiler is bound by the same blocks only as far as memory goes: arithmetic in registers may be moved across a reading.
+//! What is measured must therefore take its input from a `black_box` and give its result to one (`lib.rs`, "Caveats").
+
+use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
+
+use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
+
+use crate::elapsed::Elapsed;
+
+/// What is read at both ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source {
+    /// The counter and the CPU's id, in one instruction.
+    WithCpu(HardwareCpuCounter),
+    /// The counter alone: threads that were moved are not noticed.
+    Plain(HardwareCounter),
+    /// The OS clock, as `WallTime` does.
+    Wall,
+}
+
+/// A measurement that has begun: what [`TscTime`](crate::TscTime)'s `start` gives, and its `end` takes.
+///
+/// ```
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{Elapsed, Start, TscTime};
+///
+/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let start: Start = time.start();
+/// let elapsed: Elapsed = time.end(start);
+/// assert!(time.to_f64(&elapsed) > 0.0);
+/// ```
+// It carries the source, so that the end need not look for that: what is measured may have thrown everything else out of the caches.
+#[derive(Debug, Clone, Copy)]
+pub struct Start(Begun);
+
+#[derive(Debug, Clone, Copy)]
+enum Begun {
+    WithCpu { counter: HardwareCpuCounter, ticks: u64, cpu: usize },
+    Plain { counter: HardwareCounter, ticks: u64 },
+    Wall(Instant),
+}
+
+impl Source {
+    /// The counter, with the CPU's id where there is an instruction for both. Who uses it has seen a clock that trusts the counter.
+    pub(crate) fn counter() -> Option<Self> {
+        HardwareCpuCounter::detect()
+            .map(Self::WithCpu)
+            .or_else(|| HardwareCounter::if_present().map(Self::Plain))
+    }
+
+    #[inline(always)]
+    pub(crate) fn start(self) -> Start {
+        // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1. An end
+        // has none, so a weaker one would let earlier stores drain at the cost of what is measured.
+        fence(Ordering::SeqCst);
+        Start(match self {
+            Self::WithCpu(counter) => {
+                let (ticks, cpu) = read(counter);
+                counter.barrier();
+                Begun::WithCpu { counter, ticks, cpu }
+            }
+            Self::Plain(counter) => {
+                let ticks = counter.now_ordered();
+                counter.barrier();
+                Begun::Plain { counter, ticks }
+            }
+            Self::Wall => Begun::Wall(Instant::now()),
+        })
+    }
+}
+
+impl Start {
+    #[inline(always)]
+    pub(crate) fn end(self) -> Elapsed {
+        match self.0 {
+            Begun::WithCpu { counter, ticks: start_ticks, cpu: start_cpu } => {
+                let (ticks, cpu) = read(counter);
+                counter.barrier();
+                Elapsed::of_pair(start_ticks, ticks, cpu != start_cpu)
+            }
+            Begun::Plain { counter, ticks: start_ticks } => {
+                let ticks = counter.now_ordered();
+                counter.barrier();
+                Elapsed::of_pair(start_ticks, ticks, false)
+            }
+            Begun::Wall(start) => Elapsed::from(start.elapsed()),
+        }
+    }
+}
+
+/// Counter and CPU.
+#[inline(always)]
+fn read(counter: HardwareCpuCounter) -> (u64, usize) {
+    loop {
+        // One instruction reads both where there is one; elsewhere a thread that was moved in between asks again.
+        if let Some(reading) = counter.now_ordered() {
+            return reading;
+        }
+    }
+}

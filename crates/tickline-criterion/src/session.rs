@@ -1,0 +1,207 @@
+//! The clock behind a [`TscTime`](crate::TscTime): it is waited for, followed, and reported on.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Events, Reason, State};
+use tickline_core::counter::{HardwareCounter, quantum_ticks};
+
+use crate::calibration::{Calibration, Overhead};
+use crate::cost;
+use crate::elapsed::{Elapsed, as_f64};
+use crate::error::Error;
+use crate::incidents::Incidents;
+use crate::message::Messages;
+use crate::pair::Source;
+use crate::rate::{Anchor, Follower, Rate};
+
+/// Good enough to begin with: what the clock of a machine drifts by in seconds, and a thousandth of what criterion resolves.
+const GOAL_PPB: f64 = 1_000.0;
+
+/// How often the clock is looked at while it is waited for.
+const POLL: Duration = Duration::from_millis(10);
+
+pub(crate) struct Session {
+    clock: Clock,
+    source: Source,
+    counter: HardwareCounter,
+    quantum_ticks: u64,
+    overhead: Overhead,
+    messages: Messages,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    follower: Follower,
+    /// What a pair costs.
+    pair_ticks: f64,
+    events: Events,
+    incidents: Incidents,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Waits for the clock's rate, at most `settle`, then measures the cost of a pair.
+    pub(crate) fn start(
+        clock: Clock,
+        (source, counter): (Source, HardwareCounter),
+        (settle, overhead, messages): (Duration, Overhead, Messages),
+    ) -> Result<Self, Error> {
+        let follower = wait(&clock, counter, settle)?;
+        let events = clock.status().events;
+        // The first one is for a processor that was idle, and is still speeding up.
+        let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
+        let incidents = Incidents::default();
+        let session = Self {
+            quantum_ticks: quantum_ticks(&counter),
+            progress: Mutex::new(Progress { follower, pair_ticks, events, incidents }),
+            clock,
+            source,
+            counter,
+            overhead,
+            messages,
+        };
+        messages.at_start(&session.calibration());
+        Ok(session)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn calibration(&self) -> Calibration {
+        let (Rate { ns_per_tick, uncertainty_ppb }, pair_ticks) = {
+            let progress = self.progress();
+            (progress.follower.rate(), progress.pair_ticks)
+        };
+        Calibration {
+            frequency_hz: 1e9 / ns_per_tick,
+            uncertainty_ppb,
+            resolution_ns: as_f64(self.quantum_ticks) * ns_per_tick,
+            pair_ns: pair_ticks * ns_per_tick,
+            overhead: self.overhead,
+        }
+    }
+
+    pub(crate) fn incidents(&self) -> Incidents {
+        self.progress().incidents.clone()
+    }
+
+    /// A sample in ns. Looks after the clock, the rate, and the cost of a pair by the way, between samples.
+    pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
+        let status = self.clock.status();
+        let mut progress = self.progress();
+        let Progress { follower, pair_ticks, events, incidents } = &mut *progress;
+        let disturbed = incidents.count(sample, events, &status.events);
+        *events = status.events;
+        // With a gate closed nothing is learnt, and the counter is left alone.
+        if status.state == State::Fast {
+            if disturbed {
+                follower.restart(Anchor::take(&self.clock, self.counter));
+            } else if follower.is_due() {
+                follower.advance(Anchor::take(&self.clock, self.counter), status.rho_ppb);
+                *pair_ticks = cost::pair_ticks(self.source);
+            }
+        }
+        let taken_off_ticks = match self.overhead {
+            Overhead::TakenOff => *pair_ticks,
+            Overhead::Kept => 0.0,
+        };
+        sample.to_ns(follower.rate().ns_per_tick, taken_off_ticks)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.messages.at_end(&self.incidents());
+    }
+}
+
+/// The clock's rate as soon as it is good enough, or as good as it is after `limit`.
+fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Follower, Error> {
+    let begin = Instant::now();
+    let (mut first, mut found) = (None, None);
+    loop {
+        let status = clock.status();
+        match status.state {
+            State::Fast => {
+                let anchor = Anchor::take(clock, counter);
+                let from = *first.get_or_insert(anchor);
+                found = Follower::new(from, anchor, status.rho_ppb).or(found);
+            }
+            State::Fallback(reason) if status.judged && !may_pass(reason) => {
+                return Err(Error::closed(reason));
+            }
+            _ => {}
+        }
+        let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
+        if good || begin.elapsed() >= limit {
+            return found.ok_or_else(|| match status.state {
+                State::Fallback(reason) => Error::closed(reason),
+                state => Error::not_ready(state, limit),
+            });
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether a gate that is closed for this may open by itself within a second or two.
+fn may_pass(reason: Reason) -> bool {
+    matches!(reason, Reason::KernelUndecided | Reason::Untested | Reason::WindowPassed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skip(why: &str) {
+        use std::io::Write;
+        writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
+    }
+
+    #[test]
+    fn a_closed_gate_is_not_waited_for() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            skip("no counter on this target");
+            return;
+        };
+        let clock = Clock::builder().start().expect("a clock");
+        clock.disable();
+        let begin = Instant::now();
+        let error = wait(&clock, counter, Duration::from_secs(60)).expect_err("closed");
+        assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
+        assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
+    }
+
+    #[test]
+    fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
+        let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
+            skip("no counter on this target");
+            return;
+        };
+        let clock = Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
+        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
+        let session = match Session::start(clock, (source, counter), settings) {
+            Ok(session) => session,
+            Err(error) => {
+                skip(&error.to_string());
+                return;
+            }
+        };
+        let sample = source.start().end();
+        session.to_ns(&sample);
+        assert_eq!(session.incidents().samples, 1);
+        session.clock.disable();
+        let rate = session.progress().follower.rate();
+        assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
+        let incidents = session.incidents();
+        assert!(incidents.disturbed >= 1, "{incidents:?}");
+        assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");
+    }
+}

@@ -1,0 +1,255 @@
+//! What is measured, against clocks that cannot be wrong about it, and through the whole of criterion.
+
+mod common;
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use criterion::measurement::Measurement;
+use criterion::{BatchSize, Criterion, Throughput};
+use tickline_criterion::{Elapsed, Overhead, TscTime};
+
+use common::skip;
+
+fn by_counter() -> Option<TscTime> {
+    TscTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
+}
+
+fn ns(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e9
+}
+
+/// One measurement around another: the inner one cannot be longer.
+#[test]
+fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
+    let Some(time) = by_counter() else { return };
+    let mut worst_ppb = 0.0_f64;
+    for _ in 0..10 {
+        let outer = Instant::now();
+        let start = time.start();
+        let inner = Instant::now();
+        std::thread::sleep(Duration::from_millis(30));
+        let inner_ns = ns(inner.elapsed());
+        let elapsed = time.end(start);
+        let outer_ns = ns(outer.elapsed());
+        let elapsed_ns = time.to_f64(&elapsed);
+        let calibration = time.calibration().expect("by the counter");
+        worst_ppb = worst_ppb.max(calibration.uncertainty_ppb);
+        // The OS clock rounds to ns, and one step of the counter may be missing at each end.
+        let slack_ns = elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
+        let taken_off_ns = calibration.pair_ns;
+        assert!(elapsed_ns >= inner_ns - taken_off_ns - slack_ns, "{elapsed_ns} inside of it {inner_ns}");
+        assert!(elapsed_ns <= outer_ns + slack_ns, "{elapsed_ns} outside of it {outer_ns}");
+    }
+    assert!(worst_ppb > 0.0, "a rate without any uncertainty");
+    let incidents = time.incidents();
+    assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
+}
+
+#[test]
+fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
+    let Some(net) = by_counter() else { return };
+    let gross = match TscTime::builder().quiet().keep_overhead().start() {
+        Ok(gross) => gross,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let (of_net, of_gross) = (net.calibration().expect("net"), gross.calibration().expect("gross"));
+    assert_eq!((of_net.overhead, of_gross.overhead), (Overhead::TakenOff, Overhead::Kept));
+    assert!(of_net.to_string().ends_with("taken off") && of_gross.to_string().ends_with("left in"));
+    // The same sample by both, long enough not to be clamped.
+    let pause = || {
+        let start = net.start();
+        std::thread::sleep(Duration::from_millis(1));
+        net.end(start)
+    };
+    let sample = pause() + pause() + pause();
+    let (net_ns, gross_ns) = (net.to_f64(&sample), gross.to_f64(&sample));
+    let slack_ns = gross_ns * (of_net.uncertainty_ppb + of_gross.uncertainty_ppb) / 1e9;
+    let taken_off_ns = gross_ns - net_ns;
+    let of_net = net.calibration().expect("net"); // the cost may have been measured anew
+    assert!((taken_off_ns - 3.0 * of_net.pair_ns).abs() <= slack_ns + 1e-3, "{taken_off_ns} of {of_net:?}");
+}
+
+/// Divisions, each of which needs the one before: some 200 ns, and so few instructions that a processor may have begun with all of
+/// them, and with what follows, when the first is done.
+#[inline(never)]
+fn divisions(mut value: f64) -> f64 {
+    macro_rules! four_times {
+        ($step:stmt) => {
+            $step
+            $step
+            $step
+            $step
+        };
+    }
+    four_times!(four_times!(four_times!(value = 1.5 / value)));
+    value
+}
+
+fn work() {
+    black_box(divisions(black_box(1.25)));
+}
+
+fn nothing() {}
+
+/// The median time between the readings, ns, with work before, between and after them.
+fn median_ns(time: &TscTime, before: fn(), between: fn(), after: fn()) -> f64 {
+    let mut samples: Vec<f64> = (0..500)
+        .map(|_| {
+            before();
+            let start = time.start();
+            between();
+            let elapsed = time.end(start);
+            after();
+            time.to_f64(&elapsed)
+        })
+        .collect();
+    samples.sort_unstable_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+/// Symptom without fences: work that is still under way at the start is found between the readings, and work between them ends
+/// behind the second one.
+#[test]
+fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
+    let Some(time) = by_counter() else { return };
+    let between_ns = median_ns(&time, nothing, work, nothing);
+    let before_ns = median_ns(&time, work, nothing, nothing);
+    let after_ns = median_ns(&time, nothing, nothing, work);
+    let mut alone_ns: Vec<f64> = (0..100)
+        .map(|_| {
+            let start = Instant::now();
+            black_box((0..100).fold(1.25, |value, _| divisions(value)));
+            ns(start.elapsed()) / 100.0
+        })
+        .collect();
+    alone_ns.sort_unstable_by(f64::total_cmp);
+    let alone_ns = alone_ns[alone_ns.len() / 2];
+    let all = format!("{before_ns} before, {between_ns} between, {after_ns} after, {alone_ns} alone");
+    assert!(between_ns > 0.75 * alone_ns && between_ns < 1.5 * alone_ns, "{all}");
+    assert!(before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns, "{all}");
+}
+
+#[test]
+fn a_thread_that_was_moved_is_noticed() {
+    let Some(time) = by_counter() else { return };
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let [from, to, ..] = cpus[..] else { return skip("one CPU") };
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("the CPU's id does not come with the counter");
+    }
+    if !core_affinity::set_for_current(from) {
+        return skip("a thread cannot be bound to a CPU here");
+    }
+    time.to_f64(&time.end(time.start()));
+    assert_eq!(time.incidents().moved, 0);
+    let start = time.start();
+    assert!(core_affinity::set_for_current(to), "bound once, but not twice");
+    let moved = time.end(start);
+    time.to_f64(&(moved + moved));
+    let incidents = time.incidents();
+    assert_eq!((incidents.samples, incidents.moved), (2, 1));
+    assert!(incidents.to_string().starts_with("1 of 2 samples contain a move"), "{incidents}");
+}
+
+#[test]
+fn clones_share_one_clock_and_work_on_other_threads() {
+    let time = TscTime::builder().quiet().start_or_wall_time();
+    let elsewhere = time.clone();
+    let sample = std::thread::spawn(move || elsewhere.end(elsewhere.start())).join().expect("a thread");
+    assert!(time.to_f64(&sample) > 0.0);
+    if time.wall_time_because().is_none() {
+        assert_eq!(time.clone().incidents().samples, 1);
+    }
+}
+
+/// A directory of its own, gone when the test is over.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
+    }
+
+    fn criterion(&self, time: TscTime) -> Criterion<TscTime> {
+        Criterion::default()
+            .with_measurement(time)
+            .output_directory(&self.0)
+            .sample_size(10)
+            .nresamples(2_000) // unoptimised, each takes long
+            .warm_up_time(Duration::from_millis(5))
+            .measurement_time(Duration::from_millis(20))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn estimate(path: &Path, name: &str) -> f64 {
+    let text = fs::read(path.join("new/estimates.json")).expect("criterion's estimates");
+    let stored: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    stored[name]["point_estimate"].as_f64().expect("a number")
+}
+
+#[test]
+fn criterion_reports_each_kind_of_throughput_and_writes_ns() {
+    let directory = Directory::new("kinds");
+    let mut criterion = directory.criterion(TscTime::builder().quiet().start_or_wall_time());
+    let kinds = [
+        ("bytes", Throughput::Bytes(64)),
+        ("decimal", Throughput::BytesDecimal(64)),
+        ("elements", Throughput::Elements(1)),
+        ("both", Throughput::ElementsAndBytes { elements: 1, bytes: 64 }),
+        ("bits", Throughput::Bits(512)),
+    ];
+    let mut group = criterion.benchmark_group("kinds");
+    for (name, throughput) in kinds {
+        group.throughput(throughput);
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || vec![7_u8; 64],
+                |bytes| black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>()),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+    for (name, _) in kinds_of(&directory) {
+        let path = directory.0.join("kinds").join(&name);
+        assert!(estimate(&path, "mean") > 0.0, "{name}");
+        let raw = fs::read_to_string(path.join("new/raw.csv")).expect("criterion's samples");
+        assert_eq!(raw.lines().nth(1).expect("a sample").split(',').nth(6), Some("ns"), "{raw}");
+        assert!(path.join("report/index.html").exists(), "{name}");
+    }
+}
+
+/// The benchmarks that were written, by name.
+fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(directory.0.join("kinds")).expect("the group's directory");
+    let found: Vec<_> = entries
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .filter(|(name, _)| name != "report")
+        .collect();
+    assert_eq!(found.len(), 5, "{found:?}");
+    found
+}
+
+/// criterion gives up on a benchmark of which one sample took 0; plots of samples that are all alike must not panic either.
+#[test]
+fn samples_of_nothing_have_a_report() {
+    let directory = Directory::new("nothing");
+    let mut criterion = directory.criterion(TscTime::builder().quiet().start_or_wall_time());
+    criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
+    criterion.bench_function("batched", |bencher| {
+        bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
+    });
+    assert!(estimate(&directory.0.join("custom"), "mean") < 1e-3);
+    assert!(estimate(&directory.0.join("batched"), "mean") > 0.0);
+    assert!(directory.0.join("batched/report/index.html").exists());
+}

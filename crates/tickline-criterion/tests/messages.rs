@@ -1,0 +1,111 @@
+//! What is printed, by a child process that runs one test of this file.
+
+mod common;
+
+use std::process::Command;
+
+use criterion::measurement::Measurement;
+use tickline_criterion::{Elapsed, ErrorKind, TscTime};
+
+/// Set in the child.
+const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
+
+/// The lines of tickline on the child's standard error stream.
+fn lines(test: &str, tickline: &str) -> Vec<String> {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "1")
+        .env("TICKLINE", tickline)
+        .output()
+        .expect("a child");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    text.lines().filter(|line| line.starts_with("tickline: ")).map(str::to_owned).collect()
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+#[test]
+fn one_line_at_the_start_however_many_groups() {
+    if is_child() {
+        drop(TscTime::or_wall_time());
+        drop(TscTime::or_wall_time());
+        return;
+    }
+    let lines = lines("one_line_at_the_start_however_many_groups", "on");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let by_counter = lines[0].starts_with("tickline: counter at ") && lines[0].contains(" ppb, steps of ");
+    assert!(
+        by_counter || lines[0].starts_with("tickline: measuring with WallTime: the counter"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
+    if is_child() {
+        let error = TscTime::new().expect_err("switched off");
+        assert!(matches!(error.kind(), ErrorKind::Closed(reason) if !reason.code().is_empty()), "{error:?}");
+        let time = TscTime::or_wall_time();
+        assert_eq!(time.wall_time_because().expect("switched off").kind(), error.kind());
+        assert_eq!(time.calibration(), None);
+        // WallTime measures, and nothing is taken off.
+        let sample = time.end(time.start()) + Elapsed::from(std::time::Duration::from_millis(3));
+        assert!(time.to_f64(&sample) >= 3e6);
+        assert!(time.to_f64(&sample) < time.to_f64(&(sample + sample)));
+        assert_eq!(time.incidents().to_string(), "");
+        return;
+    }
+    let lines = lines("a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on", "off");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0]
+            .starts_with("tickline: measuring with WallTime: the counter cannot be measured with, because "),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn quiet_prints_nothing() {
+    if is_child() {
+        drop(TscTime::builder().quiet().start_or_wall_time());
+        return;
+    }
+    let none: [String; 0] = [];
+    assert_eq!(lines("quiet_prints_nothing", "on"), none);
+    assert_eq!(lines("quiet_prints_nothing", "off"), none);
+}
+
+#[test]
+fn a_move_is_told_at_the_end_once() {
+    if is_child() {
+        let time = TscTime::or_wall_time();
+        let cpus = core_affinity::get_core_ids().unwrap_or_default();
+        if let [from, to, ..] = cpus[..] {
+            core_affinity::set_for_current(from);
+            let start = time.start();
+            core_affinity::set_for_current(to);
+            time.to_f64(&time.end(start));
+        }
+        let expected = usize::from(time.incidents().moved > 0);
+        let last = time.clone();
+        drop(time); // says nothing yet
+        eprintln!("tickline: expected {expected}");
+        drop(last);
+        return;
+    }
+    let lines = lines("a_move_is_told_at_the_end_once", "on");
+    let at =
+        lines.iter().position(|line| line.starts_with("tickline: expected")).expect("the child's own line");
+    assert_eq!(at, 1, "{lines:?}");
+    let told: Vec<_> = lines[2..].iter().filter(|line| line.contains("contain a move")).collect();
+    match lines[at].as_str() {
+        "tickline: expected 1" => assert_eq!(told.len(), 1, "{lines:?}"),
+        _ => {
+            common::skip("no move was seen, for want of a second CPU, or of a usable counter");
+            assert_eq!(told.len(), 0, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the layer knows of open spans, and where.
+//!
+//! The registry's extensions are made for this, but finding a span there takes some 33 ns, at each enter, exit and close:
+//! together as much as a dozen counter readings. So most open spans are in a table of the layer's own, in a slot that is
+//! computed from the span's number; a span whose slot is taken when it is created goes to the extensions, and stays there.
+
+use core::hint::spin_loop;
+use core::time::Duration;
+use std::thread;
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::timing::Running;
+
+/// Slots, one cache line each, 16 KB in all: a third of a first-level cache. The open spans of a program are few at a time:
+/// the depth to which they are nested, times the threads, and those of waiting tasks.
+const SLOTS_LOG2: u32 = 8;
+
+/// The number of no span: the registry's are not 0.
+const FREE: u64 = 0;
+
+/// In a cache line of its own, so that threads with different spans do not wait for each other.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Slot(SpinMutex<Entry>);
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+#[derive(Debug)]
+struct Entry {
+    span: u64,
+    running: Running,
+}
+
+impl Slot {
+    /// Somebody else is at it, who needs some ns, unless he was preempted there: then he gets the CPU, whatever the
+    /// priorities are.
+    #[cold]
+    fn wait(&self) -> SpinMutexGuard<'_, Entry> {
+        loop {
+            for _ in 0..100 {
+                if let Some(entry) = self.0.try_lock() {
+                    return entry;
+                }
+                spin_loop();
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// The open spans of one layer.
+#[derive(Debug)]
+pub(crate) struct OpenSpans {
+    slots: Box<[Slot; 1 << SLOTS_LOG2]>,
+}
+
+/// The extension of a span that found no slot.
+struct InExtensions {
+    /// The layer that keeps it, of two on one subscriber.
+    layer: u64,
+    running: Running,
+}
+
+impl OpenSpans {
+    pub(crate) fn new() -> Self {
+        let slot = |_| Slot(SpinMutex::new(Entry { span: FREE, running: Running::new(0) }));
+        Self { slots: Box::new(std::array::from_fn(slot)) }
+    }
+
+    /// Fibonacci hashing: the registry's numbers differ in some low bits, in the thread's, and in a generation's.
+    #[inline]
+    fn place(span: u64) -> usize {
+        // BOUND: below 2^SLOTS_LOG2, by the shift.
+        (span.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SLOTS_LOG2)) as usize
+    }
+
+    /// The slot in which `span` is, if it is in any.
+    #[inline]
+    fn slot(&self, span: u64) -> SpinMutexGuard<'_, Entry> {
+        let slot = &self.slots[Self::place(span)];
+        slot.0.try_lock().unwrap_or_else(|| slot.wait())
+    }
+
+    /// Keeps `running` for `span`, if its slot is free, or has what was kept for an earlier span of that number, of whose end
+    /// the layer was not told: the registry uses numbers again after some thousand spans.
+    #[inline]
+    pub(crate) fn insert(&self, span: u64, running: Running) -> bool {
+        let mut entry = self.slot(span);
+        let is_free = [FREE, span].contains(&entry.span);
+        if is_free {
+            *entry = Entry { span, running };
+        }
+        is_free
+    }
+
+    /// Changes what is kept for `span`, if it is in its slot.
+    #[inline]
+    pub(crate) fn change(&self, span: u64, change: impl FnOnce(&mut Running)) -> bool {
+        let mut entry = self.slot(span);
+        let is_here = entry.span == span;
+        if is_here {
+            change(&mut entry.running);
+        }
+        is_here
+    }
+
+    /// What `end` makes of what is kept for `span`, if it is in its slot, which is free then.
+    #[inline]
+    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
+        let mut entry = self.slot(span);
+        if entry.span != span {
+            return None;
+        }
+        entry.span = FREE;
+        Some(end(&entry.running))
+    }
+}
+
+/// Keeps `running` for a span that found no slot.
+#[cold]
+pub(crate) fn insert_in_extensions<'a, S: LookupSpan<'a>>(
+    span: &SpanRef<'a, S>,
+    layer: u64,
+    running: Running,
+) {
+    let mut extensions = span.extensions_mut();
+    if extensions.get_mut::<InExtensions>().is_none() {
+        extensions.insert(InExtensions { layer, running });
+    }
+}
+
+/// Changes what is kept for a span that found no slot.
+#[cold]
+pub(crate) fn change_in_extensions<'a, S: LookupSpan<'a>>(
+    span: &SpanRef<'a, S>,
+    layer: u64,
+    change: impl FnOnce(&mut Running),
+) {
+    if let Some(kept) = span.extensions_mut().get_mut::<InExtensions>() {
+        if kept.layer == layer {
+            change(&mut kept.running);
+        }
+    }
+}
+
+/// What was kept for a span that found no slot.
+#[cold]
+pub(crate) fn from_extensions<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>, layer: u64) -> Option<Running> {
+    let extensions = span.extensions();
+    let kept = extensions.get::<InExtensions>().filter(|kept| kept.layer == layer)?;
+    Some(kept.running.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_taken_until_its_span_ends() {
+        let spans = OpenSpans::new();
+        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
+        assert!(spans.insert(first, Running::new(10)));
+        assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
+        assert!(!spans.change(second, |_| unreachable!()));
+        assert!(spans.change(first, |running| running.exit(0)));
+        assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
+        assert!(spans.remove(first, |_| ()).is_none(), "once");
+        assert!(spans.insert(second, Running::new(20)));
+    }
+
+    /// The layer was away when the first one ended; its number is used again.
+    #[test]
+    fn what_was_left_behind_is_not_found_by_a_later_span() {
+        let spans = OpenSpans::new();
+        let source = crate::Nanos;
+        assert!(spans.insert(7, Running::new(10)) && spans.change(7, |running| running.enter(&source)));
+        assert!(spans.insert(7, Running::new(20)));
+        let times = spans.remove(7, |running| running.close(&source, 30, |_| 0)).unwrap();
+        assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
+    }
+
+    #[test]
+    fn one_waits_for_another() {
+        let spans = OpenSpans::new();
+        assert!(spans.insert(7, Running::new(0)));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        assert!(spans.change(7, |running| running.enter(&crate::Nanos)));
+                    }
+                });
+            }
+        });
+        let enters = spans.remove(7, |running| running.close(&crate::Nanos, 0, |_| 0).enters());
+        assert_eq!(enters, Some(40_000));
+    }
+}

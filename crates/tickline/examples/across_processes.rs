@@ -1,0 +1,77 @@
+//! One timescale for all processes: a stamp that is sent to another process is compared with what that one reads.
+//!
+//! `cargo run --release --example across_processes`
+//!
+//! Its output has: "there", "back", "0 of them backward", "serves".
+//!
+//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a round trip can be measured.
+//! Between processes, and between threads, only `now_ordered_ns` is in order: a stamp that was made before another is not
+//! larger, save for the two clocks' bounds, since each process has calibrated its own.
+#![expect(
+    clippy::print_stdout,
+    reason = "an example that prints a table, and a child that answers through a pipe"
+)]
+
+use std::env;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Write};
+use std::num::TryFromIntError;
+use std::process::{Command, Stdio};
+
+use tickline::Clock;
+
+const ROUND_TRIPS: usize = 2_000;
+
+/// What this program is called with to be the other process.
+const CHILD: &str = "child";
+
+/// The time, with a sign, so that differences have one.
+fn now_ns() -> Result<i64, TryFromIntError> {
+    tickline::now_ordered_ns().try_into()
+}
+
+/// Answers each line with the time at which it came.
+fn child() -> io::Result<()> {
+    for line in io::stdin().lock().lines() {
+        line?;
+        println!("{}", tickline::now_ordered_ns());
+    }
+    Ok(())
+}
+
+fn show(way: &str, mut times_ns: Vec<i64>) {
+    times_ns.sort_unstable();
+    let backward = times_ns.iter().filter(|ns| **ns < 0).count();
+    let (least, median) = (times_ns[0], times_ns[times_ns.len() / 2]);
+    println!("{way:<5} at least {least} ns, median {median} ns, {backward} of them backward");
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let _clock = tickline::start()?;
+    if env::args().nth(1).as_deref() == Some(CHILD) {
+        return Ok(child()?);
+    }
+    let mut other =
+        Command::new(env::current_exe()?).arg(CHILD).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut to = other.stdin.take().ok_or("no pipe to the child")?;
+    let mut from = BufReader::new(other.stdout.take().ok_or("no pipe from the child")?);
+
+    let (mut there_ns, mut back_ns, mut line) = (Vec::new(), Vec::new(), String::new());
+    for _ in 0..ROUND_TRIPS {
+        line.clear();
+        let sent_ns = now_ns()?;
+        to.write_all(b"\n")?;
+        from.read_line(&mut line)?;
+        let received_ns = now_ns()?;
+        let its_ns: i64 = line.trim().parse()?;
+        there_ns.push(its_ns - sent_ns);
+        back_ns.push(received_ns - its_ns);
+    }
+    drop(to); // the end of its input is the end of the child
+    other.wait()?;
+
+    show("there", there_ns);
+    show("back", back_ns);
+    println!("{}", Clock::global().status().state);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Stamps beside those of kernel traces: a mark in ftrace's buffer between two readings.
+//!
+//! `cargo run --release --example kernel_trace`
+//!
+//! Its output has: "a trace shows", "ftrace", "serves".
+//!
+//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Who records it says so:
+//!
+//! | | |
+//! |---|---|
+//! | ftrace, trace-cmd | `echo mono > /sys/kernel/tracing/trace_clock`; `trace-cmd record -C mono` |
+//! | perf | `perf record -k CLOCK_MONOTONIC`; `perf script --ns` |
+//! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()`: nothing to be said |
+//!
+//! This program changes no setting: it makes its mark where the clock is `mono` already and the process may write marks, and
+//! says otherwise what is missing.
+#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+
+use std::fs;
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use tickline::Clock;
+
+const FOLDER: &str = "/sys/kernel/tracing";
+
+/// A stamp as traces show it: seconds and microseconds.
+fn as_in_traces(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
+}
+
+/// The stamp of the line of ftrace's output that has `mark`, us: `name-id [cpu] flags 1234.567890: tracing_mark_write: mark`.
+fn stamp_us(trace: &str, mark: &str) -> Option<u64> {
+    let line = trace.lines().find(|line| line.ends_with(mark))?;
+    let (before, _) = line.split_once(": tracing_mark_write")?;
+    let (seconds, micros) = before.split_whitespace().last()?.split_once('.')?;
+    Some(seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?)
+}
+
+/// Makes a mark between two readings. Returns these and the kernel's stamp, us.
+fn mark() -> Result<[u64; 3], String> {
+    let read = |name: &str| {
+        fs::read_to_string(format!("{FOLDER}/{name}")).map_err(|error| format!("{name}: {error}"))
+    };
+    let clock = read("trace_clock")?;
+    if !clock.contains("[mono]") {
+        return Err(format!("trace_clock is not mono: {}", clock.trim()));
+    }
+    let mark = format!("tickline {}", process::id());
+    let before_ns = tickline::now_ordered_ns();
+    fs::write(format!("{FOLDER}/trace_marker"), &mark).map_err(|error| format!("trace_marker: {error}"))?;
+    let after_ns = tickline::now_ordered_ns();
+    let stamp_us = stamp_us(&read("trace")?, &mark).ok_or("the mark is not in the trace")?;
+    // ftrace rounds to the nearest.
+    Ok([before_ns / 1_000, stamp_us, after_ns.div_ceil(1_000)])
+}
+
+fn main() -> Result<(), tickline::Error> {
+    let _clock = tickline::start()?;
+    thread::sleep(Duration::from_millis(10)); // the first line is there after some 0.2 ms
+    let ns = tickline::now_ns();
+    println!("what happens at {ns} ns, a trace shows at {}", as_in_traces(ns));
+    match mark() {
+        Ok([before, stamp, after]) => {
+            println!("ftrace stamped a mark at {stamp} us, our readings around it are {before} and {after}");
+        }
+        Err(why) => println!("no mark in ftrace's buffer: {why}"),
+    }
+    println!("{}", Clock::global().status().state);
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Tells the linker where the program lies in memory.
+
+fn main() {
+    println!("cargo::rerun-if-changed=link.ld");
+    println!("cargo::rustc-link-arg-bins=-T{}/link.ld", env!("CARGO_MANIFEST_DIR"));
+    // Loaded where it was linked: there is nobody to relocate it.
+    println!("cargo::rustc-link-arg-bins=--no-pie");
+}

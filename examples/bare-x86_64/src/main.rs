@@ -1,0 +1,213 @@
+//! A clock on a machine without an operating system: `tickline-core`, a counter, a reference, and a loop that drives it.
+//!
+//! `cargo xtask bare` builds it, boots it under QEMU, and says whether it passed. By hand, in this folder:
+//!
+//! ```sh
+//! cargo build --release
+//! qemu-system-x86_64 -nodefaults -no-reboot -display none -cpu max -serial stdio \
+//!     -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel target/x86_64-unknown-none/release/tickline-bare
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `clocks.rs` | the counter (TSC) and the reference (HPET), and why this one |
+//! | `trust.rs` | whether the counter may be used: facts for the gates of `tickline-core` |
+//! | `main.rs` | the clock, its driver, and what is expected of them |
+//! | `boot.rs`, `port.rs`, `link.ld` | what an operating system would do otherwise |
+
+#![no_std]
+#![no_main]
+
+mod boot;
+mod clocks;
+mod port;
+mod trust;
+
+use core::panic::PanicInfo;
+
+use clocks::{Hpet, Tsc};
+use port::End;
+use tickline_core::cell::NativeCell;
+use tickline_core::control::{Config, Control, Renewal, Round};
+use tickline_core::counter::quantum_ticks;
+use tickline_core::sample::{Quanta, Reference};
+use tickline_core::shared::{Event, LineReading, Shared};
+
+/// The clock: everybody may read it, interrupt handlers and other CPUs included.
+static CLOCK: Shared<NativeCell> = Shared::new(NativeCell::new());
+
+/// The time between rounds in the steady state, ns. Short, so that there is something to see in seconds.
+const INTERVAL_NS: u64 = 100_000_000;
+
+const MS: i64 = 1_000_000;
+
+/// The time, ns: by the counter where that can be, else by the HPET; never less than before.
+fn now_ns(hpet: &Hpet) -> i64 {
+    match CLOCK.read_ordered(&Tsc) {
+        Some(ns) => ns,
+        None => CLOCK.read_slow(&Tsc, hpet).ns,
+    }
+}
+
+/// The manual driver: a round when one is due.
+struct Driver {
+    control: Control,
+    due_ns: i64,
+}
+
+impl Driver {
+    fn serve(&mut self, hpet: &Hpet) {
+        while now_ns(hpet) >= self.due_ns {
+            let outcome = self.control.maintain(&CLOCK, &Tsc, hpet);
+            if outcome.round != Round::Recovered {
+                self.due_ns = now_ns(hpet) + i64::try_from(outcome.next_in_ns).unwrap_or(i64::MAX);
+            }
+        }
+    }
+}
+
+/// What was seen of the clock.
+#[derive(Default)]
+struct Seen {
+    readings: u64,
+    by_counter: u64,
+    /// Readings that were smaller than the one before.
+    backward: u64,
+    /// Readings whose limits, and the HPET before and after them, have no moment in common.
+    outside: u64,
+    last_ns: i64,
+}
+
+impl Seen {
+    /// Reads the clock between two looks at the reference.
+    fn look(&mut self, hpet: &Hpet) {
+        let before_ns = hpet.monotonic_ns();
+        let bounds = CLOCK.read_bounds(&Tsc);
+        let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
+        let after_ns = hpet.monotonic_ns() + hpet.step_ns();
+        if let Some(reading) = bounds {
+            let (earliest_ns, latest_ns) = reading.bounds_ns();
+            self.outside += u64::from(earliest_ns > after_ns || latest_ns < before_ns);
+            self.by_counter += 1;
+        }
+        self.readings += 1;
+        self.backward += u64::from(ns < self.last_ns);
+        self.last_ns = ns;
+    }
+}
+
+/// A reading by the counter with its limits, and how far it is from the middle of two looks at the reference, ns. The narrowest
+/// of a few: an emulator may be stopped anywhere.
+fn offset(hpet: &Hpet) -> Option<(LineReading, i64)> {
+    let bracket = |_| {
+        let before_ns = hpet.monotonic_ns();
+        let reading = CLOCK.read_bounds(&Tsc)?;
+        let after_ns = hpet.monotonic_ns();
+        Some((after_ns - before_ns, reading, reading.ns - (before_ns + after_ns) / 2))
+    };
+    let narrowest = (0..8).filter_map(bracket).min_by_key(|(width_ns, ..)| *width_ns);
+    narrowest.map(|(_, reading, offset_ns)| (reading, offset_ns))
+}
+
+/// A line of the table.
+fn report(hpet: &Hpet) {
+    let Some((reading, offset_ns)) = offset(hpet) else {
+        say!("{:>7}  cold: by the HPET", now_ns(hpet) / MS);
+        return;
+    };
+    let (earliest_ns, latest_ns) = reading.bounds_ns();
+    let gauges = &CLOCK.gauges;
+    say!(
+        "{:>7}  live: by the TSC {:>13} {:>9} {:>12} {:>10} {:>9}",
+        reading.ns / MS,
+        gauges.frequency_hz().unwrap_or(0),
+        gauges.rho_ppb(),
+        gauges.interval_ns() / 1_000,
+        offset_ns,
+        (latest_ns - earliest_ns) / 2,
+    );
+}
+
+/// Reads for `ms`, with a driver or without one, and reports five times. Returns how many readings the counter served.
+fn watch(seen: &mut Seen, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
+    const REPORTS: i64 = 5;
+    let by_counter = seen.by_counter;
+    let (start_ns, mut reports) = (hpet.monotonic_ns(), 0);
+    while reports < REPORTS {
+        if let Some(driver) = &mut driver {
+            driver.serve(hpet);
+        }
+        seen.look(hpet);
+        if hpet.monotonic_ns() - start_ns >= ms * MS * (reports + 1) / REPORTS {
+            report(hpet);
+            reports += 1;
+        }
+    }
+    seen.by_counter - by_counter
+}
+
+extern "C" fn main() -> ! {
+    // SAFETY: the first 4 GiB are mapped, and nothing else runs here.
+    let Some(hpet) = (unsafe { Hpet::start() }) else {
+        say!("there is no HPET with 64 bits at 0xfed00000, so there is no reference");
+        port::exit(End::Failed);
+    };
+    let counter_ticks = quantum_ticks(&Tsc);
+    let guarded = match trust::judge(counter_ticks) {
+        Ok(guarded) => guarded,
+        Err(reason) => {
+            say!("the counter is not used: {reason}");
+            port::exit(End::Failed);
+        }
+    };
+    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns() };
+    say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", quanta.reference_ns);
+
+    let config = Config { interval_ns: INTERVAL_NS, quanta, guarded, renewal: Renewal::Ahead };
+    let mut driver = Driver { control: Control::new(config), due_ns: 0 };
+    let mut seen = Seen::default();
+
+    say!("     ms  served            frequency_hz   rho_ppb  interval_us  offset_ns  bound_ns");
+    watch(&mut seen, None, &hpet, 20);
+    say!("        the driver comes when it is due");
+    // The first line, as soon as there is one.
+    while CLOCK.read(&Tsc).is_none() {
+        driver.serve(&hpet);
+    }
+    report(&hpet);
+    let rho_ppb = CLOCK.gauges.rho_ppb();
+    let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
+    let has_converged = CLOCK.gauges.rho_ppb() < rho_ppb;
+    say!("        the driver has stopped: lines last for 6 intervals at most");
+    watch(&mut seen, None, &hpet, 1_000);
+    let was_cold = CLOCK.read(&Tsc).is_none();
+    say!("        the driver is back");
+    let driven_again = watch(&mut seen, Some(&mut driver), &hpet, 500);
+
+    let Seen { readings, by_counter, backward, outside, .. } = seen;
+    say!(
+        "{readings} readings, {by_counter} by the counter, {backward} backward, {outside} outside their bounds"
+    );
+    for event in Event::ALL.into_iter().filter(|event| CLOCK.events(*event) > 0) {
+        say!("{}: {}", event.name(), CLOCK.events(event));
+    }
+    let expectations = [
+        ("no reading is smaller than the one before", backward == 0),
+        ("the reference is within the bounds of each reading", outside == 0),
+        ("the clock converged: rho shrank", has_converged),
+        ("the counter served", driven > 0),
+        ("without a driver the line ended, and the reference served", was_cold),
+        ("with the driver back, the counter served again", driven_again > 0),
+    ];
+    for (what, holds) in expectations {
+        say!("{}: {what}", if holds { "passed" } else { "FAILED" });
+    }
+    let passed = expectations.iter().all(|(_, holds)| *holds);
+    port::exit(if passed { End::Passed } else { End::Failed });
+}
+
+#[panic_handler]
+fn panic(panic: &PanicInfo<'_>) -> ! {
+    say!("{panic}");
+    port::exit(End::Failed);
+}

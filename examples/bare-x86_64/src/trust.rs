@@ -1,0 +1,50 @@
+//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine without a kernel.
+
+use core::arch::x86_64::__cpuid;
+
+use tickline_core::cell::{NativeCell, Support};
+use tickline_core::compare::Comparison;
+use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Switch, Trust};
+
+use crate::{CLOCK, say};
+
+/// CPUID 8000_0007h EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3 E.4.6).
+fn is_invariant() -> bool {
+    __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
+}
+
+/// Judges the gates and shows them. Returns whether lines must be guarded, as the cell demands of the control loop.
+pub fn judge(counter_ticks: u64) -> Result<bool, Reason> {
+    let cell = NativeCell::support();
+    CLOCK.cell.restrict(cell);
+    let facts = Facts {
+        switch: Switch::On,
+        // There is no kernel whose word could count.
+        trust: Trust::Measured,
+        clocksource: Clocksource::Unknown,
+        counters_clocksource: Clocksource::Tsc,
+        available: None,
+        // QEMU's emulation does not call its counter invariant, though nothing here ever changes its rate. On a machine that
+        // is to be trusted, this is `false`.
+        invariant_waived: true,
+        invariant: Some(is_invariant()),
+        counter_present: true,
+        cell,
+        readable: true,
+        hypervisor: Hypervisor::None,
+        // The other CPUs, if there are any, were never started.
+        comparison: Comparison::Single,
+        line_per_cpu: false,
+        cost: None,
+        was_slow: false,
+        quantum_ticks: Some(counter_ticks),
+    };
+    let verdicts = gate::judge_all(&facts);
+    for verdict in &verdicts {
+        say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));
+    }
+    match gate::first_closed(&verdicts) {
+        Some(reason) => Err(reason),
+        None => Ok(cell == Support::Guarded),
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether the published crates can be published: packages, licences, dependencies, oldest versions, features.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use crate::step::{Step, command};
+
+/// The published crates, each after those that it depends on.
+macro_rules! published {
+    ($before:literal) => {
+        concat!(
+            $before,
+            " -p tickline-core -p tickline -p tickline-tracing -p tickline-criterion -p tickline-cli"
+        )
+    };
+}
+
+/// How many crates a program on Linux gets with `tickline`, at most, itself not counted. With `tickline-core` it gets none.
+const MOST_DEPENDENCIES: usize = 8;
+
+/// A lock file of its own, with the oldest version of each dependency that `Cargo.toml` admits.
+macro_rules! oldest {
+    ($command:literal, $rest:expr) => {
+        concat!(
+            "cargo +nightly ",
+            $command,
+            " --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" ",
+            $rest
+        )
+    };
+}
+
+/// Every check, in the order of their cost.
+pub(crate) fn steps() -> Vec<Step> {
+    vec![
+        Step::new("few dependencies", "cargo xtask dependencies"),
+        // Packs each crate, and builds it from what was packed.
+        Step::new("packages", published!("cargo package --allow-dirty --target-dir target/package-check")),
+        Step::new("licences, sources, duplicates", "cargo deny --workspace check licenses sources bans")
+            .needs(&["cargo deny --version"]),
+        Step::new("advisories", "cargo deny --workspace check --disable-fetch advisories")
+            .needs(&["cargo deny --version", "cargo deny --workspace fetch db"]),
+        Step::new(
+            "oldest versions of dependencies",
+            oldest!("check", published!("--all-features --target-dir target/minimal-versions")),
+        )
+        .needs(&["mkdir -p target/minimal-versions", oldest!("update", "-Z direct-minimal-versions")]),
+        Step::new("every set of features", published!("cargo hack check --feature-powerset --quiet"))
+            .needs(&["cargo hack --version"]),
+    ]
+}
+
+/// `cargo xtask dependencies`: what comes along with the crates that promise to bring little.
+pub(crate) fn dependencies() -> ExitCode {
+    let mut is_good = true;
+    for (name, most) in [("tickline-core", 0), ("tickline", MOST_DEPENDENCIES)] {
+        let Some(brought) = brought_by(name) else {
+            println!("cargo tree does not tell what {name} depends on");
+            return ExitCode::FAILURE;
+        };
+        let list = brought.iter().cloned().collect::<Vec<_>>().join(", ");
+        println!("{name}: {} of {most} at most: {list}", brought.len());
+        is_good &= brought.len() <= most;
+    }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The crates that come with `name` on Linux, all features included.
+fn brought_by(name: &str) -> Option<BTreeSet<String>> {
+    let line = format!(
+        "cargo tree -p {name} -e normal --prefix none --all-features --target x86_64-unknown-linux-gnu --format {{p}}"
+    );
+    let output = command(&line)?.output().ok().filter(|output| output.status.success())?;
+    let names = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| Some(line.split_whitespace().next()?.to_owned()))
+        .filter(|brought| brought != name)
+        .collect();
+    Some(names)
+}

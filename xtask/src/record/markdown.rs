@@ -1,0 +1,147 @@
+//! Figures as a reader wants them, and tables in which the best is bold.
+
+/// A figure in a table, and its rank: less is better.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cell {
+    rank: f64,
+    /// What it is as good as the others with.
+    digits: String,
+    text: String,
+}
+
+impl Cell {
+    /// Better the nearer to 0, and as good as what reads the same.
+    pub(super) fn new(figure: f64, text: String) -> Self {
+        Self { rank: figure.abs(), digits: text.clone(), text }
+    }
+
+    /// ns and the ratio in brackets; as good as what has the same ratio.
+    pub(super) fn cost(ns: f64, ratio: f64) -> Self {
+        let digits = format!("{ratio:.2}");
+        Self { rank: ratio, text: format!("{ns:.1} ({digits})"), digits }
+    }
+}
+
+/// A row of a table: its name, and figures where there are some.
+pub(super) type Row = (String, Vec<Option<Cell>>);
+
+/// A table's head.
+pub(super) fn head(titles: &[&str]) -> String {
+    format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()))
+}
+
+/// Rows as they are.
+pub(super) fn rows(rows: &[Row]) -> String {
+    rows.iter().map(|(name, cells)| row(name, cells, &vec![None; cells.len()])).collect()
+}
+
+/// Rows of which the best of each column is bold, and so is whatever is as good. One figure alone is not the best of anything.
+pub(super) fn rows_with_best(rows: &[Row]) -> String {
+    let columns = rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+    let best: Vec<Option<&str>> = (0..columns)
+        .map(|column| {
+            let cells: Vec<&Cell> =
+                rows.iter().filter_map(|(_, cells)| cells.get(column)?.as_ref()).collect();
+            let best = cells.iter().min_by(|one, other| one.rank.total_cmp(&other.rank))?;
+            (cells.len() > 1).then_some(best.digits.as_str())
+        })
+        .collect();
+    rows.iter().map(|(name, cells)| row(name, cells, &best)).collect()
+}
+
+fn row(name: &str, cells: &[Option<Cell>], best: &[Option<&str>]) -> String {
+    let cell = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
+        None => String::new(),
+        Some(cell) if Some(cell.digits.as_str()) == *best => format!("**{}**", cell.text),
+        Some(cell) => cell.text.clone(),
+    };
+    let cells: Vec<String> = cells.iter().zip(best).map(cell).collect();
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+/// Commas between thousands.
+#[expect(clippy::cast_possible_truncation, reason = "figures far below 2^63, and rounded")]
+pub(super) fn whole(figure: f64) -> String {
+    let rounded = figure.round() as i64;
+    let digits = rounded.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if rounded < 0 { format!("-{text}") } else { text }
+}
+
+/// One decimal for small figures, none for others, none for 0.
+pub(super) fn short(figure: f64) -> String {
+    let tenths = (figure * 10.0).round() / 10.0;
+    if tenths == 0.0 {
+        "0".into()
+    } else if tenths.abs() < 10.0 {
+        format!("{tenths:.1}")
+    } else {
+        whole(figure)
+    }
+}
+
+/// A time in the unit that suits it.
+pub(super) fn time_ns(ns: f64) -> String {
+    let (factor, unit) = match ns.abs() {
+        size if size < 1e3 => (1.0, "ns"),
+        size if size < 1e6 => (1e3, "us"),
+        size if size < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{} {unit}", short(ns / factor))
+}
+
+/// A count in words that can be grasped.
+pub(super) fn count(count: f64) -> String {
+    match count {
+        count if count < 1e4 => whole(count),
+        count if count < 1e6 => format!("{} thousand", whole(count / 1e3)),
+        count if count < 1e9 => format!("{} million", short(count / 1e6)),
+        count => format!("{} billion", short(count / 1e9)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let shorts = [0.0, 0.04, -0.04, 0.06, -3.12, 9.96, 10.4, -1234.5, 1_234_567.0].map(short);
+        assert_eq!(shorts, ["0", "0", "0", "0.1", "-3.1", "10", "10", "-1,235", "1,234,567"]);
+        let times = [0.0, 8.84, 999.0, 584_000.0, 20_140_000.0, 2e9].map(time_ns);
+        assert_eq!(times, ["0 ns", "8.8 ns", "999 ns", "584 us", "20 ms", "2.0 s"]);
+        let counts = [0.0, 9_999.0, 678_123.0, 120e6, 2.53e9].map(count);
+        assert_eq!(counts, ["0", "9,999", "678 thousand", "120 million", "2.5 billion"]);
+    }
+
+    #[test]
+    fn the_best_of_each_column_is_bold_whoever_it_is() {
+        let cell = |figure: f64| Some(Cell::new(figure, short(figure)));
+        let rows = [
+            ("a".to_owned(), vec![cell(8.84), cell(-464.0), cell(1.0)]),
+            ("b".to_owned(), vec![cell(8.81), cell(0.2), None]),
+            ("c".to_owned(), vec![cell(16.5), None, None]),
+        ];
+        let expected = "| a | **8.8** | -464 | 1.0 |\n| b | **8.8** | **0.2** |  |\n| c | 17 |  |  |\n";
+        assert_eq!(rows_with_best(&rows), expected);
+        assert_eq!(super::rows(&rows), expected.replace('*', ""));
+    }
+
+    #[test]
+    fn costs_with_the_same_ratio_are_equally_good() {
+        let rows = [
+            ("a".to_owned(), vec![Some(Cell::cost(8.84, 0.999))]),
+            ("b".to_owned(), vec![Some(Cell::cost(8.86, 1.003))]),
+            ("c".to_owned(), vec![Some(Cell::cost(8.97, 1.014))]),
+        ];
+        let expected = "| a | **8.8 (1.00)** |\n| b | **8.9 (1.00)** |\n| c | 9.0 (1.01) |\n";
+        assert_eq!(rows_with_best(&rows), expected);
+    }
+}

@@ -1,0 +1,176 @@
+use serde_json::json;
+
+use super::*;
+
+/// A record in small, with a peer that does better in places and one that is not there.
+pub(in super::super) fn sample() -> Value {
+    let spread = |median: f64| json!({ "median": median, "largest": median * 2.0 });
+    let cost = |clock: &str, group: &str, tight_ns: f64, two_threads: Option<f64>| {
+        json!({
+            "clock": clock, "group": group, "tight_ns": tight_ns, "tight_ratio": tight_ns / 8.0,
+            "awaited_ns": tight_ns + 8.0, "awaited_ratio": (tight_ns + 8.0) / 16.0,
+            "two_threads_ns": two_threads, "two_threads_ratio": two_threads.map(|ns| ns / 8.0),
+        })
+    };
+    let drift = |tickline_ppb: f64, peer_ppb: f64| {
+        json!({ "watched_s": 60, "settled_s": 10, "looks": 3_000, "clocks": [
+            { "clock": "tickline now_ns", "group": "time", "drift_ppb": tickline_ppb, "offset_change_ns": 11.0,
+              "scatter_rms_ns": 3.5 },
+            { "clock": "peer now", "group": "time", "drift_ppb": peer_ppb, "offset_change_ns": 3.2e6,
+              "scatter_rms_ns": 2.0 },
+        ]})
+    };
+    let accuracy = |driver: &str, thread_cpu_percent: Option<f64>| {
+        json!({
+            "driver": driver, "watched_s": 60, "readings": 500_000_000, "outside": 0, "bound_violated": 0,
+            "least_offset_ns": -10.4, "most_offset_ns": 13.1, "mean_offset_ns": 0.4, "most_before_ns": 25,
+            "most_after_ns": 20, "thread_cpu_percent": thread_cpu_percent,
+        })
+    };
+    let counts = |backward: u64, handovers: u64| json!({ "backward": backward, "handovers": handovers });
+    json!({
+        "date": "2026-11-20", "command": "cargo xtask record", "commit": "0123456789abcdef", "tree_clean": true,
+        "rustc": "rustc 1.95.0 (59807616e 2026-04-14)", "took_s": 500,
+        "machine": { "cpu": "AMD EPYC", "cpus": 2, "kernel": "6.18", "clocksource": "tsc", "hypervisor": "kvm" },
+        "cost": { "rounds": 200, "calls_a_round": 2_000, "clocks": [
+            cost("rdtsc", "counter", 8.0, Some(8.0)),
+            cost("tickline now_ns", "time", 9.0, Some(9.5)),
+            cost("peer now", "time", 8.6, None),
+            cost("core inside", "internal", 1.0, None),
+        ]},
+        "startup": {
+            "clocks": [
+                { "clock": "tickline now_ns", "first_call_us": spread(0.9), "first_reading_us": spread(700.0),
+                  "counter_us": spread(190.0), "slowest_call_us": spread(57.0) },
+                { "clock": "peer now", "first_call_us": null, "first_reading_us": null, "counter_us": null,
+                  "slowest_call_us": null },
+            ],
+            "hello": { "with_std_us": spread(800.0), "difference_us": spread(5.0) },
+        },
+        "drift": drift(0.1, -464.3),
+        "drift_in_other_processes": [drift(-0.2, 1_702.0)],
+        "order": {
+            "skipped": null, "plain": counts(678_000, 120_000_000),
+            "ordered": { "lasted_s": 60, "count": counts(0, 2_500_000_000) },
+            "clocks": [
+                { "clock": "tickline now_ns", "unit": "ns", "count": counts(3_000, 1_000_000) },
+                { "clock": "peer now", "unit": "ns", "count": counts(1, 100_000_000) },
+            ],
+        },
+        "accuracy_thread": accuracy("thread", Some(0.041)),
+        "accuracy_reader": accuracy("reader", None),
+        "spans": { "rounds": 600, "spans": [
+            { "subject": "SpanTiming", "one_thread_ns": 220.0 },
+            { "subject": "SpanTiming over std", "one_thread_ns": 321.0 },
+            { "subject": "fmt with FmtSpan::CLOSE, to a sink", "one_thread_ns": 1_051.0 },
+        ]},
+    })
+}
+
+fn readme() -> String {
+    let blocks: String = BLOCKS
+        .map(|block| format!("<!-- record:{block} -->\nold\n<!-- /record:{block} -->\nkept {block}\n"))
+        .concat();
+    format!("# head\n{blocks}tail\n")
+}
+
+#[test]
+fn the_table_of_clocks_shows_the_best_whoever_it_is() {
+    let rows = "\
+| *bare instructions* | | | | | | | | |
+| rdtsc | 8.0 (1.00) | 16.0 (1.00) | 8.0 (1.00) |  |  |  |  |  |
+| *time in ns* | | | | | | | | |
+| tickline now_ns | 9.0 (1.12) | 17.0 (1.06) | 9.5 (1.19) | 900 ns | 0.7 ms | **0.1 (-0.2)** | **11 ns** | 3,000 |
+| peer now | **8.6 (1.07)** | **16.6 (1.04)** |  |  |  | -464 (1,702) | 3.2 ms | **< 0.1** |
+";
+    let table = clocks_block(&sample()).unwrap();
+    assert!(table.ends_with(rows), "{table}");
+    assert!(
+        table.starts_with("|  | tight loop, ns |") && table.contains("offset changed in 60 s"),
+        "{table}"
+    );
+}
+
+#[test]
+fn the_other_blocks_say_what_the_record_says() {
+    let machine = machine_block(&sample(), "2026-11-20-amd-epyc.json").unwrap();
+    for part in ["2 CPUs of AMD EPYC", "hypervisor kvm", "Linux 6.18", "rustc 1.95.0;", "commit 0123456789:"]
+    {
+        assert!(machine.contains(part), "{part} in {machine}");
+    }
+    assert!(machine.contains("(benches/record/2026-11-20-amd-epyc.json)"), "{machine}");
+    let tickline = tickline_block(&sample()).unwrap();
+    for part in [
+        "| offset from the bracket's middle, ns | -10 to +13, mean +0.4 | -10 to +13, mean +0.4 |",
+        "| largest claimed bound to either side, ns | 25 | 25 |",
+        "| CPU of the thread | 0.04 % of a core | no thread |",
+        "0 in 2.5 billion handovers (bare counter: 678 thousand in 120 million)",
+        "| 190 us of steady use; the slowest call on the way takes 57 us |",
+        "| 5.0 us (of 800 us) |",
+        "| 220 ns / 321 / 1,051 |",
+    ] {
+        assert!(tickline.contains(part), "{part} in {tickline}");
+    }
+}
+
+#[test]
+fn only_what_is_between_markers_changes_and_once_more_changes_nothing() {
+    let once = rewritten(&readme(), &sample(), "x.json").unwrap();
+    assert!(!once.contains("old"), "{once}");
+    assert!(
+        once.starts_with("# head\n<!-- record:machine -->\n2 CPUs") && once.ends_with("tail\n"),
+        "{once}"
+    );
+    for block in BLOCKS {
+        assert!(once.contains(&format!("\n<!-- /record:{block} -->\nkept {block}\n")), "{once}");
+    }
+    assert_eq!(rewritten(&once, &sample(), "x.json").unwrap(), once);
+}
+
+#[test]
+fn a_marker_that_is_missing_twice_there_or_astray_is_an_error_that_names_it() {
+    for block in BLOCKS {
+        for marker in [format!("<!-- record:{block} -->"), format!("<!-- /record:{block} -->")] {
+            let without = readme().replace(&marker, "");
+            let twice = format!("{}{marker}", readme());
+            for (text, times) in [(without, "0 times"), (twice, "2 times")] {
+                for error in [check_markers(&text), rewritten(&text, &sample(), "x.json").map(drop)] {
+                    let message = error.unwrap_err();
+                    let named = ["README.md", &marker, times].iter().all(|part| message.contains(part));
+                    assert!(named, "{message}");
+                }
+            }
+        }
+    }
+    let astray = readme()
+        .replace("<!-- /record:clocks -->", "swap")
+        .replace("<!-- record:clocks -->", "<!-- /record:clocks -->")
+        .replace("swap", "<!-- record:clocks -->");
+    let message = check_markers(&astray).unwrap_err();
+    assert!(message.contains("<!-- /record:clocks --> comes before"), "{message}");
+}
+
+#[test]
+fn what_the_record_lacks_is_an_error_that_names_it() {
+    let without = |section: &str, field: &str| {
+        let mut record = sample();
+        record[section].as_object_mut().unwrap().remove(field);
+        rewritten(&readme(), &record, "x.json").unwrap_err()
+    };
+    assert!(without("machine", "cpus").contains("cpus"));
+    assert!(without("drift", "watched_s").contains("drift.watched_s"));
+    assert!(without("order", "plain").contains("plain.backward"));
+    assert!(without("spans", "spans").contains("spans.spans"));
+    assert!(without("accuracy_reader", "outside").contains("outside"));
+}
+
+#[test]
+fn a_machine_without_a_usable_counter_says_why_nothing_was_tried() {
+    let mut record = sample();
+    record["order"]["skipped"] = "no usable counter: not invariant".into();
+    record["order"]["ordered"] = Value::Null;
+    record["startup"]["clocks"][0]["counter_us"] = Value::Null;
+    let tickline = tickline_block(&record).unwrap();
+    assert!(tickline.contains("not tried: no usable counter: not invariant"), "{tickline}");
+    assert!(tickline.contains("| not on this machine |"), "{tickline}");
+}
