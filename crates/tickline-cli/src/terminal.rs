@@ -24,7 +24,8 @@ const COLUMNS: usize = 100;
 
 /// The width of the terminal.
 pub(crate) fn columns() -> usize {
-    let size = if io::stdout().is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
+    let size =
+        if io::stdout().is_terminal() { ratatui_crossterm::crossterm::terminal::size().ok() } else { None };
     size.map_or(COLUMNS, |(columns, _)| usize::from(columns))
 }
 

@@ -1,18 +1,23 @@
 //! The live view: the figures, a plot that scrolls, and the CPUs, on a screen of its own.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Stdout};
+use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::Marker;
-use ratatui::text::Line;
-use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
-use ratatui::{DefaultTerminal, Frame};
+use ratatui_core::layout::{Constraint, Layout, Rect};
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::symbols::Marker;
+use ratatui_core::terminal::{Frame, Terminal};
+use ratatui_core::text::Line;
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui_crossterm::crossterm::execute;
+use ratatui_crossterm::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
+use ratatui_widgets::paragraph::Paragraph;
 
 use super::lines::happened;
 use crate::measure::track::Point;
@@ -28,13 +33,13 @@ const MOST_POINTS: usize = 1_024;
 
 /// The screen; the terminal is what it was before once this is dropped, also after a panic.
 pub(crate) struct Screen {
-    terminal: DefaultTerminal,
+    terminal: Terminal<CrosstermBackend<Stdout>>,
     view: View,
 }
 
 impl Screen {
     pub(crate) fn open(interval: Duration) -> io::Result<Self> {
-        let terminal = ratatui::try_init()?;
+        let terminal = taken().inspect_err(|_| restore())?;
         Ok(Self { terminal, view: View::new(interval, Colour::of_stdout()) })
     }
 
@@ -76,8 +81,26 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        restore();
     }
+}
+
+/// The terminal with a screen of its own, which a panic leaves before it is told.
+fn taken() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        restore();
+        tell(info);
+    }));
+    terminal::enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen)?;
+    Terminal::new(CrosstermBackend::new(io::stdout()))
+}
+
+/// As it was before. Nobody is left to tell if this fails.
+fn restore() {
+    terminal::disable_raw_mode().ok();
+    execute!(io::stdout(), LeaveAlternateScreen).ok();
 }
 
 /// The terminal is in raw mode, so Ctrl-C is a key.
@@ -264,8 +287,7 @@ fn ns(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
+    use ratatui_core::backend::TestBackend;
 
     use super::*;
     use crate::measure::watch::Watcher;
