@@ -87,6 +87,7 @@ pub(crate) fn steps() -> Vec<Step> {
             "order between threads, on this machine",
             "cargo test --release -p tickline-benches --test order -- --ignored",
         ),
+        Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",

@@ -11,6 +11,7 @@ mod examples;
 mod mutate;
 mod publish;
 mod record;
+mod page;
 mod sim;
 mod step;
 mod stress;
@@ -34,6 +35,8 @@ usage: cargo xtask COMMAND
           the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
           long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
           the README's tables from a stored record
+  page [FILE]
+          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         ["record", ref rest @ ..] => record::run(rest),
         ["bare"] => bare::run(),
         ["examples"] => examples::run(),
+        ["page", ref rest @ ..] => page::run(rest),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {

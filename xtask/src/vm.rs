@@ -1,6 +1,7 @@
 //! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See `tests/vm/README.md`.
 
 mod check;
+mod findings;
 mod image;
 mod judge;
 mod qemu;
@@ -31,6 +32,9 @@ const PREPARE: &str = "--prepare";
 /// Instead of names: runs all, and stores the table.
 const WRITE: &str = "--write";
 
+/// Instead of names: runs those in which the program `tickline` is to find something, and stores the table of that.
+const FINDINGS: &str = "--findings";
+
 fn prepare() -> ExitCode {
     match image::fetch() {
         Ok(_) => ExitCode::SUCCESS,
@@ -47,8 +51,9 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         return prepare();
     }
     let store = names == [WRITE];
-    let names = if store { &[] } else { names };
+    let store_findings = names == [FINDINGS];
     let scenarios = scenario::all();
+    let names = if store || store_findings { &[] } else { names };
     if let Some(unknown) = names.iter().find(|name| !scenarios.iter().any(|one| one.name == **name)) {
         eprintln!("xtask vm: '{unknown}' is no scenario; there are");
         for one in &scenarios {
@@ -67,7 +72,13 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let wanted = |one: &&Scenario| names.is_empty() || names.iter().any(|name| *name == one.name);
+    let wanted = |one: &&Scenario| {
+        if store_findings {
+            !one.findings.is_empty()
+        } else {
+            names.is_empty() || names.iter().any(|name| *name == one.name)
+        }
+    };
     let start = Instant::now();
     let mut rows = Vec::new();
     for one in scenarios.iter().filter(wanted) {
@@ -88,7 +99,12 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
-    let stored = if store { table::store(&rows) } else { Ok(()) };
+    findings::print(&scenarios, &rows);
+    let stored = match (store, store || store_findings) {
+        (true, _) => table::store(&rows).and_then(|()| findings::store(&scenarios, &rows)),
+        (false, true) => findings::store(&scenarios, &rows),
+        (false, false) => Ok(()),
+    };
     if let Err(error) = stored {
         eprintln!("xtask vm: cannot store the table: {error}");
         return ExitCode::FAILURE;

@@ -4,24 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use tickline_core::cpu_list;
+
+use crate::help;
+use crate::measure::warp::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
 /// Changes nothing on the machine and needs no privileges. Without a command it is `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
-#[command(after_help = "\
-Exit codes:
-  0  tickline reads the counter: fast and trusted
-  1  tickline works, but a gate is closed and the OS clock serves
-  2  an error: bad arguments, or output that could not be written
-
-Environment:
-  TICKLINE=off  do not use the counter (on: do, the default; anything else is ignored, and said)
-
-Examples:
-  tickline
-  tickline doctor --json -")]
+#[command(after_help = help::PROGRAM)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -40,7 +33,30 @@ impl Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(after_help = help::DOCTOR)]
     Doctor(Doctor),
+
+    #[command(after_help = help::BENCH)]
+    Bench(Bench),
+
+    #[command(after_help = help::WARP)]
+    Warp(Warp),
+
+    #[command(after_help = help::WATCH)]
+    Watch(Watch),
+
+    #[command(after_help = help::REPORT)]
+    Report(Report),
+
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(Completions),
+
+    #[command(after_help = help::MAN)]
+    Man(Man),
+
+    /// For the program itself: asks the clocks from this number on under a filter
+    #[command(name = crate::measure::served::COMMAND, hide = true)]
+    Served { from: usize },
 }
 
 /// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
@@ -52,36 +68,163 @@ pub(crate) struct Doctor {
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
+
+    /// Measures nothing: diagnoses the machine whose facts are in FILE (`-`: standard input), as --json has written them
+    /// there. Exits with 0 if nothing is wrong with that machine, else with 1
+    #[arg(long, value_name = "FILE", conflicts_with = "time")]
+    pub(crate) facts: Option<PathBuf>,
 }
 
-/// The option that every command has.
+/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself
+///
+/// The page is one HTML file that loads nothing from anywhere. A file that is there is replaced once the new one is complete.
+/// The machine's facts are in it, the kernel's command line and its messages about clocks among them: look at it before you
+/// hand it on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
+    pub(crate) time: Duration,
+
+    /// Writes the page to FILE (`-`: to standard output)
+    #[arg(long = "out", value_name = "FILE", value_parser = target)]
+    pub(crate) page: Target,
+}
+
+/// Prints a shell's completions for this program
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Prints the manual page of this program, or of one of its commands, as roff
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// The command; without one, the program
+    pub(crate) command: Option<String>,
+}
+
+/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of the kernel's
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// Rounds over all clocks, of 0.1 ms each (1 to 100000)
+    #[arg(long, value_name = "N", default_value = "200", value_parser = |value: &str| whole(value, 100_000))]
+    pub(crate) rounds: u32,
+
+    /// Calls of each clock in the long run (1 to 1000000000)
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
+    pub(crate) calls: u32,
+
+    /// Compares with an earlier run: the file that its --json wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+}
+
+/// Compares the counters of the CPUs: for each pair, steps back in time (warps), and between which limits the difference lies
+#[derive(Debug, clap::Args)]
+pub(crate) struct Warp {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// The CPUs to compare, such as 0-3,8; else all on which this process may run
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub(crate) cpus: Option<CpuList>,
+
+    /// Which pairs; else all up to 64 CPUs, and a star beyond
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) pairs: Option<Pattern>,
+}
+
+/// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
+///
+/// On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// How long, s (1 to 31536000); else until it is stopped
+    #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
+    pub(crate) time: Option<Duration>,
+
+    /// Time between two looks, s (0.05 to 3600)
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// Writes each look as a row to FILE (`-`: to standard output, instead of the view)
+    #[arg(long, value_name = "FILE", value_parser = target)]
+    pub(crate) csv: Option<Target>,
+
+    /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub(crate) cpus: Option<CpuList>,
+}
+
+/// CPUs in ascending order, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
+const CPU_IDS: usize = 8_192;
+
+fn cpu_list(value: &str) -> Result<CpuList, String> {
+    match cpu_list::ids_in_list(value.as_bytes()) {
+        None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
+        Some(ids) if ids > CPU_IDS => Err(format!(
+            "{value} names CPU {}, and {} is the last that a kernel may have",
+            ids - 1,
+            CPU_IDS - 1
+        )),
+        Some(ids) => {
+            let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
+            Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
+        }
+    }
+}
+
+/// The option that every command has that measures.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
-    #[arg(long = "json", value_name = "FILE", value_parser = json_target)]
-    pub(crate) target: Option<JsonTarget>,
+    #[arg(long = "json", value_name = "FILE", value_parser = target)]
+    pub(crate) target: Option<Target>,
 }
 
-/// Where the JSON goes.
+/// Where a document goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JsonTarget {
+pub(crate) enum Target {
     Stdout,
     File(PathBuf),
 }
 
-fn json_target(value: &str) -> Result<JsonTarget, String> {
+fn target(value: &str) -> Result<Target, String> {
     match value {
         "" => Err("an empty name is neither a file nor -".to_owned()),
-        "-" => Ok(JsonTarget::Stdout),
-        name => Ok(JsonTarget::File(PathBuf::from(name))),
+        "-" => Ok(Target::Stdout),
+        name => Ok(Target::File(PathBuf::from(name))),
     }
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {
-    match value.parse::<u64>() {
-        Ok(seconds @ 1..=3_600) => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("{value} is not a whole number from 1 to 3600")),
-    }
+    whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn interval(value: &str) -> Result<Duration, String> {
+    let seconds = value.parse::<f64>().ok().filter(|seconds| (0.05..=3_600.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("{value} is not a number from 0.05 to 3600"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn whole(value: &str, limit: u32) -> Result<u32, String> {
+    let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
+    parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
 }
 
 #[cfg(test)]
@@ -90,7 +233,9 @@ mod tests {
     use clap::CommandFactory;
 
     fn doctor(arguments: &[&str]) -> Doctor {
-        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen();
+        let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen() else {
+            panic!("another command")
+        };
         doctor
     }
 
@@ -121,9 +266,9 @@ mod tests {
             &["tickline", "doctor", "--json", "a/b.json", "--secs=7"],
         ] {
             let doctor = doctor(arguments);
-            assert_eq!(doctor.json.target, Some(JsonTarget::File("a/b.json".into())));
+            assert_eq!(doctor.json.target, Some(Target::File("a/b.json".into())));
             assert_eq!(doctor.time, Duration::from_secs(7));
         }
-        assert_eq!(doctor(&["tickline", "--json", "-"]).json.target, Some(JsonTarget::Stdout));
+        assert_eq!(doctor(&["tickline", "--json", "-"]).json.target, Some(Target::Stdout));
     }
 }

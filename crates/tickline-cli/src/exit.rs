@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::document::Document;
 
-/// How the program ends; documented in `--help`.
+/// How the program ends; `help.rs` says it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Fast and trusted.
+    /// Fast and trusted; or done, where nothing was to be judged.
     Fast = 0,
     /// Works, but a gate is closed.
     Closed = 1,

@@ -1,19 +1,31 @@
 //! The program `tickline`: measures and explains the clocks of the machine it runs on.
 //!
 //! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts (`machine`) -> a document
-//! (`document`) -> output (`output`): the same document as text, JSON or a page
+//! (`document`) -> findings (`diagnose`) -> output (`output`): the same document as text, JSON or a page
 
 #![deny(unsafe_code)]
 
 mod args;
+mod bench;
+mod cpus;
+mod diagnose;
 mod doctor;
 mod document;
 mod exit;
+mod help;
 mod machine;
+mod manual;
 mod measure;
 mod output;
 mod plot;
 mod progress;
+mod report;
+mod rights;
+#[cfg(test)]
+mod schema;
+mod terminal;
+mod warp;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,6 +38,13 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     let result = match Args::parse().chosen() {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Warp(args) => warp::run(&args),
+        Command::Served { from } => measure::served::filtered(from),
+        Command::Watch(args) => watch::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::args::{Json, JsonTarget};
-use crate::document::Document;
+use crate::args::{Json, Target};
 
 /// Where a command's document goes. Opened before anything is measured.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(crate) enum Outputs {
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
         Ok(match &json.target {
-            Some(JsonTarget::Stdout) => Self::Json,
-            Some(JsonTarget::File(path)) => Self::Text(Some(Destination::open(path)?)),
+            Some(Target::Stdout) => Self::Json,
+            Some(Target::File(path)) => Self::Text(Some(Destination::open(path)?)),
             None => Self::Text(None),
         })
     }
@@ -30,7 +30,7 @@ impl Outputs {
     /// Writes the document to all of them; as text by `write_text`.
     pub(crate) fn emit(
         self,
-        document: &Document,
+        document: &impl Serialize,
         write_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         match self {
@@ -55,7 +55,7 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
 }
 
 /// Writes the document and a line break.
-fn write_json(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)
 }
@@ -64,8 +64,9 @@ fn write_json(document: &Document, out: &mut dyn Write) -> io::Result<()> {
 /// until the new one is complete.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A new file beside the place, to be put there when it is complete.
-    Replace { place: PathBuf, file: NamedTempFile },
+    /// To be replaced by a file that is written beside it. That is made when there is something to write, so that an
+    /// interrupted measurement leaves nothing.
+    Replace { place: PathBuf },
     /// Something that is no regular file (a device, a pipe): it is written to as it is.
     Direct { place: PathBuf, file: File },
 }
@@ -82,13 +83,22 @@ impl Destination {
                 Ok(Self::Direct { place, file })
             }
             _ => {
-                let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let file = tempfile::Builder::new()
-                    .prefix(".tickline-")
-                    .tempfile_in(folder.unwrap_or(Path::new(".")))
-                    .map_err(fail)?;
-                Ok(Self::Replace { place, file })
+                // A trial, which is gone at once.
+                beside(&place).map_err(fail)?;
+                Ok(Self::Replace { place })
             }
+        }
+    }
+
+    /// Whether both are one file, by whatever names.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        whole(self.place()) == whole(other.place())
+    }
+
+    fn place(&self) -> &PathBuf {
+        match self {
+            Self::Replace { place } | Self::Direct { place, .. } => place,
         }
     }
 
@@ -96,8 +106,9 @@ impl Destination {
     pub(crate) fn save(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Direct { place, mut file } => write(&mut file).map_err(|error| naming(&place, &error)),
-            Self::Replace { place, mut file } => {
+            Self::Replace { place } => {
                 let fail = |error: io::Error| naming(&place, &error);
+                let mut file = beside(&place).map_err(fail)?;
                 write(&mut file).map_err(fail)?;
                 #[cfg(unix)]
                 {
@@ -113,6 +124,12 @@ impl Destination {
     }
 }
 
+/// A temporary file in the folder of `place`.
+fn beside(place: &Path) -> io::Result<NamedTempFile> {
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+    tempfile::Builder::new().prefix(".tickline-").tempfile_in(folder.unwrap_or(Path::new(".")))
+}
+
 /// The file that `path` leads to, also if it does not exist yet.
 fn followed(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| match (fs::read_link(path), path.parent()) {
@@ -122,7 +139,7 @@ fn followed(path: &Path) -> PathBuf {
 }
 
 /// The error with the path it is about, in the system's words alone: those of `tempfile` name the temporary file.
-fn naming(path: &Path, error: &io::Error) -> io::Error {
+pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))
 }

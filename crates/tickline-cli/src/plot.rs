@@ -46,7 +46,7 @@ fn extent(point: &Point) -> f64 {
 }
 
 /// 1, 2 or 5 times a power of ten, not below `value`.
-fn nice_limit(value: f64) -> f64 {
+pub(crate) fn nice_limit(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|limit| *limit >= value).unwrap_or(value)
 }

@@ -70,6 +70,8 @@ mod facts;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
+#[doc(hidden)]
+pub mod pair;
 mod per_cpu;
 mod policy;
 mod process;

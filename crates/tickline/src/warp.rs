@@ -1,42 +1,28 @@
 //! Comparing the counters of the CPUs that this process may use: a star around the first one, a pair at a time.
 //!
-//! Each pair are two threads of their own, pinned, that hand a token to and fro for a millisecond at the most
-//! (`tickline_core::compare` has the arithmetic); between two pairs everything rests for twenty times as long. Isolated
-//! CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long as a clock's thread
-//! lives to want it. Never in a caller.
+//! Each pair hands a token to and fro for a millisecond at the most ([`pair`]); between two pairs everything rests for twenty
+//! times as long. Isolated CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long
+//! as a clock's thread lives to want it. Never in a caller.
 //!
-//! On a busy machine the two threads may not get to run at once for long. What little they find out counts all the same, as
-//! no handover is ever wrong, and tries add up; if they are too few, it is tried again later, and takes back nothing that was
-//! found before.
+//! If the handovers of all tries together are too few, it is tried again later, and takes back nothing that was found before.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
-use tickline_core::compare::{Comparison, Difference, Pair};
-use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
+use tickline_core::compare::{Comparison, Pair};
+use tickline_core::counter::quantum_ticks;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
 use crate::facts::COUNTER;
+use crate::pair::{self, Handovers};
 use crate::process::{self, SignalsBlocked};
 use crate::reference::OsClock;
 
-/// Handovers to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
-const ROUNDS: u32 = 1_000;
-
 /// Fewer say nothing, over all tries: the first ones run with cold caches.
 const LEAST_ROUNDS: u32 = 50;
-
-/// For how long a pair may hand over, ns.
-const PAIR_NS: i64 = 1_000_000;
-
-/// For how long one waits for the other, which may have to wait for its CPU, ns.
-const PATIENCE_NS: i64 = 200_000_000;
-
-/// Looks at a token before one sees to the time.
-const SPINS: u32 = 2_000;
 
 /// The rest between two pairs.
 const REST: Duration = Duration::from_millis(20);
@@ -199,7 +185,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     }
     let quantum_ticks = quantum_ticks(&counter);
     for other in others {
-        let (mut difference, mut rounds) = (Difference::UNKNOWN, 0);
+        let (mut handovers, mut rounds) = (Handovers::NONE, 0);
         for _ in 0..TRIES {
             // Cut short by `drop`, so that a program that ends at once need not wait for the rest.
             thread::park_timeout(REST);
@@ -207,7 +193,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
             if stop.load(Ordering::Relaxed) {
                 return None;
             }
-            rounds += compare_pair(counter, *first, *other, &mut difference);
+            rounds += pair::compare(counter, *first, *other, &mut handovers);
             if rounds >= LEAST_ROUNDS {
                 break;
             }
@@ -215,6 +201,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
         if rounds < LEAST_ROUNDS {
             return Some(Comparison::Impossible);
         }
+        let difference = handovers.difference;
         if !difference.is_none(quantum_ticks) {
             return Some(Comparison::Apart(Pair { here: *first, there: *other, difference }));
         }
@@ -222,123 +209,9 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     Some(Comparison::InStep { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
 }
 
-/// What two threads hand over: a cache line.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Token {
-    /// Even: here. Odd: there. [`GIVEN_UP`]: one of the two has.
-    turn: AtomicU32,
-    /// What the giver's counter said, ticks.
-    given_ticks: AtomicU64,
-}
-
-const GIVEN_UP: u32 = u32::MAX;
-
-impl Token {
-    fn give(&self, turn: u32, ticks: u64) {
-        // ORDERING: Relaxed, published by the store below.
-        self.given_ticks.store(ticks, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `get`. A failure means that the other has given up.
-        self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
-    }
-
-    /// The token of `turn`: what the giver's counter said, and what ours says now.
-    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<(u64, u64)> {
-        let mut deadline_ns = None;
-        loop {
-            for _ in 0..SPINS {
-                // ORDERING: Acquire, pairs with the Release store in `give`.
-                match self.turn.load(Ordering::Acquire) {
-                    GIVEN_UP => return None,
-                    found if found == turn => {
-                        let got_ticks = counter.now_ordered();
-                        // ORDERING: Relaxed, ordered by the load above.
-                        return Some((self.given_ticks.load(Ordering::Relaxed), got_ticks));
-                    }
-                    _ => core::hint::spin_loop(),
-                }
-            }
-            let now_ns = OsClock.monotonic_ns();
-            if now_ns > *deadline_ns.get_or_insert(now_ns.saturating_add(PATIENCE_NS)) {
-                // ORDERING: Relaxed, the word is all there is.
-                self.turn.store(GIVEN_UP, Ordering::Relaxed);
-                return None;
-            }
-            thread::yield_now();
-        }
-    }
-}
-
-/// Narrows down the difference of the counters of two CPUs. Returns by how many handovers to and fro: none if one of the
-/// threads did not get there.
-fn compare_pair(counter: HardwareCounter, here: u32, there: u32, difference: &mut Difference) -> u32 {
-    let token = Token::default();
-    let found = thread::scope(|scope| {
-        let builder = || thread::Builder::new().name("tickline-warp".to_owned());
-        let other = builder()
-            .spawn_scoped(scope, || {
-                let pinned = process::pin_this_thread(there);
-                if !pinned {
-                    // ORDERING: Relaxed, the word is all there is.
-                    token.turn.store(GIVEN_UP, Ordering::Relaxed);
-                }
-                answer(&token, counter)
-            })
-            .ok()?;
-        // The star's centre runs in a thread of its own as well, so that no mask needs to be put back.
-        let this = builder().spawn_scoped(scope, || {
-            if !process::pin_this_thread(here) {
-                // ORDERING: as above.
-                token.turn.store(GIVEN_UP, Ordering::Relaxed);
-            }
-            ask(&token, counter)
-        });
-        if this.is_err() {
-            // ORDERING: as above.
-            token.turn.store(GIVEN_UP, Ordering::Relaxed);
-        }
-        let (least, rounds) = this.ok()?.join().ok()?;
-        let most = other.join().ok()?;
-        Some((least.least_ticks, most.most_ticks, rounds))
-    });
-    let Some((least_ticks, most_ticks, rounds)) = found else { return 0 };
-    difference.least_ticks = difference.least_ticks.max(least_ticks);
-    difference.most_ticks = difference.most_ticks.min(most_ticks);
-    rounds
-}
-
-fn ask(token: &Token, counter: HardwareCounter) -> (Difference, u32) {
-    let mut difference = Difference::UNKNOWN;
-    let mut started_ns = None;
-    for round in 0..ROUNDS {
-        token.give(2 * round + 1, counter.now_ordered());
-        let Some((given_ticks, got_ticks)) = token.get(2 * round + 2, counter) else {
-            return (difference, round);
-        };
-        difference.received(given_ticks, got_ticks);
-        let now_ns = OsClock.monotonic_ns();
-        // The first handover waits until the other thread runs.
-        if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
-            // ORDERING: Relaxed, the word is all there is.
-            token.turn.store(GIVEN_UP, Ordering::Relaxed);
-            return (difference, round);
-        }
-    }
-    (difference, ROUNDS)
-}
-
-fn answer(token: &Token, counter: HardwareCounter) -> Difference {
-    let mut difference = Difference::UNKNOWN;
-    for round in 0..ROUNDS {
-        let Some((given_ticks, got_ticks)) = token.get(2 * round + 1, counter) else { break };
-        difference.sent(given_ticks, got_ticks);
-        token.give(2 * round + 2, counter.now_ordered());
-    }
-    difference
-}
-
 #[cfg(test)]
 mod tests {
+    use tickline_core::compare::Difference;
     use tickline_core::gate::Reason;
 
     use super::*;
@@ -421,16 +294,5 @@ mod tests {
         let difference = Difference { least_ticks: 5_000, most_ticks: 5_100 };
         let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
         assert_eq!(Known::after(Some(known), apart, 0).comparison, apart);
-    }
-
-    #[test]
-    fn a_token_that_nobody_gives_is_given_up() {
-        let Some(counter) = COUNTER.filter(|_| crate::facts::counter_readable()) else {
-            eprintln!("SKIPPED: no counter that may be read");
-            return;
-        };
-        let token = Token::default();
-        assert_eq!(token.get(1, counter), None);
-        assert_eq!(token.get(1, counter), None, "and stays so");
     }
 }

@@ -49,6 +49,8 @@ pub(super) fn is_apart(phase: &Value) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
     Is(&'static str),
+    /// A text with this in it.
+    Has(&'static str),
     OneOf(&'static [&'static str]),
     /// A list that has one of these.
     Lists(&'static [&'static str]),
@@ -67,6 +69,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Is(text) => write!(f, "\"{text}\""),
+            Self::Has(text) => write!(f, "a text with \"{text}\""),
             Self::OneOf(texts) => write!(f, "one of {texts:?}"),
             Self::Lists(texts) => write!(f, "a list with one of {texts:?}"),
             Self::True => write!(f, "true"),

@@ -113,6 +113,7 @@ fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
     let is_at_most = |limit| seen.as_u64().is_some_and(|seen| seen <= limit);
     match rule {
         Rule::Is(text) => seen == text,
+        Rule::Has(text) => seen.as_str().is_some_and(|seen| seen.contains(text)),
         Rule::OneOf(texts) => texts.iter().any(|text| seen == text),
         Rule::Lists(texts) => {
             seen.as_array().is_some_and(|list| list.iter().any(|one| texts.iter().any(|text| one == text)))
@@ -148,6 +149,7 @@ mod tests {
     fn each_rule_can_fail() {
         for (rule, good, bad) in [
             (Rule::Is("tsc"), json!("tsc"), json!("tsc-early")),
+            (Rule::Has("echo tsc"), json!("echo tsc | tee"), json!("echo hpet | tee")),
             (Rule::OneOf(&["hpet", "acpi_pm"]), json!("hpet"), json!("tsc")),
             (Rule::Lists(&["slow"]), json!(["apart", "slow"]), json!(["slower"])),
             (Rule::True, json!(true), json!(null)),
@@ -167,6 +169,7 @@ mod tests {
     fn what_is_missing_is_not_passed() {
         for rule in [
             Rule::Is("x"),
+            Rule::Has("x"),
             Rule::Lists(&["x"]),
             Rule::True,
             Rule::Exactly(0),

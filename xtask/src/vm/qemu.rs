@@ -63,7 +63,8 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
 /// How a guest came to its end, if it was not broken.
 enum End {
     Complete,
-    /// Its kernel did not come up: so far this has to do with the emulator. Seen once in 80 boots, on a busy machine.
+    /// Its kernel did not come up: so far this has to do with the emulator. Seen once in 80 boots, on a busy machine. So has
+    /// "Kernel panic - not syncing: IO-APIC + timer doesn't work!", twice in 10 boots on a busier one.
     NotUp(String),
     /// Its kernel has calibrated its clocks wrong, so that all it says of time is worthless. Seen once in 40 boots, on a
     /// machine with four times as much to do as it has CPUs: "PIT calibration deviates from HPET: 248266 2594266".
@@ -121,6 +122,11 @@ impl<'a> Machine<'a> {
                 }
                 Err(_) => match self.child.try_wait()? {
                     None => continue,
+                    Some(status) if phases.is_empty() => {
+                        return Ok(End::NotUp(format!(
+                            "{QEMU} ended, {status}, before the guest's first word"
+                        )));
+                    }
                     Some(status) => return Err(io::Error::other(format!("{QEMU} ended, {status}"))),
                 },
             };

@@ -79,6 +79,16 @@ pub(super) struct Scenario {
     pub(super) pace: Pace,
     readers: Readers,
     pub(super) checks: Vec<Check>,
+    pub(super) findings: Vec<Expected>,
+}
+
+/// The first finding that the program `tickline` is to print in a phase.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    pub(super) phase: &'static str,
+    /// What is special about the phase.
+    pub(super) about: &'static str,
+    pub(super) code: &'static str,
 }
 
 /// Whose word the guest's clock takes for the counter.
@@ -158,6 +168,7 @@ impl Scenario {
             pace: Pace::Real,
             readers: Readers::Greedy,
             checks: always(),
+            findings: Vec::new(),
         }
     }
 
@@ -321,6 +332,25 @@ impl Scenario {
         this
     }
 
+    /// What the program finds when everything else is done.
+    fn finds(self, code: &'static str, fix: &'static str) -> Self {
+        self.finds_in("program", "as it is", code, fix)
+    }
+
+    /// What the program finds in a phase of its own.
+    fn finds_in(
+        mut self,
+        phase: &'static str,
+        about: &'static str,
+        code: &'static str,
+        fix: &'static str,
+    ) -> Self {
+        self.in_step(phase, "finding.code", Rule::Is(code), "the program's first finding");
+        self.in_step(phase, "finding.fix", Rule::Has(fix), "what the program says to do");
+        self.findings.push(Expected { phase, about, code });
+        self
+    }
+
     /// An act of which the clock must learn within one interval.
     fn noticed(mut self, phase: &'static str) -> Self {
         self.check(phase, "work.reached", Rule::True, "it is noticed at all");
@@ -401,13 +431,17 @@ fn machines() -> Vec<Scenario> {
     use Serves::{Counter, Os};
     let new = Scenario::new;
     vec![
-        tsc("tsc", "the kernel keeps time with the TSC").serves(Counter, Counter),
+        tsc("tsc", "the kernel keeps time with the TSC")
+            .serves(Counter, Counter)
+            .finds("ntp_unsynchronised", "run an NTP daemon"),
+        asked(),
         tsc("one_cpu", "one CPU, which readers, driver and everybody share")
             .one_cpu()
             .serves(Counter, Counter),
         new("guarded", "an emulator that says so; the OS clock is dear", EMULATOR, "tsc=reliable vdso=0")
             .clocksource("tsc")
-            .serves(Counter, Counter),
+            .serves(Counter, Counter)
+            .finds("vdso_off", "take `vdso=0` off"),
         // `clock_gettime` takes 53 ns in the guest, a guarded reading 94: nobody should use the counter.
         new("guarded_slow", "an emulator that says so; the OS clock is cheaper", EMULATOR, TRUSTED)
             .clocksource("tsc")
@@ -418,18 +452,22 @@ fn machines() -> Vec<Scenario> {
             .serves(Counter, Counter),
         new("hpet", "two CPUs with a TSC that nobody vouches for", PLAIN, "")
             .clocksource("hpet")
-            .serves(Os(&["not_invariant"]), Os(&["not_invariant"])),
+            .serves(Os(&["not_invariant"]), Os(&["not_invariant"]))
+            .finds("tsc_unsynchronised", "tsc=reliable clocksource=tsc"),
         new("hpet_rejected", "the kernel has rejected an invariant TSC", PROCESSOR, REJECTED)
             .clocksource("hpet")
-            .serves(Os(REJECTS), Os(REJECTS)),
+            .serves(Os(REJECTS), Os(REJECTS))
+            .finds("tsc_switched_off", "take `tsc=unstable` off"),
         new("acpi_pm", "the kernel has rejected it, and there is no hpet", PROCESSOR, REJECTED_NO_HPET)
             .clocksource("acpi_pm")
-            .serves(Os(REJECTS), Os(REJECTS)),
+            .serves(Os(REJECTS), Os(REJECTS))
+            .finds("tsc_switched_off", "take `tsc=unstable` off"),
         chosen("chosen", "hpet by the administrator's choice, tsc on offer")
             .one_cpu() // see `measured`
             .untested_at_first()
             .serves(Counter, Counter)
-            .times_cheaper(20),
+            .times_cheaper(20)
+            .finds("tsc_not_chosen", "take `clocksource=hpet` off"),
         chosen("chosen_cpus", "as chosen, with two CPUs: comparison, order and cost")
             .untested_at_first()
             .used()
@@ -444,6 +482,21 @@ fn machines() -> Vec<Scenario> {
             .noticed("taken")
             .serves(Counter, Os(REJECTS)),
     ]
+}
+
+/// What the program says about a good guest whose clocks are made bad under it.
+fn asked() -> Scenario {
+    let switch = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
+    tsc(
+        "asked",
+        "the program tickline is asked while its clocks, or its rights, are other than they should be",
+    )
+    .act("ask-program")
+    .serves(Serves::Counter, Serves::Counter)
+    .finds_in("program_hpet", "switched to hpet", "tsc_not_chosen", switch)
+    .finds_in("program_acpi_pm", "switched to acpi_pm", "tsc_not_chosen", switch)
+    .finds_in("program_masked", "without /sys", "clocksource_unknown", "mount -t sysfs -o ro sysfs /sys")
+    .finds_in("program_denied", "after PR_SET_TSC", "counter_denied", "prctl(PR_SET_TSC, PR_TSC_ENABLE)")
 }
 
 /// The kernel keeps time with hpet by the administrator's choice, and would accept the TSC.

@@ -121,10 +121,6 @@ fn row_start(name: &str, about: &str) -> String {
 
 /// Writes the table to the workspace.
 pub(super) fn store(rows: &[Row]) -> io::Result<()> {
-    let first = |phase: &str, path: &str| {
-        let values = rows.iter().flat_map(|row| judge::find(&row.run.phases, phase, path));
-        values.filter_map(Value::as_str).next().unwrap_or("unknown").to_owned()
-    };
     let lines: String = rows
         .iter()
         .map(|row| {
@@ -137,15 +133,16 @@ pub(super) fn store(rows: &[Row]) -> io::Result<()> {
         .flat_map(|row| row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.name)))
         .collect();
     let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
-    let text = format!(
-        "{HEAD}{}; Linux {}; {}; on {}.\n\n{}{lines}{faults}{LEGEND}",
-        said("date", &["-u", "+%F"]),
-        first("machine", "kernel"),
-        said(QEMU, &["--version"]),
-        processor(),
-        head_of_table(),
-    );
+    let text = format!("{HEAD}{}\n\n{}{lines}{faults}{LEGEND}", conditions(rows), head_of_table(),);
     fs::write(super::root().join(STORED), text)
+}
+
+/// When and on what the guests were run.
+pub(super) fn conditions(rows: &[Row]) -> String {
+    let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
+    let kernel = kernels.filter_map(Value::as_str).next().unwrap_or("unknown");
+    let (date, qemu) = (said("date", &["-u", "+%F"]), said(QEMU, &["--version"]));
+    format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
 }
 
 /// The first line that a program prints.

@@ -1,5 +1,5 @@
 //! The calls whose cost is measured, each as a loop of its own, so that the call is inlined into it as it would be into a
-//! program. The only file of this crate with unsafe code: C functions and a system call.
+//! program. C functions and a system call, so unsafe code.
 
 #![allow(unsafe_code, reason = "clock_gettime and friends as C programs call them")]
 
@@ -16,10 +16,17 @@ pub(crate) struct Call {
     pub(crate) name: &'static str,
     /// `None` where there is no such clock, or the process may not read it.
     pub(crate) run: Option<Loop>,
+    /// One reading, ns, of a clock that tells them.
+    pub(crate) read_ns: Option<Box<dyn Fn() -> u64>>,
 }
 
 fn call<T>(name: &'static str, read: impl Fn() -> T + 'static) -> Call {
-    Call { name, run: Some(repeat(read)) }
+    Call { name, run: Some(repeat(read)), read_ns: None }
+}
+
+/// A clock that tells nanoseconds.
+fn clock(name: &'static str, read_ns: impl Fn() -> u64 + Copy + 'static) -> Call {
+    Call { name, run: Some(repeat(read_ns)), read_ns: Some(Box::new(read_ns)) }
 }
 
 fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
@@ -33,15 +40,21 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
 /// The name of the call to which all others are compared.
 pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
+/// The clock that tickline follows and programs measure with.
+pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
+
+/// A question that is a system call whatever the vDSO offers.
+pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
+
 /// Every call, in the order of the table. `readable` says whether the process may read the counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
     let counter = HardwareCounter::if_present().filter(|_| readable);
-    let counted = |name, run: Option<Loop>| Call { name, run };
+    let counted = |name, run: Option<Loop>| Call { name, run, read_ns: None };
     let mut calls = vec![
-        call("tickline::now_ns", tickline::now_ns),
-        call("tickline::now_ordered_ns", tickline::now_ordered_ns),
-        call("tickline::unix_ns", tickline::unix_ns),
-        call("tickline::recent_ns", tickline::recent_ns),
+        clock("tickline::now_ns", tickline::now_ns),
+        clock("tickline::now_ordered_ns", tickline::now_ordered_ns),
+        clock("tickline::unix_ns", tickline::unix_ns),
+        clock("tickline::recent_ns", tickline::recent_ns),
         counted(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
         counted(HardwareCounter::ORDERED_NAME, counter.map(|counter| repeat(move || counter.now_ordered()))),
     ];
@@ -55,22 +68,30 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     calls.extend([
         call("std::time::Instant", Instant::now),
         call("std::time::SystemTime", SystemTime::now),
-        call("gettimeofday", || {
+        clock("gettimeofday", || {
             let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
             // SAFETY: `time` is valid for a write; the time zone is not asked for.
             unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
-            time.tv_usec
+            ns(time.tv_sec, time.tv_usec, 1_000)
         }),
-        call("clock_gettime REALTIME", || clock_ns(libc::CLOCK_REALTIME)),
-        call("clock_gettime MONOTONIC", || clock_ns(libc::CLOCK_MONOTONIC)),
+        clock("time", || {
+            // SAFETY: nothing is to be written.
+            let seconds = unsafe { libc::time(std::ptr::null_mut()) };
+            ns(seconds, 0, 1)
+        }),
+        clock("clock_gettime REALTIME", || clock_ns(libc::CLOCK_REALTIME)),
+        clock(MONOTONIC, monotonic_ns),
     ]);
     #[cfg(target_os = "linux")]
     calls.extend([
-        call("clock_gettime MONOTONIC_RAW", || clock_ns(libc::CLOCK_MONOTONIC_RAW)),
-        call("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
-        call("clock_gettime REALTIME_COARSE", || clock_ns(libc::CLOCK_REALTIME_COARSE)),
-        call("clock_gettime MONOTONIC_COARSE", || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
-        call("system call clock_gettime", || {
+        clock("clock_gettime MONOTONIC_RAW", || clock_ns(libc::CLOCK_MONOTONIC_RAW)),
+        clock("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
+        clock("clock_gettime REALTIME_COARSE", || clock_ns(libc::CLOCK_REALTIME_COARSE)),
+        clock("clock_gettime MONOTONIC_COARSE", || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
+        clock("clock_gettime TAI", || clock_ns(libc::CLOCK_TAI)),
+        clock("clock_gettime PROCESS_CPUTIME", || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)),
+        clock("clock_gettime THREAD_CPUTIME", || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),
+        call(SYSTEM_CALL, || {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: the system call writes a timespec to a valid address.
             unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
@@ -85,8 +106,13 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let part = |value| u64::try_from(value).unwrap_or(0);
-    part(time.tv_sec).wrapping_mul(1_000_000_000).wrapping_add(part(time.tv_nsec))
+    ns(time.tv_sec, time.tv_nsec, 1)
+}
+
+/// Seconds and a part of one, in units of so many ns. C's types for both differ from target to target.
+fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
+    let (seconds, part) = (seconds.try_into().unwrap_or(0), part.try_into().unwrap_or(0));
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(part.wrapping_mul(unit_ns))
 }
 
 /// CLOCK_MONOTONIC, ns, the clock that tickline follows.

@@ -1,6 +1,10 @@
 //! What each clock costs: interleaved rounds, the fastest counts.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tickline::State;
 
 use super::calls::{self, Call};
 
@@ -10,34 +14,122 @@ const ROUNDS: u32 = 40;
 /// How long one clock is called in one round, ns: long against the clock that times it, short against a time slice.
 const ROUND_NS: f64 = 100_000.0;
 
-/// The cost of one clock.
+/// The clocks of the long run: the coarse ones beside those that they would replace.
+const LONG_RUN: [&str; 4] = [
+    "clock_gettime REALTIME",
+    "clock_gettime REALTIME_COARSE",
+    "clock_gettime MONOTONIC",
+    "clock_gettime MONOTONIC_COARSE",
+];
+
+/// Calls between two clocks' turns in the long run: 0.5 ms to 0.2 s.
+const TURN_CALLS: u32 = 100_000;
+
+/// How long a clock's thread needs until its lines last for seconds: some recalibrations.
+const SETTLED: Duration = Duration::from_millis(500);
+
+/// ...and how long it may take until there is a line at all, where the CPUs' counters are compared first.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The cost of one clock, ns a call; `None` where the clock is not to be had.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) name: &'static str,
-    /// Fastest round, ns a call; `None` where the clock is not to be had.
+    /// In the fastest round.
     pub(crate) ns: Option<f64>,
+    /// In the round in the middle.
+    pub(crate) median_ns: Option<f64>,
+    /// Nine of ten rounds were no slower.
+    pub(crate) most_ns: Option<f64>,
+}
+
+/// So many calls in a row, everything that came between included.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LongRun {
+    /// What is called.
+    pub(crate) clock: &'static str,
+    /// ns a call; null where the clock is not to be had.
+    pub(crate) mean_ns: Option<f64>,
+    /// All calls together, s; null where the clock is not to be had.
+    pub(crate) total_s: Option<f64>,
+}
+
+impl LongRun {
+    /// As if the clock were not to be had.
+    pub(crate) fn forget(&mut self) {
+        (self.mean_ns, self.total_s) = (None, None);
+    }
+}
+
+/// Waits until the clock's thread is in its steady state, if it gets there.
+pub(crate) fn settle() {
+    let (start, clock) = (Instant::now(), tickline::Clock::global());
+    let waits =
+        || matches!(clock.status().state, State::Calibrating | State::Fallback(tickline::Reason::Untested));
+    while waits() && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(SETTLED);
 }
 
 /// Measures every clock. `progress` is told the share that is done.
-pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<Cost> {
+pub(crate) fn measure(progress: impl FnMut(f64)) -> Vec<Cost> {
+    measure_rounds(ROUNDS, progress)
+}
+
+/// The same by a number of rounds, at least 1.
+pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<Cost> {
     let calls = calls::all(may_read_counter());
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
-    let mut fastest = vec![f64::INFINITY; calls.len()];
-    for round in 0..ROUNDS {
-        for ((call, &count), fastest) in calls.iter().zip(&counts).zip(&mut fastest) {
-            *fastest = fastest.min(time(call, count) / f64::from(count));
+    let mut taken = vec![Vec::new(); calls.len()];
+    for round in 0..rounds {
+        for ((call, &count), taken) in calls.iter().zip(&counts).zip(&mut taken) {
+            taken.push(time(call, count) / f64::from(count));
         }
-        progress(f64::from(round + 1) / f64::from(ROUNDS));
+        progress(f64::from(round + 1) / f64::from(rounds));
     }
-    let costs = calls
-        .iter()
-        .zip(fastest)
-        .map(|(call, ns)| Cost { name: call.name, ns: Some(ns).filter(|ns| ns.is_finite()) });
-    costs.collect()
+    calls.iter().zip(taken).map(|(call, taken)| Cost::of(call.name, taken)).collect()
+}
+
+impl Cost {
+    /// As if the clock were not to be had.
+    pub(crate) fn forget(&mut self) {
+        (self.ns, self.median_ns, self.most_ns) = (None, None, None);
+    }
+
+    fn of(name: &'static str, mut taken_ns: Vec<f64>) -> Self {
+        taken_ns.sort_by(f64::total_cmp);
+        let last = taken_ns.len().saturating_sub(1);
+        let at = |place: usize| taken_ns.get(place).copied().filter(|ns| ns.is_finite());
+        Self { name, ns: at(0), median_ns: at(last / 2), most_ns: at((last * 9).div_ceil(10)) }
+    }
+}
+
+/// Calls each of some clocks `count` times, by turns.
+pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun> {
+    let calls = calls::all(may_read_counter());
+    let named = |name: &str| calls.iter().find(|call| call.name == name);
+    let mut totals = LONG_RUN.map(|name| (name, named(name), 0.0));
+    let mut done = 0;
+    while done < count {
+        let turn = TURN_CALLS.min(count - done);
+        for (_, call, total_ns) in &mut totals {
+            *total_ns += call.map_or(f64::INFINITY, |call| time(call, turn));
+        }
+        done += turn;
+        progress(f64::from(done) / f64::from(count));
+    }
+    let of = |(clock, _, total_ns): (_, _, f64)| {
+        let total_ns = Some(total_ns).filter(|ns| ns.is_finite());
+        let mean_ns = total_ns.map(|ns| ns / f64::from(count));
+        LongRun { clock, mean_ns, total_s: total_ns.map(|ns| ns / 1e9) }
+    };
+    totals.map(of).into()
 }
 
 /// Whether the gates found the counter to be there and readable.
-fn may_read_counter() -> bool {
+pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     status.judged
         && status
@@ -81,5 +173,29 @@ mod tests {
             assert!(cost.ns.is_none_or(|ns| ns > 0.0), "{cost:?}");
         }
         assert!(costs.iter().any(|cost| cost.name == "clock_gettime MONOTONIC" && cost.ns.is_some()));
+    }
+
+    #[test]
+    fn rounds_are_told_by_rank() {
+        let cost = Cost::of("a", vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0]);
+        assert_eq!((cost.ns, cost.median_ns, cost.most_ns), (Some(1.0), Some(6.0), Some(10.0)));
+        let one = Cost::of("a", vec![3.0]);
+        assert_eq!((one.ns, one.median_ns, one.most_ns), (Some(3.0), Some(3.0), Some(3.0)));
+        let none = Cost::of("a", vec![f64::INFINITY; 3]);
+        assert_eq!((none.ns, none.median_ns, none.most_ns), (None, None, None));
+    }
+
+    #[test]
+    fn the_long_run_makes_every_call() {
+        let mut last = 0.0;
+        let runs = long_run(TURN_CALLS + 7, |done| last = done);
+        assert!((last - 1.0_f64).abs() < f64::EPSILON);
+        assert_eq!(runs.len(), LONG_RUN.len());
+        let monotonic = runs.iter().find(|run| run.clock == "clock_gettime MONOTONIC").unwrap();
+        assert!(monotonic.mean_ns.unwrap() > 0.0);
+        for run in runs {
+            let total_s = run.mean_ns.map(|ns| ns * f64::from(TURN_CALLS + 7) / 1e9);
+            assert!(total_s.zip(run.total_s).is_none_or(|(a, b)| (a - b).abs() < 1e-9));
+        }
     }
 }

@@ -2,4 +2,9 @@
 
 pub(crate) mod calls;
 pub(crate) mod costs;
+pub(crate) mod latency;
+pub(crate) mod resolution;
+pub(crate) mod served;
 pub(crate) mod track;
+pub(crate) mod warp;
+pub(crate) mod watch;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Reading};
+use tickline::{Clock, Reading, State};
 use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
@@ -12,11 +12,15 @@ use super::calls::monotonic_ns;
 /// Time between two points.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Points at most, some 100 bytes of JSON each: from 100 s on, the time between two is longer.
+const MOST: u32 = 5_000;
+
 /// Brackets tried for one point; the narrowest counts.
 const BRACKETS: u32 = 32;
 
 /// One look: a reading between two looks at CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Point {
     /// Time since the start, s.
     pub(crate) at_s: f64,
@@ -24,9 +28,10 @@ pub(crate) struct Point {
     pub(crate) offset_ns: f64,
     /// Half the time between the two looks, ns: what the offset cannot be told better than.
     pub(crate) bracket_ns: f64,
-    /// How far before and after the reading CLOCK_MONOTONIC may be, as tickline claims, ns.
+    /// How far before the reading CLOCK_MONOTONIC may be, as tickline claims, ns.
     #[serde(rename = "bound_before_ns")]
     pub(crate) before_ns: u64,
+    /// The same for after it, ns.
     #[serde(rename = "bound_after_ns")]
     pub(crate) after_ns: u64,
     /// Whether the reading lies between the two looks.
@@ -63,10 +68,11 @@ impl Track {
     }
 }
 
-/// Looks every 20 ms for `time`. `progress` is told the share that is done.
+/// Looks every 20 ms for `time`, if that is 100 s or less. `progress` is told the share that is done.
 pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
+    let step = STEP.max(time / MOST);
     let mut points = Vec::new();
     loop {
         let at_s = seconds(monotonic_ns() - start_ns);
@@ -75,13 +81,13 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
             return Track { points };
         }
         progress(share);
-        points.push(look(clock, at_s));
-        thread::sleep(STEP);
+        points.push(look(clock, at_s).0);
+        thread::sleep(step);
     }
 }
 
-/// The narrowest of some brackets.
-fn look(clock: &Clock, at_s: f64) -> Point {
+/// The narrowest of some brackets, and what served its reading.
+pub(crate) fn look(clock: &Clock, at_s: f64) -> (Point, State) {
     let mut best: Option<(u64, Reading, u64)> = None;
     for _ in 0..BRACKETS {
         let before = monotonic_ns();
@@ -92,7 +98,7 @@ fn look(clock: &Clock, at_s: f64) -> Point {
         }
     }
     let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
-    point(at_s, before, &reading, after)
+    (point(at_s, before, &reading, after), reading.status)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "differences of some ns")]

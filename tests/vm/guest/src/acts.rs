@@ -49,9 +49,9 @@ pub(crate) fn run() -> io::Result<()> {
         lab.watch("after", QUIET);
         set_clock(&lab, &[1]);
         readers.stop();
-        done
+        report::line(&program("program", &mut tickline()));
+        if act == "ask-program" { done.and(ask_program(&lab)) } else { done }
     })?;
-    report::line(&program());
     report::line(&json!({
         "phase": "end",
         "comparison": comparison(clock.status().comparison),
@@ -62,23 +62,48 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// What the program `tickline` says about the machine.
-fn program() -> Value {
-    match Command::new("/tickline").args(["--secs", "1", "--json", "-"]).output() {
+/// What the program `tickline` says about the machine, as a phase of this name.
+fn program(phase: &str, command: &mut Command) -> Value {
+    match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             json!({
-                "phase": "program",
+                "phase": phase,
+                "clocksource": said["machine"]["clocksource"],
                 "exit_code": output.status.code(),
                 "verdict": said["verdict"],
                 "reason": said["reason"],
                 "counters": said["machine"]["counters"],
+                "finding": said["findings"][0],
+                "findings": said["findings"],
+                "clocks": said["costs"],
                 "comparison": { "found": (said["reason"] == "apart").then_some("apart") },
                 "errors": String::from_utf8_lossy(&output.stderr),
             })
         }
-        Err(error) => json!({ "phase": "program", "errors": error.to_string() }),
+        Err(error) => json!({ "phase": phase, "errors": error.to_string() }),
     }
+}
+
+/// The program.
+fn tickline() -> Command {
+    Command::new("/tickline")
+}
+
+/// What the program says while the machine's clocks, or its own rights, are other than they should be.
+fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
+    let first = machine::clocksource();
+    for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
+        machine::choose_clocksource(name)?;
+        report::line(&program(phase, &mut tickline()));
+    }
+    machine::choose_clocksource(&first)?;
+    system::unmount(c"/sys")?;
+    report::line(&program("program_masked", &mut tickline()));
+    system::mount(c"sysfs", c"/sys")?;
+    report::line(&program("program_denied", system::without_counter(&mut tickline())));
+    lab.watch_until_settled("again", PATIENCE);
+    Ok(())
 }
 
 /// Whose word the clock takes, and what it does without, as the command line has it.
@@ -96,7 +121,8 @@ fn trusting(builder: Builder) -> Builder {
 
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
-        "none" => Ok(()),
+        // The program is asked when the readers have stopped.
+        "none" | "ask-program" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
 
 use crate::report;
@@ -21,9 +23,26 @@ pub(crate) fn prepare() -> io::Result<()> {
     report::open()
 }
 
-fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
+/// Mounts a file system of this kind.
+pub(crate) fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
     // SAFETY: both are C strings, and no data is passed on.
     check(unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, ptr::null()) })
+}
+
+/// Takes a file system away, though files in it may be open.
+pub(crate) fn unmount(place: &CStr) -> io::Result<()> {
+    // SAFETY: a C string.
+    check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) })
+}
+
+/// A program that is started without the right to read the counter.
+pub(crate) fn without_counter(command: &mut Command) -> &mut Command {
+    let deny = || {
+        // SAFETY: changes this process's own right only.
+        check(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) })
+    };
+    // SAFETY: between fork and exec a system call is made, and nothing else.
+    unsafe { command.pre_exec(deny) }
 }
 
 /// No echo and no change of line ends on a serial port.

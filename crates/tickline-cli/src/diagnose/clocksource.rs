@@ -1,0 +1,246 @@
+//! Why the clocks are slow: what the kernel keeps time with, and whether the vDSO can read it.
+
+use super::log::{Blame, blame};
+use super::{Facts, Finding, Severity, fix};
+use crate::measure::served::ServedBy;
+
+/// Clocksources that are read over a bus, or that are not read at all: slow, or coarse, whoever answers.
+const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
+
+/// Clocksources that every vDSO of their architecture reads by itself, as long as it is used.
+const FAST: [&str; 5] =
+    ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
+
+/// One finding for all: the deepest cause that there is evidence for. None where the vDSO answers, whatever the clocksource is
+/// called.
+pub(super) fn slow(facts: &Facts) -> Option<Finding> {
+    let current = facts.clocksource();
+    let served = facts.precise();
+    let is_slow = current.is_some_and(|name| SLOW.contains(&name));
+    let by_call = matches!(served, Some((_, ServedBy::SystemCall)));
+    if !is_slow && !by_call {
+        return unknown(facts);
+    }
+    let finding = match current {
+        _ if facts.machine.vsyscall64 == Some(0) => vsyscall64(),
+        Some(name) if FAST.contains(&name) => unused(name, facts),
+        Some("kvm-clock") => kvm_clock(facts),
+        Some("xen") => xen(facts),
+        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
+        Some(name) if facts.is_x86() => without_tsc(name, facts),
+        Some(name) => not_read(name),
+        None => unexplained(facts),
+    };
+    let asked = served
+        .filter(|_| by_call)
+        .map(|(clock, _)| format!("{clock} is answered by a system call, not by the vDSO"));
+    let finding = finding.seen_if(asked);
+    Some(match facts.precise_ns().zip(facts.attainable_ns()) {
+        // Less is within what such measurements differ by.
+        Some((now, then)) if now > 1.5 * then => {
+            let seen =
+                format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
+            Finding { gain_ratio: Some(now / then), ..finding.seen(seen) }
+        }
+        _ => finding,
+    })
+}
+
+fn keeps(name: &str) -> String {
+    format!("current_clocksource is {name}")
+}
+
+/// The clocksource cannot be read. Only worth knowing while nothing is slow.
+fn unknown(facts: &Facts) -> Option<Finding> {
+    // A machine of which nothing at all is known, or another system than Linux, is not diagnosed by that.
+    if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
+        return None;
+    }
+    let what = "the kernel does not tell what it keeps time with";
+    let served = match facts.precise() {
+        Some((clock, ServedBy::Vdso)) => Some(format!("{clock} is answered by the vDSO all the same")),
+        _ => None,
+    };
+    Some(masked(Finding::new("clocksource_unknown", Severity::Note, what)).seen_if(served))
+}
+
+fn masked(finding: Finding) -> Finding {
+    let place = crate::machine::CLOCKSOURCE;
+    finding.seen(format!("{place}/current_clocksource cannot be read")).fix(
+        "give the container the host's /sys, read-only, or run this outside: mount -t sysfs -o ro sysfs /sys",
+    )
+}
+
+fn unexplained(facts: &Facts) -> Finding {
+    let what = match facts.hypervisor() {
+        "gvisor" => {
+            "each question for the time is a call into gVisor, which does not tell what the host keeps time with"
+        }
+        _ => {
+            "each question for the time is a system call, and the kernel does not tell what it keeps time with"
+        }
+    };
+    masked(Finding::new("clocksource_unknown", Severity::Slow, what))
+}
+
+fn vsyscall64() -> Finding {
+    let what = "the kernel was told to answer each question for the time by a system call";
+    Finding::new("vsyscall64_off", Severity::Slow, what)
+        .seen("/proc/sys/kernel/vsyscall64 is 0")
+        .fix("sudo sysctl -w kernel.vsyscall64=1 (2 is as fast, with a resolution of ms); to keep it, the same in /etc/sysctl.conf")
+}
+
+/// The vDSO could read the clocksource, and is not used.
+fn unused(name: &str, facts: &Facts) -> Finding {
+    if let Some(word) = ["vdso=0", "vdso32=0"].into_iter().find(|word| facts.parameter(word)) {
+        let what = "the vDSO is switched off, so each question for the time is a system call";
+        return Finding::new("vdso_off", Severity::Slow, what)
+            .seen(format!("the kernel's command line has {word}"))
+            .fix(format!("take `{word}` off the kernel's command line"));
+    }
+    let what = format!(
+        "the kernel keeps time with {name}, which the vDSO can read, but this process does not use it"
+    );
+    let mapped = match facts.machine.vdso_mapped {
+        Some(false) => Some("/proc/self/maps has no [vdso]".to_owned()),
+        Some(true) => Some("/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned()),
+        None => None,
+    };
+    let what = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen_if(mapped);
+    what.fix(
+        "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
+         valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
+         with an erratum (dmesg | grep -i erratum)",
+    )
+}
+
+fn kvm_clock(facts: &Facts) -> Finding {
+    let what =
+        "the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT), so the vDSO cannot read kvm-clock";
+    let finding = Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock"));
+    if facts.offers("tsc") == Some(true) && !facts.are_apart() {
+        return finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts));
+    }
+    finding.fix(
+        "on the host: tsc as its own clocksource (it must not have been marked unstable there), and QEMU with -cpu \
+         host,+invtsc; after that the guest may use tsc itself",
+    )
+}
+
+fn xen(facts: &Facts) -> Finding {
+    let what = "the kernel keeps time with xen's clock, which the vDSO cannot read here";
+    let finding = Finding::new("xen_clocksource", Severity::Slow, what).seen(keeps("xen"));
+    if facts.are_apart() {
+        return finding.fix("none in the guest while the counters are apart: use another type of instance");
+    }
+    match facts.offers("tsc") {
+        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts)),
+        _ => finding.fix(fix::trust_tsc()),
+    }
+}
+
+fn hyperv(name: &str, facts: &Facts) -> Finding {
+    let what = "the kernel asks Hyper-V for each time: the host offers no page with the TSC's rate";
+    let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
+    match facts.offers("tsc") {
+        Some(true) if !facts.are_apart() => {
+            finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts))
+        }
+        _ => finding.fix(
+            "a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), and a kernel with \
+             CONFIG_HYPERV_TIMER: the clocksource is then hyperv_clocksource_tsc_page, which the vDSO reads",
+        ),
+    }
+}
+
+fn not_read(name: &str) -> Finding {
+    let what = format!("the kernel keeps time with {name}, which the vDSO does not read");
+    Finding::new("clocksource_slow", Severity::Slow, what)
+        .seen(keeps(name))
+        .fix("have the device tree or ACPI describe the CPU's own counter, and the kernel use it")
+}
+
+/// x86, and the kernel keeps time with something else than the TSC.
+fn without_tsc(name: &str, facts: &Facts) -> Finding {
+    let slow = |code, what: String| Finding::new(code, Severity::Slow, what).seen(keeps(name));
+    if facts.offers("tsc") == Some(true) {
+        let finding =
+            slow("tsc_not_chosen", format!("the kernel keeps time with {name}, though it would accept tsc"))
+                .seen("available_clocksource has tsc")
+                .seen_if(
+                    facts
+                        .parameter_of("clocksource=")
+                        .map(|word| format!("the kernel's command line has {word}")),
+                );
+        return if facts.are_apart() {
+            finding.fix("none while the counters are apart")
+        } else {
+            finding.fix(fix::switch_to("tsc", facts))
+        };
+    }
+    if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
+        return slow(
+            "tsc_switched_off",
+            format!("the kernel was told not to use the TSC, and keeps time with {name}"),
+        )
+        .seen(format!("the kernel's command line has {word}"))
+        .fix(format!("take `{word}` off the kernel's command line"));
+    }
+    let offered = facts.machine.available_clocksources.as_deref();
+    let missing = offered.map(|list| format!("available_clocksource has no tsc: {list}"));
+    let log = facts.machine.kernel_log.as_deref();
+    let Some((blame, lines)) = log.and_then(blame) else {
+        let finding =
+            slow("tsc_missing", format!("the kernel does not offer tsc, and keeps time with {name}"));
+        let (why, look) = match log {
+            Some(_) => ("the kernel's log does not say why (any more)", ""),
+            None => (
+                "the kernel's log, which says why, may not be read",
+                "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then ",
+            ),
+        };
+        let then = fix::on_the_host(facts).map_or_else(fix::trust_tsc, str::to_owned);
+        return finding.seen_if(missing).seen(why).fix(format!("{look}{then}"));
+    };
+    let (code, why) = match &blame {
+        Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
+        Blame::Watchdog => ("tsc_watchdog", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Unsynchronised => {
+            ("tsc_unsynchronised", "has nobody who vouches that the TSCs of several CPUs agree".to_owned())
+        }
+        Blame::HaltsInIdle => ("tsc_halts", "found that the TSC stops when a CPU sleeps".to_owned()),
+        Blame::Parameter => ("tsc_switched_off", "was told that the TSC is unstable".to_owned()),
+        Blame::Other(reason) => ("tsc_unstable", format!("gave up the TSC: {reason}")),
+    };
+    let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
+    finding.evidence.extend(lines);
+    // The kernel's verdict is of the moment of its message.
+    finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    finding.fix(given_up(&blame, facts))
+}
+
+/// What to do about a TSC that the kernel has given up.
+fn given_up(blame: &Blame, facts: &Facts) -> String {
+    let host = fix::on_the_host(facts);
+    match blame {
+        // It may well be right.
+        _ if facts.are_apart() => host.unwrap_or(fix::FIRMWARE).to_owned(),
+        Blame::Warp => match host {
+            Some(host) => format!("{host}; or, if the counters are in step by now, {}", fix::trust_tsc()),
+            None => fix::FIRMWARE.to_owned(),
+        },
+        Blame::Watchdog | Blame::Unsynchronised => match host {
+            Some(host) => format!("{host}; or {}", fix::trust_tsc()),
+            None => fix::trust_tsc(),
+        },
+        Blame::HaltsInIdle => {
+            "boot with processor.max_cstate=1, at the price of power; newer processors have a TSC that does \
+                               not stop"
+                .to_owned()
+        }
+        Blame::Parameter => "take `tsc=unstable` off the kernel's command line".to_owned(),
+        Blame::Other(_) => {
+            host.map_or_else(fix::trust_tsc, |host| format!("{host}; or {}", fix::trust_tsc()))
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is diagnosed: the part of a document that rules look at, as its JSON has it. The machine at hand goes through the
+//! same JSON, so both ways end in one place.
+
+use serde::Deserialize;
+
+use crate::document::Document;
+use crate::machine::Machine;
+use crate::measure::calls::MONOTONIC;
+use crate::measure::served::ServedBy;
+
+/// The facts. Whatever is missing is not known.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Facts {
+    pub(crate) schema: Option<String>,
+    /// Why the counter is not used, as a code.
+    pub(crate) reason: Option<String>,
+    pub(crate) machine: Machine,
+    pub(crate) clock: Clock,
+    pub(crate) costs: Vec<Row>,
+    pub(crate) served_unknown: Option<String>,
+}
+
+/// What the global clock says.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Clock {
+    pub(crate) frequency_hz: Option<u64>,
+    pub(crate) nominal_frequency_hz: Option<u64>,
+    pub(crate) environment_unrecognised: bool,
+}
+
+/// A clock of the table.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Row {
+    pub(crate) clock: String,
+    pub(crate) cost_ns: Option<f64>,
+    pub(crate) ratio_to_counter: Option<f64>,
+    pub(crate) resolution_ns: Option<u64>,
+    pub(crate) served_by: Option<ServedBy>,
+}
+
+/// The clocks by which programs ask for the precise time, the most usual first.
+const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
+
+/// A clock that is not made of the counter.
+const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
+
+/// The counter read in order, as the vDSO reads it: what a clock costs at the least that is made of it.
+const ORDERED: [&str; 2] = ["lfence; rdtsc", "isb; cntvct_el0"];
+
+/// The counter read bare. A machine that was recorded may be of another target than this program.
+const BARE: [&str; 2] = ["rdtsc", "cntvct_el0"];
+
+impl Facts {
+    /// Those of a document.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read back, which would be a mistake in this program.
+    pub(crate) fn of(document: &Document) -> serde_json::Result<Self> {
+        serde_json::from_value(serde_json::to_value(document)?)
+    }
+
+    fn row(&self, clock: &str) -> Option<&Row> {
+        self.costs.iter().find(|row| row.clock == clock)
+    }
+
+    pub(super) fn cost_ns(&self, clock: &str) -> Option<f64> {
+        self.row(clock)?.cost_ns
+    }
+
+    /// The counter's name, and what reading it costs, ns.
+    pub(super) fn counter(&self) -> Option<(&'static str, f64)> {
+        BARE.into_iter().find_map(|name| Some((name, self.cost_ns(name)?)))
+    }
+
+    /// The precise clock of which it is known who serves it: its name, and who.
+    pub(crate) fn precise(&self) -> Option<(&str, ServedBy)> {
+        PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
+    }
+
+    /// What a precise clock would cost if the vDSO read the counter, ns: the coarse clock, which the vDSO answers whatever the
+    /// clocksource is, is all of its work but that reading. Both as measured on this machine.
+    pub(super) fn attainable_ns(&self) -> Option<f64> {
+        let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
+        let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;
+        Some(coarse.cost_ns? + counter)
+    }
+
+    /// What the precise clock costs, ns.
+    pub(super) fn precise_ns(&self) -> Option<f64> {
+        PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
+    }
+
+    pub(super) fn clocksource(&self) -> Option<&str> {
+        self.machine.clocksource.as_deref()
+    }
+
+    /// Whether the kernel would keep time with this clocksource; `None` if it does not say.
+    pub(super) fn offers(&self, clocksource: &str) -> Option<bool> {
+        let list = self.machine.available_clocksources.as_deref()?;
+        Some(list.split_whitespace().any(|name| name == clocksource))
+    }
+
+    pub(super) fn hypervisor(&self) -> &str {
+        self.machine.hypervisor.as_deref().unwrap_or("unknown")
+    }
+
+    /// Where that was not recorded, the clocksource tells: these are found on x86 alone.
+    pub(super) fn is_x86(&self) -> bool {
+        match self.machine.architecture.as_deref() {
+            Some(architecture) => matches!(architecture, "x86_64" | "x86"),
+            None => matches!(self.clocksource(), Some("hpet" | "acpi_pm" | "pit" | "pmtmr")),
+        }
+    }
+
+    /// A word of the kernel's command line.
+    pub(super) fn parameter(&self, parameter: &str) -> bool {
+        let line = self.machine.kernel_command_line.as_deref().unwrap_or_default();
+        line.split_whitespace().any(|word| word == parameter)
+    }
+
+    /// The word of the kernel's command line that begins like this.
+    pub(super) fn parameter_of(&self, name: &str) -> Option<&str> {
+        let line = self.machine.kernel_command_line.as_deref()?;
+        line.split_whitespace().find(|word| word.starts_with(name))
+    }
+
+    /// Whether the counters of two CPUs were found to differ.
+    pub(super) fn are_apart(&self) -> bool {
+        self.machine.counters_apart_ticks.is_some() || self.reason.as_deref() == Some("apart")
+    }
+}

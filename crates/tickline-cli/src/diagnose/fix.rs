@@ -1,0 +1,52 @@
+//! What to do: commands, parameters of the kernel, settings of hypervisors.
+
+use super::Facts;
+use crate::machine::CLOCKSOURCE;
+
+/// Caveat of telling the kernel to trust the TSC.
+const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: only where the counters of all CPUs are in \
+                      step, and the machine is not moved to another host";
+
+/// Has the kernel use another clocksource, which it offers, now and after a restart.
+pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
+    let now = format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource");
+    let chosen = facts
+        .parameter_of("clocksource=")
+        .filter(|word| word.strip_prefix("clocksource=") != Some(clocksource));
+    match chosen {
+        Some(word) => format!("{now}; to keep it, take `{word}` off the kernel's command line"),
+        None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
+    }
+}
+
+/// Has the kernel trust the TSC although it has doubts.
+pub(super) fn trust_tsc() -> String {
+    format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}")
+}
+
+/// What the administrator of the host can do so that a guest's kernel may trust the TSC. `None` where nobody is known to be
+/// below.
+pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
+    Some(match facts.hypervisor() {
+        "virtualbox" => {
+            "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, and VBoxManage \
+             setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
+        }
+        "vmware" => {
+            "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\"; and a kernel with CONFIG_HYPERVISOR_GUEST, \
+             which takes VMware's word for the TSC"
+        }
+        "kvm" | "tcg" => {
+            "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature \
+             policy='require' name='invtsc'/>), and tsc as the host's own clocksource"
+        }
+        "firecracker" => "on the host: tsc as its own clocksource",
+        "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
+        "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
+        _ => return None,
+    })
+}
+
+/// Firmware has left the counters of CPUs apart, or has touched them.
+pub(super) const FIRMWARE: &str =
+    "update the firmware (BIOS), and switch the machine off and on again, which sets all counters to 0";

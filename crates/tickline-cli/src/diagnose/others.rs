@@ -1,0 +1,180 @@
+//! Findings that are not about the clocksource: the process's rights, the counters, the NTP state, the settings.
+
+use super::{Facts, Finding, Severity, fix, log};
+use crate::measure::calls::SYSTEM_CALL;
+use crate::measure::served::ServedBy;
+
+/// `PR_SET_TSC`: libc's clocks are a SIGSEGV wherever the vDSO reads the counter.
+pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
+    if facts.machine.counter_readable != Some(false) {
+        return None;
+    }
+    let killed = facts.costs.iter().filter(|row| row.served_by == Some(ServedBy::Nobody)).count();
+    let deadly = killed > 0;
+    let what = if deadly {
+        "this process may not read the counter, and whoever asks libc for the time is ended by SIGSEGV"
+    } else {
+        "this process may not read the counter, so nothing in it can use it"
+    };
+    let severity = if deadly { Severity::Wrong } else { Severity::Note };
+    let seen = deadly.then(|| format!("{killed} of the clocks ended the process that asked them"));
+    Some(
+        Finding::new("counter_denied", severity, what)
+            .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
+            .seen_if(seen)
+            .fix(
+                "find who starts the program after prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children inherit, and have it \
+                 call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it does",
+            ),
+    )
+}
+
+/// The counters of two CPUs differ.
+pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
+    if !facts.are_apart() {
+        return None;
+    }
+    let used = facts.clocksource() == Some("tsc");
+    let what = if used {
+        "the counters of two CPUs differ, and the kernel keeps time with them: threads see time step back"
+    } else {
+        "the counters of two CPUs differ: programs that read them directly see time step back"
+    };
+    let severity = if used { Severity::Wrong } else { Severity::Note };
+    let host = fix::on_the_host(facts).unwrap_or(fix::FIRMWARE);
+    let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
+    let other = others.split_whitespace().find(|name| !name.starts_with("tsc")).filter(|_| used);
+    let fix = match other {
+        Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
+        None => host.to_owned(),
+    };
+    let forced = facts.parameter("tsc=reliable").then(|| {
+        "the kernel's command line has tsc=reliable, so the kernel has not compared them itself".to_owned()
+    });
+    Some(
+        Finding::new("counters_apart", severity, what)
+            .seen(facts.machine.counters.clone())
+            .seen_if(forced)
+            .fix(fix),
+    )
+}
+
+/// Reading the counter takes longer than entering the kernel: an instruction that does is emulated by somebody.
+pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
+    let ((name, counter), call) = (facts.counter()?, facts.cost_ns(SYSTEM_CALL)?);
+    if counter <= call {
+        return None;
+    }
+    let what = "reading the counter takes longer than a system call: the hypervisor emulates the instruction";
+    let fix = match facts.hypervisor() {
+        "virtualbox" => "on the host: VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
+        "vmware" => "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\"",
+        "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
+        _ => {
+            "on the host: a processor that scales the guest's TSC (tsc_scaling, or VMX TSC scaling), or a guest that was not \
+             moved from a host with another frequency"
+        }
+    };
+    let seen = format!("{name} takes {counter:.0} ns, a system call {call:.0} ns");
+    Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).fix(fix))
+}
+
+/// Nobody says that the counter runs at one rate.
+pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
+    if facts.machine.cpuid.as_ref()?.invariant_tsc? {
+        return None;
+    }
+    let what = "CPUID does not say that the counter runs at one rate in all power states";
+    let fix = match fix::on_the_host(facts) {
+        Some(host) => host.to_owned(),
+        None => "none: the processor has no invariant TSC; leave the choice of clocksource to the kernel"
+            .to_owned(),
+    };
+    let seen = "CPUID 8000_0007h, EDX bit 8 is 0";
+    Some(Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix))
+}
+
+/// How far the measured frequency may be from the named one, ppm: as the gate `plausible` has it.
+const PLAUSIBLE_PPM: u64 = 5_000;
+
+/// The measured frequency is another than the one that somebody names.
+pub(super) fn frequency_implausible(facts: &Facts) -> Option<Finding> {
+    let (named, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
+    if named.abs_diff(measured) <= named / 1_000_000 * PLAUSIBLE_PPM {
+        return None;
+    }
+    let what = "the counter's frequency is not the one that the processor or the hypervisor names";
+    Some(
+        Finding::new("frequency_implausible", Severity::Note, what)
+            .seen(format!("named {named} Hz, measured {measured} Hz against CLOCK_MONOTONIC"))
+            .fix(
+                "see whether the kernel has calibrated itself wrong (dmesg | grep -i 'tsc:'; a restart would show) or the \
+                 guest was moved to a host with another frequency (restart the guest)",
+            ),
+    )
+}
+
+/// Firmware writes to the TSC.
+pub(super) fn firmware_writes_tsc(facts: &Facts) -> Option<Finding> {
+    let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
+    let first = (*lines.first()?).clone();
+    let what = format!(
+        "the firmware writes to the counter of a CPU, which the kernel has undone {} times",
+        lines.len()
+    );
+    Some(Finding::new("firmware_writes_tsc", Severity::Note, what).seen(first).fix(fix::FIRMWARE))
+}
+
+/// `TICKLINE=off`.
+pub(super) fn switched_off(facts: &Facts) -> Option<Finding> {
+    if facts.reason.as_deref() != Some("switched_off") {
+        return None;
+    }
+    let what = "tickline was told not to use the counter";
+    let seen = "the environment variable TICKLINE is off";
+    Some(Finding::new("switched_off", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
+}
+
+/// `TICKLINE=` something else.
+pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
+    if !facts.clock.environment_unrecognised {
+        return None;
+    }
+    let what = "the environment variable TICKLINE has a value that is ignored";
+    let seen = "TICKLINE is neither on nor off";
+    Some(Finding::new("environment_unrecognised", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
+}
+
+/// By how much a clock's rate may be corrected for good, ppb: crystals are off by 100 ppm at most. More is somebody who
+/// slews, or a counter whose frequency is known badly.
+const CRYSTAL_PPB: i64 = 100_000;
+
+/// The clock runs at a rate that no crystal needs.
+pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
+    let ntp = facts.machine.ntp.as_ref()?;
+    // One microsecond more or less in a hundredth of a second is 100 ppm.
+    let rate_ppb = ntp.frequency_ppb.saturating_add((ntp.tick_us - 10_000).saturating_mul(100_000));
+    if rate_ppb.abs() <= CRYSTAL_PPB {
+        return None;
+    }
+    let what = "the kernel's clocks are corrected by more than a crystal needs: somebody slews them, or the kernel has the \
+                wrong idea of its counter's frequency";
+    Some(
+        Finding::new("ntp_slewing", Severity::Note, what)
+            .seen(format!("adjtimex: rate corrected by {rate_ppb} ppb (tick {} us)", ntp.tick_us))
+            .fix("wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if it stays, see whether the counter's frequency is known right: dmesg | grep -i 'tsc:'"),
+    )
+}
+
+/// Nobody keeps Unix time right.
+pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
+    if facts.machine.ntp.as_ref()?.synchronised {
+        return None;
+    }
+    let what = "nobody keeps Unix time near UTC, as far as the kernel knows";
+    Some(
+        Finding::new("ntp_unsynchronised", Severity::Note, what)
+            .seen("adjtimex: STA_UNSYNC is set")
+            .fix("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd"),
+    )
+}

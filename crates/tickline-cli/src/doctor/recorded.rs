@@ -1,0 +1,47 @@
+//! A machine whose facts were recorded: by `--json` there, or by hand.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::text;
+use crate::args::Json;
+use crate::diagnose::{Facts, diagnose};
+use crate::document::SCHEMA;
+use crate::exit::Exit;
+use crate::output::Outputs;
+
+/// Diagnoses the machine of the file. The JSON is that of the file with the findings put in.
+pub(super) fn run(file: &Path, json: &Json) -> io::Result<Exit> {
+    let (mut document, facts) =
+        read(file).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
+    let outputs = Outputs::open(json)?;
+    let findings = diagnose(&facts);
+    document["findings"] = serde_json::to_value(&findings)?;
+    outputs.emit(&document, |out| text::write_recorded(&facts, &findings, out))?;
+    Ok(if findings.is_empty() { Exit::Fast } else { Exit::Closed })
+}
+
+fn read(file: &Path) -> io::Result<(Value, Facts)> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text)?;
+        text
+    } else {
+        fs::read_to_string(file)?
+    };
+    let document: Value = serde_json::from_str(&text)?;
+    if !document["machine"].is_object() {
+        return Err(io::Error::other("there is no object 'machine' in it, as --json writes it"));
+    }
+    let facts: Facts = serde_json::from_value(document.clone())?;
+    match facts.schema.as_deref() {
+        Some(SCHEMA) => Ok((document, facts)),
+        Some(other) => {
+            Err(io::Error::other(format!("its schema is '{other}', this program reads '{SCHEMA}'")))
+        }
+        None => Err(io::Error::other(format!("it has no 'schema'; this program reads '{SCHEMA}'"))),
+    }
+}

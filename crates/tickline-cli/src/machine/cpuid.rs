@@ -1,0 +1,61 @@
+//! What the processor, or whoever plays it, says about the counter: CPUID.
+
+use serde::{Deserialize, Serialize};
+
+/// The bits and figures that concern time (Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct Cpuid {
+    /// Leaf 8000_0007h, EDX bit 8.
+    pub(crate) invariant_tsc: Option<bool>,
+    /// Leaf 8000_0001h, EDX bit 27.
+    pub(crate) rdtscp: Option<bool>,
+    /// Leaf 7, ECX bit 22.
+    pub(crate) rdpid: Option<bool>,
+    /// Leaf 7, EBX bit 1.
+    pub(crate) tsc_adjust: Option<bool>,
+    /// Leaf 1, ECX bit 31.
+    pub(crate) hypervisor: Option<bool>,
+    /// Leaf 15h: the crystal's frequency times a ratio, Hz; null where the leaf does not name it.
+    pub(crate) leaf_15h_hz: Option<u64>,
+    /// Leaf 16h: the processor's base frequency, MHz. Not the counter's, though often near to it.
+    pub(crate) leaf_16h_base_mhz: Option<u16>,
+    /// Leaf 4000_0010h: the counter's frequency as the hypervisor names it, kHz.
+    pub(crate) hypervisor_khz: Option<u32>,
+}
+
+/// Whether there is CPUID, so that its silence about a hypervisor means that there is none.
+pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+pub(super) fn read() -> Option<Cpuid> {
+    const RDPID: u32 = 1 << 22;
+    let cpuid = raw_cpuid::CpuId::new();
+    let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
+    let extended = cpuid.get_extended_processor_and_feature_identifiers();
+    Some(Cpuid {
+        // A processor without the leaf does not claim it.
+        invariant_tsc: Some(
+            cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
+        ),
+        rdtscp: extended.map(|extended| extended.has_rdtscp()),
+        rdpid: more.as_ref().map(|_| raw_cpuid::cpuid!(7, 0).ecx & RDPID != 0),
+        tsc_adjust: more.map(|more| more.has_tsc_adjust_msr()),
+        hypervisor: features.map(|features| features.has_hypervisor()),
+        leaf_15h_hz: cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).filter(|hz| *hz != 0),
+        leaf_16h_base_mhz: cpuid
+            .get_processor_frequency_info()
+            .map(|frequency| frequency.processor_base_frequency())
+            .filter(|mhz| *mhz != 0),
+        hypervisor_khz: cpuid
+            .get_hypervisor_info()
+            .and_then(|hypervisor| hypervisor.tsc_frequency())
+            .filter(|khz| *khz != 0),
+    })
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+pub(super) fn read() -> Option<Cpuid> {
+    None
+}

@@ -1,0 +1,83 @@
+//! Who runs the machine. CPUID's signature comes first; where something else plays that part (Firecracker is KVM to CPUID,
+//! gVisor shows the host's, VirtualBox offers KVM's interface), what firmware and kernel say is more exact.
+
+use tickline::Hypervisor;
+
+/// What speaks for a hypervisor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Traces<'a> {
+    pub(super) by_cpuid: Hypervisor,
+    /// Whether CPUID can be asked at all.
+    pub(super) cpuid_tells: bool,
+    pub(super) product: Option<&'a str>,
+    /// `/proc/version`.
+    pub(super) kernel_version: Option<&'a str>,
+    pub(super) kernel_log: Option<&'a [String]>,
+}
+
+/// What gVisor's kernel claims to have been built as, whatever its version (`pkg/sentry/syscalls/linux/linux64.go`,
+/// `LinuxVersion`); its log starts with the second.
+const GVISOR_BUILD: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+const GVISOR_LOG: &str = "Starting gVisor";
+
+/// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it boots.
+const FIRECRACKER_ACPI: &str = "FIRECK";
+
+/// Words of the firmware, and whose they are.
+const PRODUCTS: [(&str, &str); 4] = [
+    ("VirtualBox", "virtualbox"),
+    ("VMware", "vmware"),
+    ("Microsoft Corporation Virtual Machine", "hyper_v"),
+    ("Xen HVM domU", "xen"),
+];
+
+/// A stable name; "none" only where CPUID could have named one; `None` where nobody says anything.
+pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
+    let logged = |word: &str| traces.kernel_log.is_some_and(|log| log.iter().any(|line| line.contains(word)));
+    if traces.kernel_version.is_some_and(|version| version.contains(GVISOR_BUILD)) || logged(GVISOR_LOG) {
+        return Some("gvisor".to_owned());
+    }
+    if logged(FIRECRACKER_ACPI) {
+        return Some("firecracker".to_owned());
+    }
+    let by_product = PRODUCTS.iter().find(|(word, _)| traces.product.is_some_and(|text| text.contains(word)));
+    if let Some((_, name)) = by_product {
+        return Some((*name).to_owned());
+    }
+    (traces.cpuid_tells || traces.by_cpuid != Hypervisor::None).then(|| traces.by_cpuid.name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Traces<'_> = Traces {
+        by_cpuid: Hypervisor::None,
+        cpuid_tells: true,
+        product: None,
+        kernel_version: None,
+        kernel_log: None,
+    };
+
+    fn found(traces: Traces<'_>) -> String {
+        find(&traces).unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    #[test]
+    fn the_most_exact_word_counts() {
+        let log = ["ACPI: RSDP 0x00000000000E0000 000024 (v02 FIRECK)".to_owned()];
+        let kvm = Traces { by_cpuid: Hypervisor::Kvm, ..NOTHING };
+        assert_eq!(found(kvm), "kvm");
+        assert_eq!(found(Traces { kernel_log: Some(&log), ..kvm }), "firecracker");
+        assert_eq!(found(Traces { product: Some("innotek GmbH VirtualBox"), ..kvm }), "virtualbox");
+        let version = Some("Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016");
+        assert_eq!(found(Traces { kernel_version: version, ..kvm }), "gvisor");
+        assert_eq!(found(Traces { product: Some("QEMU Standard PC"), ..kvm }), "kvm");
+    }
+
+    #[test]
+    fn silence_is_none_only_where_somebody_could_have_spoken() {
+        assert_eq!(found(NOTHING), "none");
+        assert_eq!(found(Traces { cpuid_tells: false, ..NOTHING }), "unknown");
+    }
+}

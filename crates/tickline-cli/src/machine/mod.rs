@@ -1,0 +1,142 @@
+//! The machine: collectors only, nothing is judged here. What cannot be read is `None`, in JSON null; a recorded machine is
+//! read back from that JSON.
+
+mod cpuid;
+mod hypervisor;
+mod log;
+mod namespace;
+mod system;
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+use tickline::{Comparison, Status};
+
+pub(crate) use cpuid::Cpuid;
+pub(crate) use namespace::TimeNamespace;
+pub(crate) use system::{Ntp, allow_counter, counter_readable};
+
+/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
+pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// The machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct Machine {
+    /// The processor's name.
+    pub(crate) cpu: Option<String>,
+    /// What the program was compiled for, as Rust calls it.
+    pub(crate) architecture: Option<String>,
+    /// The kernel's release.
+    pub(crate) kernel: Option<String>,
+    /// With what it was started.
+    pub(crate) kernel_command_line: Option<String>,
+    /// The kernel's messages about clocks; null where the log may not be read.
+    pub(crate) kernel_log: Option<Vec<String>>,
+    /// What the kernel makes its time from.
+    pub(crate) clocksource: Option<String>,
+    /// What it could be made from, separated by spaces.
+    pub(crate) available_clocksources: Option<String>,
+    /// The hypervisor that this is a guest of, as a stable name; `none` where CPUID could have named one.
+    pub(crate) hypervisor: Option<String>,
+    /// The firmware's words for vendor and product.
+    pub(crate) product: Option<String>,
+    /// What CPUID says; null where there is none.
+    pub(crate) cpuid: Option<Cpuid>,
+    /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
+    pub(crate) counter_readable: Option<bool>,
+    /// Whether the kernel has mapped its vDSO into the process.
+    pub(crate) vdso_mapped: Option<bool>,
+    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 is a system call for each question.
+    pub(crate) vsyscall64: Option<u32>,
+    /// The process's time namespace; null where the kernel has none.
+    pub(crate) time_namespace: Option<TimeNamespace>,
+    /// The CPUs that the process may use, as a list of ranges.
+    pub(crate) allowed_cpus: Option<String>,
+    /// The CPUs that are online, as a list of ranges.
+    pub(crate) online_cpus: Option<String>,
+    /// What the kernel says about its Unix time.
+    pub(crate) ntp: Option<Ntp>,
+    /// What a comparison of the CPUs' counters has found, in words.
+    pub(crate) counters: String,
+    /// How far two of them are apart at least, ticks; null unless they are.
+    pub(crate) counters_apart_ticks: Option<u64>,
+}
+
+impl Machine {
+    /// Collects everything.
+    pub(crate) fn read(status: &Status) -> Self {
+        let kernel_log = log::read();
+        let product = product();
+        Self {
+            cpu: cpu(),
+            architecture: Some(std::env::consts::ARCH.to_owned()),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            kernel_command_line: line("/proc/cmdline"),
+            clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
+            available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
+            hypervisor: hypervisor::find(&hypervisor::Traces {
+                by_cpuid: status.hypervisor,
+                cpuid_tells: cpuid::EXISTS,
+                product: product.as_deref(),
+                kernel_version: line("/proc/version").as_deref(),
+                kernel_log: kernel_log.as_deref(),
+            }),
+            product,
+            cpuid: cpuid::read(),
+            counter_readable: counter_readable(),
+            vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
+            vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
+            time_namespace: namespace::read(),
+            allowed_cpus: allowed_cpus(),
+            online_cpus: line("/sys/devices/system/cpu/online"),
+            ntp: system::ntp(),
+            kernel_log,
+            counters: comparison(status.comparison),
+            counters_apart_ticks: match status.comparison {
+                Comparison::Apart(pair) => Some(pair.difference.size_ticks()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The only line of a file; `None` if it cannot be read or has nothing in it.
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
+    Some(name.1.to_owned())
+}
+
+fn product() -> Option<String> {
+    let words = ["sys_vendor", "product_name"].map(|name| line(&format!("/sys/class/dmi/id/{name}")));
+    Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
+}
+
+fn allowed_cpus() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(list.trim().to_owned())
+}
+
+/// What a comparison of the CPUs' counters has found.
+fn comparison(comparison: Comparison) -> String {
+    match comparison {
+        Comparison::Pending => "not compared by this program".to_owned(),
+        Comparison::Single => "one CPU only".to_owned(),
+        Comparison::InStep { cpus } => format!("in step on {cpus} CPUs"),
+        Comparison::Apart(pair) => format!(
+            "CPU {} and CPU {} are apart by {} ticks at least",
+            pair.here,
+            pair.there,
+            pair.difference.size_ticks()
+        ),
+        _ => "could not be compared".to_owned(),
+    }
+}

@@ -1,0 +1,119 @@
+//! What the kernel is asked for by calls of C: the NTP state, the process's right to read the counter, the log. Nothing is
+//! changed but by [`allow_counter`], and that for this thread alone.
+
+#![allow(
+    unsafe_code,
+    reason = "adjtimex, prctl and klogctl, which no crate wraps that this program needs otherwise"
+)]
+
+use std::fs::File;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// What the kernel says about its Unix time, by `adjtimex(2)` with modes 0, which only asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct Ntp {
+    /// Whether somebody keeps it near UTC.
+    pub(crate) synchronised: bool,
+    /// By how much the clock's rate is corrected, ppb, without the tick.
+    pub(crate) frequency_ppb: i64,
+    /// The length of a hundredth of a second, us: 10,000, unless somebody slews by it.
+    pub(crate) tick_us: i64,
+    /// What is still to be slewed away, ns.
+    pub(crate) offset_ns: i64,
+    /// The largest error against UTC, as the NTP daemon claims it, us.
+    pub(crate) maximum_error_us: i64,
+    /// The likely error, as the daemon claims it, us.
+    pub(crate) estimated_error_us: i64,
+}
+
+#[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+pub(super) fn ntp() -> Option<Ntp> {
+    // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    if state < 0 {
+        return None;
+    }
+    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    Some(Ntp {
+        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        // ppm with 16 binary places
+        frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
+        tick_us: timex.tick.into(),
+        offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
+        maximum_error_us: timex.maxerror.into(),
+        estimated_error_us: timex.esterror.into(),
+    })
+}
+
+/// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)`, which x86 has. `None` where nobody can be asked.
+#[cfg(target_os = "linux")]
+pub(crate) fn counter_readable() -> Option<bool> {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
+    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+    (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
+}
+
+/// Gives the calling thread, and those it starts, the right to read the counter, of which `PR_SET_TSC` had deprived the
+/// process: without it, libc's clocks, by which everything here is timed, are a SIGSEGV.
+#[cfg(target_os = "linux")]
+pub(crate) fn allow_counter() {
+    // SAFETY: changes nothing but this thread's own right.
+    unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+}
+
+/// Opens a file for reading that would have readers wait for more.
+#[cfg(target_os = "linux")]
+pub(super) fn open_without_waiting(path: &str) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// The kernel's log by syslog(2), which sandboxes without `/dev/kmsg` may have.
+#[cfg(target_os = "linux")]
+pub(super) fn syslog() -> io::Result<String> {
+    const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL
+    // The largest log that kernels are usually built with (CONFIG_LOG_BUF_SHIFT=20), bytes.
+    let mut log = vec![0_u8; 1 << 20];
+    let size = libc::c_int::try_from(log.len()).map_err(io::Error::other)?;
+    // SAFETY: the memory is valid for writes of that size.
+    let length = unsafe { libc::klogctl(READ_ALL, log.as_mut_ptr().cast(), size) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    log.truncate(length);
+    Ok(String::from_utf8_lossy(&log).into_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::{File, Ntp, io};
+
+    pub(in super::super) fn ntp() -> Option<Ntp> {
+        None
+    }
+
+    pub(crate) fn counter_readable() -> Option<bool> {
+        None
+    }
+
+    pub(crate) fn allow_counter() {}
+
+    pub(in super::super) fn open_without_waiting(_: &str) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(in super::super) fn syslog() -> io::Result<String> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::{allow_counter, counter_readable};
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{ntp, open_without_waiting, syslog};

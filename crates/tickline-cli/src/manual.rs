@@ -1,0 +1,131 @@
+//! `tickline completions` and `tickline man`: from the same source as the arguments and their help.
+
+use std::io::{self, Write};
+
+use clap::{Command, CommandFactory};
+use clap_mangen::roff::{Roff, roman};
+
+use crate::args::{Args, Completions, Man};
+use crate::exit::Exit;
+use crate::output::to_stdout;
+
+/// Prints completions.
+pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut visible(&Args::command()), "tickline", &mut script);
+    to_stdout(|out| out.write_all(&script))?;
+    Ok(Exit::Fast)
+}
+
+/// The program without its hidden commands, which completions would offer.
+fn visible(program: &Command) -> Command {
+    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let shown = Command::new("tickline").version(env!("CARGO_PKG_VERSION"));
+    shown.args(program.get_arguments().cloned()).subcommands(commands.cloned())
+}
+
+/// Prints a manual page.
+pub(crate) fn man(args: &Man) -> io::Result<Exit> {
+    let page = page(args.command.as_deref())?;
+    to_stdout(|out| out.write_all(&page))?;
+    Ok(Exit::Fast)
+}
+
+/// The manual page of the program, or of the command that is named.
+fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
+    let mut program = Args::command().disable_help_subcommand(true);
+    program.build();
+    let command = match name {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(command) => command.clone(),
+            None => return Err(io::Error::other(unknown(name, &program))),
+        },
+    };
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
+    let man = clap_mangen::Man::new(command);
+    let mut page = Vec::new();
+    // No date: the version tells more. `Man` would put the next field in its place.
+    writeln!(page, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if name.is_none() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    sections(&help).to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// The help's paragraphs as sections whose lines stay as they are. Most begin with a title and a colon.
+fn sections(help: &str) -> Roff {
+    let mut roff = Roff::new();
+    for paragraph in help.split("\n\n") {
+        let (title, text) = paragraph.split_once(":\n").unwrap_or(("Notes", paragraph));
+        roff.control("SH", [title.to_uppercase().as_str()]).control("nf", []);
+        for line in text.lines() {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []);
+    }
+    roff
+}
+
+fn unknown(name: &str, program: &Command) -> String {
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let known: Vec<&str> = shown.map(Command::get_name).collect();
+    format!("{name} is no command: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn no_part_of_the_help_is_missing_in_the_manual() {
+        let mut program = Args::command();
+        program.build();
+        let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = commands.map(Command::get_name).filter(|name| *name != "help");
+        for name in std::iter::once(None).chain(names.map(Some)) {
+            let page = String::from_utf8(page(name).unwrap()).unwrap();
+            let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
+            let help =
+                command.get_after_help().unwrap_or_else(|| panic!("{name:?} has no examples")).to_string();
+            assert!(
+                help.contains("Examples:\n  tickline") && page.contains(".SH EXAMPLES"),
+                "{help}\n{page}"
+            );
+            // roff's escapes aside.
+            let plain = page.replace('\\', "");
+            for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
+                assert!(plain.contains(line), "{line} is missing in:\n{page}");
+            }
+        }
+    }
+
+    #[test]
+    fn completions_offer_what_help_shows() {
+        let full = Args::command();
+        for shell in clap_complete::Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut visible(&full), "tickline", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in full.get_subcommands() {
+                let offered = script.contains(command.get_name());
+                assert_eq!(offered, !command.is_hide_set(), "{shell}: {}", command.get_name());
+            }
+            assert!(script.contains("secs") && script.contains("version"), "{shell}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_not_there_is_named_with_those_that_are() {
+        let error = page(Some("nonsense")).unwrap_err().to_string();
+        assert!(error.contains("nonsense is no command") && error.contains("doctor"), "{error}");
+    }
+}

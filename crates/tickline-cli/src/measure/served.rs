@@ -1,0 +1,165 @@
+//! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. Proven, not guessed from the time.
+//!
+//! The program runs itself again, with a filter (seccomp(2)) that answers the system calls for the time with an error that
+//! they never give. A clock that fails with that error has asked the kernel, one that still tells the time has not. Needs no
+//! rights: a process may always have itself filtered, and the filter dies with it. A call that ends the process, as every
+//! reading of a counter does after `PR_SET_TSC`, is found by the process's end, and the rest by another process.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::calls::{self, Call};
+use crate::exit::Exit;
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ServedBy {
+    /// Nobody but the process itself, by the code that the kernel has mapped into it.
+    Vdso,
+    /// The kernel.
+    SystemCall,
+    /// Nobody: the call ends the process (SIGSEGV).
+    Nobody,
+}
+
+/// Who answers each clock; those of which it could not be found out are left out.
+pub(crate) type Served = BTreeMap<&'static str, ServedBy>;
+
+/// The hidden command by which the program runs itself.
+pub(crate) const COMMAND: &str = "__served";
+
+/// The clocks that are asked: those of the C library and of std.
+fn asked() -> Vec<Call> {
+    let is_asked = |call: &Call| {
+        call.read_ns.is_some() && !call.name.starts_with("tickline::") || call.name.starts_with("std::")
+    };
+    calls::all(false).into_iter().filter(is_asked).collect()
+}
+
+/// Finds out who answers each clock.
+///
+/// # Errors
+///
+/// Why it could not be found out, in words.
+pub(crate) fn find() -> Result<Served, String> {
+    let program =
+        std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
+    let clocks = asked();
+    let (mut served, mut from) = (Served::new(), 0);
+    while from < clocks.len() {
+        let output = Command::new(&program)
+            .args([COMMAND, &from.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("the program cannot run itself: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        for line in text.lines() {
+            from += 1;
+            let Some(clock) = clocks.get(from - 1) else { return Err(format!("it said '{line}'")) };
+            match line {
+                VDSO => served.insert(clock.name, ServedBy::Vdso),
+                SYSTEM_CALL => served.insert(clock.name, ServedBy::SystemCall),
+                NEITHER => None,
+                reason => return Err(reason.to_owned()),
+            };
+        }
+        match (output.status.signal(), clocks.get(from)) {
+            (None, _) if output.status.success() => break,
+            (Some(libc::SIGSEGV), Some(clock)) => {
+                served.insert(clock.name, ServedBy::Nobody);
+                from += 1;
+            }
+            _ => return Err(format!("the filtered process ended: {}", output.status)),
+        }
+    }
+    Ok(served)
+}
+
+/// What the filtered process says, a line a clock. Anything else is the reason why it can say nothing.
+const VDSO: &str = "vdso";
+const SYSTEM_CALL: &str = "system_call";
+/// No such clock.
+const NEITHER: &str = "neither";
+
+/// The filtered process: asks the clocks from the one of this number on.
+pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
+    let mut out = io::stdout().lock();
+    let mut say = |line: &str| writeln!(out, "{line}").and_then(|()| out.flush());
+    if let Err(reason) = filter::install() {
+        say(&reason)?;
+        return Ok(Exit::Closed);
+    }
+    // std's clocks panic where they fail, which no other clock of theirs ever does.
+    panic::set_hook(Box::new(|_| {}));
+    let ask = |call: &Call| {
+        errno::set_errno(errno::Errno(0));
+        let told = panic::catch_unwind(AssertUnwindSafe(|| call.run.as_ref().map(|run| run(1))));
+        match errno::errno().0 {
+            _ if told.is_err() => SYSTEM_CALL,
+            filter::ANSWER => SYSTEM_CALL,
+            0 => VDSO,
+            _ => NEITHER,
+        }
+    };
+    // A filter that does not filter would make everything the vDSO's.
+    let calls = calls::all(false);
+    if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && ask(call) != SYSTEM_CALL) {
+        say("the filter has no effect on system calls here")?;
+        return Ok(Exit::Closed);
+    }
+    for call in asked().iter().skip(from) {
+        say(ask(call))?;
+    }
+    Ok(Exit::Fast)
+}
+
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+mod filter {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+    /// What the system calls are answered with: clock_gettime(2), gettimeofday(2) and time(2) never say that.
+    pub(super) const ANSWER: i32 = libc::EXFULL;
+
+    /// From here on, this thread gets `ANSWER` for each of those system calls.
+    pub(super) fn install() -> Result<(), String> {
+        let calls = [
+            libc::SYS_clock_gettime,
+            libc::SYS_gettimeofday,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_time,
+        ];
+        let fail = |error: &dyn std::fmt::Display| format!("no filter to be had: {error}");
+        let target = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| fail(&error))?;
+        let filter = SeccompFilter::new(
+            calls.into_iter().map(|call| (call, Vec::new())).collect(),
+            SeccompAction::Allow,
+            SeccompAction::Errno(ANSWER.unsigned_abs()),
+            target,
+        );
+        let program = filter.and_then(BpfProgram::try_from).map_err(|error| fail(&error))?;
+        seccompiler::apply_filter(&program).map_err(|error| fail(&error))
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+)))]
+mod filter {
+    /// Nobody says that.
+    pub(super) const ANSWER: i32 = i32::MAX;
+
+    pub(super) fn install() -> Result<(), String> {
+        Err("no filter is known for this target".to_owned())
+    }
+}

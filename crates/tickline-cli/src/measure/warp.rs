@@ -1,0 +1,271 @@
+//! The counters of the CPUs against each other: pairs, each with the interval that must contain their difference. By the
+//! handovers with which tickline itself compares them (`tickline::pair`), but all pairs, and for longer.
+
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickline::pair::{self, Handovers};
+use tickline_core::compare::Difference;
+use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
+
+use super::calls::monotonic_ns;
+use super::costs::may_read_counter;
+
+/// Up to so many CPUs, all pairs are looked at unless told otherwise: 2,016 of them, in some 10 s.
+pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
+
+/// Up to so many CPUs, all pairs may be asked for: 523,776 of them, in half an hour.
+pub(crate) const MOST_CPUS: usize = 1_024;
+
+/// Tries for each pair, of a millisecond at the most: some thousands of handovers.
+const TRIES: u32 = 3;
+
+/// ...and so many more while the two threads did not get to run at once.
+const MORE_TRIES: u32 = 5;
+
+/// Fewer to and fro say nothing: the first ones run with cold caches. As in `tickline`'s own comparison.
+const LEAST_ROUNDS: u32 = 50;
+
+/// Over how long the counter's rate is measured: two looks of 50 ns make that good to 5 ppm.
+const RATE_TIME: Duration = Duration::from_millis(20);
+
+/// Which pairs are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pattern {
+    /// Every CPU with every other
+    All,
+    /// The first CPU with every other
+    Star,
+}
+
+/// What the comparison of the CPUs' counters has found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Warp {
+    /// The CPUs that were compared, in ascending order.
+    pub(crate) cpus: Vec<u32>,
+    /// Which of their pairs.
+    pub(crate) pattern: Pattern,
+    /// The rate by which ticks were turned into ns, Hz, measured on the first CPU.
+    pub(crate) frequency_hz: Option<f64>,
+    /// The counter's step, ns: counters that are no further apart count as in step.
+    pub(crate) step_ns: Option<f64>,
+    /// Whether all counters are in step; null if a pair could not be compared and no other is apart.
+    pub(crate) in_step: Option<bool>,
+    /// Why nothing could be compared.
+    pub(crate) unknown: Option<String>,
+    /// By how much a handover seemed to go back in time at the most, ns.
+    pub(crate) largest_warp_ns: f64,
+    /// What was found of each pair.
+    pub(crate) pairs: Vec<WarpPair>,
+}
+
+/// What was found of two CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WarpPair {
+    /// One CPU of the pair, the smaller number.
+    pub(crate) from_cpu: u32,
+    /// The other one.
+    pub(crate) to_cpu: u32,
+    /// How often one handed over to the other, either way.
+    pub(crate) handovers: u64,
+    /// How many of these seemed to go back in time.
+    pub(crate) warps: u64,
+    /// By how much at the most, ns.
+    pub(crate) largest_warp_ns: f64,
+    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few handovers...
+    pub(crate) offset_least_ns: Option<f64>,
+    /// ...and at most this, ns.
+    pub(crate) offset_most_ns: Option<f64>,
+    /// Whether the two are in step; null if there were too few handovers.
+    pub(crate) in_step: Option<bool>,
+}
+
+impl Warp {
+    fn none(cpus: &[u32], pattern: Pattern, why: &str) -> Self {
+        Self {
+            cpus: cpus.to_vec(),
+            pattern,
+            frequency_hz: None,
+            step_ns: None,
+            in_step: None,
+            unknown: Some(why.to_owned()),
+            largest_warp_ns: 0.0,
+            pairs: Vec::new(),
+        }
+    }
+}
+
+/// Compares `cpus`, which must be in ascending order. `progress` is told the share that is done.
+pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f64)) -> Warp {
+    let none = |why| Warp::none(cpus, pattern, why);
+    let Some(counter) = HardwareCounter::if_present() else {
+        return none("this machine has no counter that tickline knows");
+    };
+    if !may_read_counter() {
+        return none("this process may not read the counter");
+    }
+    let Some(&first) = cpus.first() else {
+        return none("this system does not say on which CPUs a thread may run");
+    };
+    let rate = pair::on_cpu(first, || (rate_hz(counter), quantum_ticks(&counter)));
+    let Some((frequency_hz, quantum_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
+        return none("the counter's rate could not be measured on the first CPU");
+    };
+    let ends = pairs(cpus, pattern);
+    let mut found = Vec::with_capacity(ends.len());
+    for (from_cpu, to_cpu) in ends.iter().copied() {
+        let (handovers, rounds) = hand_over(counter, from_cpu, to_cpu);
+        let known = rounds >= LEAST_ROUNDS;
+        found.push(describe(from_cpu, to_cpu, &handovers, known, frequency_hz, quantum_ticks));
+        progress(share(found.len(), ends.len()));
+    }
+    Warp {
+        cpus: cpus.to_vec(),
+        pattern,
+        frequency_hz: Some(frequency_hz),
+        step_ns: Some(ns(quantum_ticks, frequency_hz)),
+        in_step: all_in_step(&found),
+        unknown: None,
+        largest_warp_ns: found.iter().map(|pair| pair.largest_warp_ns).fold(0.0, f64::max),
+        pairs: found,
+    }
+}
+
+/// One that is apart settles it; otherwise all must be known.
+fn all_in_step(pairs: &[WarpPair]) -> Option<bool> {
+    if pairs.iter().any(|pair| pair.in_step == Some(false)) {
+        return Some(false);
+    }
+    pairs.iter().all(|pair| pair.in_step.is_some()).then_some(true)
+}
+
+/// The pairs to look at, the smaller id first.
+fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
+    let with_later = |(place, from): (usize, &u32)| {
+        let from = *from;
+        cpus.iter().skip(place + 1).map(move |to| (from, *to)).collect::<Vec<_>>()
+    };
+    let centres = match pattern {
+        Pattern::All => cpus.len(),
+        Pattern::Star => 1,
+    };
+    cpus.iter().enumerate().take(centres).flat_map(with_later).collect()
+}
+
+/// Handovers between two CPUs, and how often it went to and fro.
+fn hand_over(counter: HardwareCounter, from_cpu: u32, to_cpu: u32) -> (Handovers, u32) {
+    let (mut handovers, mut rounds) = (Handovers::NONE, 0);
+    for done in 0..TRIES + MORE_TRIES {
+        if done >= TRIES && rounds >= LEAST_ROUNDS {
+            break;
+        }
+        rounds += pair::compare(counter, from_cpu, to_cpu, &mut handovers);
+    }
+    (handovers, rounds)
+}
+
+fn describe(
+    from_cpu: u32,
+    to_cpu: u32,
+    handovers: &Handovers,
+    known: bool,
+    frequency_hz: f64,
+    quantum_ticks: u64,
+) -> WarpPair {
+    let Difference { least_ticks, most_ticks } = handovers.difference;
+    let signed_ns = |ticks: i64| ns(ticks.unsigned_abs(), frequency_hz).copysign(sign(ticks));
+    WarpPair {
+        from_cpu,
+        to_cpu,
+        handovers: handovers.count,
+        warps: handovers.backward,
+        // The largest step back is by as much as the counters are apart at the least.
+        largest_warp_ns: ns(handovers.difference.size_ticks(), frequency_hz),
+        offset_least_ns: known.then(|| signed_ns(least_ticks)),
+        offset_most_ns: known.then(|| signed_ns(most_ticks)),
+        in_step: known.then(|| handovers.difference.is_none(quantum_ticks)),
+    }
+}
+
+const fn sign(ticks: i64) -> f64 {
+    if ticks < 0 { -1.0 } else { 1.0 }
+}
+
+/// The rate of the counter of the CPU that this runs on, Hz.
+fn rate_hz(counter: HardwareCounter) -> f64 {
+    let look = || (counter.now_ordered(), monotonic_ns());
+    let (start_ticks, start_ns) = look();
+    thread::sleep(RATE_TIME);
+    let (end_ticks, end_ns) = look();
+    as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
+}
+
+fn ns(ticks: u64, frequency_hz: f64) -> f64 {
+    as_f64(ticks) * 1e9 / frequency_hz
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
+fn as_f64(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "523,776 at the most")]
+fn share(done: usize, all: usize) -> f64 {
+    done as f64 / all as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Handovers {
+        Handovers { difference: Difference { least_ticks, most_ticks }, count: 200, backward }
+    }
+
+    #[test]
+    fn a_pair_is_told_in_ns_and_its_warp_is_what_the_counters_are_apart() {
+        let near = describe(0, 1, &found(-60, 90, 0), true, 2e9, 0);
+        assert_eq!((near.offset_least_ns, near.offset_most_ns), (Some(-30.0), Some(45.0)));
+        assert_eq!((near.in_step, near.warps), (Some(true), 0));
+        let apart = describe(0, 1, &found(-66_930, -66_800, 100), true, 2e9, 26);
+        assert_eq!((apart.in_step, apart.warps), (Some(false), 100));
+        assert!((apart.largest_warp_ns - 33_400.0).abs() < 1e-6);
+        let few = describe(0, 1, &Handovers::NONE, false, 2e9, 26);
+        assert_eq!((few.in_step, few.offset_least_ns, few.offset_most_ns), (None, None, None));
+        assert_eq!(all_in_step(&[near, apart, few]), Some(false));
+        assert_eq!(all_in_step(&[near, few]), None);
+        assert_eq!(all_in_step(&[near, near]), Some(true));
+    }
+
+    #[test]
+    fn all_pairs_and_a_star() {
+        assert_eq!(pairs(&[0, 2, 5], Pattern::All), [(0, 2), (0, 5), (2, 5)]);
+        assert_eq!(pairs(&[0, 2, 5], Pattern::Star), [(0, 2), (0, 5)]);
+        assert!(pairs(&[3], Pattern::All).is_empty());
+        let most: usize = pairs(&(0..64).collect::<Vec<_>>(), Pattern::All).len();
+        assert_eq!(most, 2_016);
+    }
+
+    #[test]
+    fn the_counters_of_this_machine_are_compared() {
+        tickline::Clock::global().maintain();
+        let cpus: Vec<u32> = pair::cpus().into_iter().take(4).collect();
+        let mut last = 0.0;
+        let warp = measure(&cpus, Pattern::All, |done| last = done);
+        if let Some(why) = &warp.unknown {
+            return eprintln!("SKIPPED: {why}");
+        }
+        assert_eq!(warp.pairs.len(), cpus.len() * (cpus.len() - 1) / 2);
+        assert!(warp.pairs.is_empty() || (last - 1.0_f64).abs() < f64::EPSILON);
+        for pair in &warp.pairs {
+            // An interval that is turned round would be a counter whose rate changed, or a wrong computation.
+            assert!(pair.offset_least_ns <= pair.offset_most_ns, "{pair:?}");
+            assert_eq!(pair.warps > 0, pair.largest_warp_ns > 0.0, "{pair:?}");
+        }
+    }
+}

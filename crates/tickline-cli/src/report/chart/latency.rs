@@ -1,0 +1,180 @@
+//! How long single readings take, as a histogram with logarithmic scales.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::scale::{Scale, time};
+use super::{Figure, Swatch, WIDTH, units};
+use crate::document::{LatencyBin, LatencyRow};
+
+const HEIGHT: f64 = 250.0;
+const LEFT: f64 = 66.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = HEIGHT - 38.0;
+
+/// Drawn bins: single ns up to 8, from there on eight for each doubling.
+const STEPS: u64 = 8;
+
+/// Where 0 is drawn on the logarithmic scale: from here to 1.
+const ZERO: f64 = 0.2;
+
+/// How the clocks are drawn, in the order in which they are measured.
+const CLASSES: [&str; 2] = ["tickline", "os"];
+
+/// Nothing without readings.
+pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
+    let shares: Vec<Vec<Bar>> = rows.iter().map(bars).collect();
+    let all = || shares.iter().flatten();
+    let longest = all().map(|bar| bar.to_ns).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return Markup::default();
+    }
+    let rarest = all().map(|bar| bar.share).fold(1.0, f64::min);
+    let zeros = all().any(|bar| bar.from_ns < 1.0);
+    let x = Scale::decades(if zeros { ZERO } else { 1.0 }, longest, LEFT, WIDTH - 4.0);
+    let y = Scale::decades(10_f64.powf(rarest.log10().floor()), 1.0, BOTTOM, TOP);
+    let drawing = html! {
+        (x.columns(5.0, (TOP, BOTTOM), time))
+        (y.rows(5.0, LEFT, rarity))
+        @if zeros { text.middle x=(x.at(0.45)) y=(BOTTOM + 15.0) { "0" } }
+        @for (bars, class) in shares.iter().zip(CLASSES) {
+            @let path = outline(bars, &x, &y);
+            path class={ "area " (class) } d=(path) {}
+            path class={ "line " (class) } d=(path) {}
+        }
+        path.axis d=(format!("M{LEFT} {BOTTOM}H{WIDTH}")) {}
+        text.middle x=(units((LEFT + WIDTH) / 2.0)) y=(HEIGHT - 4.0) { "from one reading to the next" }
+    };
+    let of_row = |row: &LatencyRow| {
+        format!(
+            "{}: median {} ns, 99 % within {} ns, longest {} ns",
+            row.clock, row.median_ns, row.p99_ns, row.max_ns
+        )
+    };
+    let swatches = ["line tickline", "line os"].map(Swatch::Line);
+    let legend: Vec<_> = rows.iter().map(|row| row.clock).zip(swatches).collect();
+    Figure {
+        title: "How long single readings take",
+        summary: &rows.iter().map(of_row).collect::<Vec<_>>().join("; "),
+        meaning: html! {
+            "A clock is read again and again; counted is the time from each reading to the next, as the clock itself tells it. "
+            "Where most are is the cost of a call, with the resolution as its width. Those further to the right waited: for a new "
+            "line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU."
+            @if zeros { " 0 are readings within one step of the clock." }
+        },
+        legend: &legend,
+        height: HEIGHT,
+        drawing,
+    }
+    .markup()
+}
+
+/// A drawn bin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Bar {
+    from_ns: f64,
+    to_ns: f64,
+    /// Of all readings.
+    share: f64,
+}
+
+/// The bins of a clock as they are drawn.
+#[expect(clippy::cast_precision_loss, reason = "times of a second at most, and counts of far less than 2^53")]
+fn bars(row: &LatencyRow) -> Vec<Bar> {
+    let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for LatencyBin { from_ns, count, .. } in &row.bins {
+        *counts.entry(drawn_bin(*from_ns)).or_default() += count;
+    }
+    let bar = |((from_ns, to_ns), count)| Bar {
+        from_ns: (from_ns as f64).max(ZERO),
+        to_ns: to_ns as f64,
+        share: count as f64 / row.readings as f64,
+    };
+    counts.into_iter().map(bar).collect()
+}
+
+/// The bin that a time is drawn in, from and up to.
+fn drawn_bin(ns: u64) -> (u64, u64) {
+    match (1 << ns.max(1).ilog2()) / STEPS {
+        0 => (ns, ns + 1),
+        step => (ns / step * step, (ns / step + 1) * step),
+    }
+}
+
+/// The bars' outline, down to the axis where bins are empty.
+fn outline(bars: &[Bar], x: &Scale, y: &Scale) -> String {
+    let mut path = String::new();
+    let mut end = None;
+    for bar in bars {
+        let (left, right, top) = (x.at(bar.from_ns), x.at(bar.to_ns), y.at(bar.share));
+        if end.is_none_or(|end: f64| (left - end).abs() > 1e-9) {
+            let close = if path.is_empty() { String::new() } else { format!("V{BOTTOM}") };
+            write!(path, "{close}M{left} {BOTTOM}").ok();
+        }
+        write!(path, "V{top}H{right}").ok();
+        end = Some(right);
+    }
+    path + &format!("V{BOTTOM}")
+}
+
+/// A share as the count that one is among.
+fn rarity(share: f64) -> String {
+    match 1.0 / share {
+        count if count < 1.5 => "all".to_owned(),
+        count if count < 999.0 => format!("1 in {count:.0}"),
+        count if count < 999_999.0 => format!("1 in {:.0}k", count / 1e3),
+        count => format!("1 in {:.0}M", count / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_cover_every_time_once() {
+        let mut next = 0;
+        for ns in 0..5_000 {
+            let (from, to) = drawn_bin(ns);
+            assert!(from <= ns && ns < to, "{ns} is not in {from} to {to}");
+            assert!(to - from <= (ns / STEPS).max(1), "{from} to {to}");
+            if from == ns {
+                assert_eq!(from, next, "a gap or an overlap before {ns}");
+                next = to;
+            }
+        }
+    }
+
+    #[test]
+    fn no_reading_is_lost_on_the_way_to_the_drawing() {
+        let bins = [(20, 21, 70), (22, 23, 20), (40, 41, 9), (1_000, 1_007, 1)];
+        let bins = bins.map(|(from_ns, to_ns, count)| LatencyBin { from_ns, to_ns, count }).to_vec();
+        let row = LatencyRow {
+            clock: "a clock",
+            readings: 100,
+            min_ns: 20,
+            median_ns: 20,
+            p99_ns: 41,
+            p99_99_ns: 1_007,
+            max_ns: 1_007,
+            bins,
+        };
+        let bars = bars(&row);
+        assert!((bars.iter().map(|bar| bar.share).sum::<f64>() - 1.0).abs() < 1e-9, "{bars:?}");
+        assert_eq!(bars[0], Bar { from_ns: 20.0, to_ns: 22.0, share: 0.7 });
+        let (x, y) = (Scale::decades(1.0, 1e4, 0.0, 100.0), Scale::decades(0.01, 1.0, BOTTOM, TOP));
+        // Neighbours share an outline; what stands apart begins and ends at the axis.
+        assert_eq!(outline(&bars, &x, &y).matches('M').count(), 3);
+        assert!(figure(&[row]).into_string().contains("median 20 ns"));
+        assert!(figure(&[]).into_string().is_empty());
+    }
+
+    #[test]
+    fn shares_read_as_counts() {
+        for (share, text) in [(1.0, "all"), (0.1, "1 in 10"), (1e-4, "1 in 10k"), (1e-7, "1 in 10M")] {
+            assert_eq!(rarity(share), text);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! From values to places, with round marks.
+
+use maud::{Markup, html};
+
+use super::{WIDTH, units};
+
+/// Values from `low` to `high` on a line of the drawing.
+#[derive(Debug, Clone)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Linear,
+    /// The values are logarithms to base 10 by the time they are placed.
+    Decades,
+}
+
+impl Scale {
+    /// `low` to `high` are placed at `from` to `to`, units of the drawing.
+    pub(super) fn linear(low: f64, high: f64, from: f64, to: f64) -> Self {
+        Self { low, high: if high > low { high } else { low + 1.0 }, from, to, kind: Kind::Linear }
+    }
+
+    /// The same with equal places for equal ratios; both above 0.
+    pub(super) fn decades(low: f64, high: f64, from: f64, to: f64) -> Self {
+        Self { kind: Kind::Decades, ..Self::linear(low.log10(), high.log10(), from, to) }
+    }
+
+    /// Where a value is; values outside are at the ends.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let value = match self.kind {
+            Kind::Linear => value,
+            Kind::Decades => value.max(f64::MIN_POSITIVE).log10(),
+        };
+        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        units(self.from + share * (self.to - self.from))
+    }
+
+    /// Round values between the ends, about `count` of them.
+    pub(super) fn marks(&self, count: f64) -> Vec<f64> {
+        let step = match self.kind {
+            Kind::Linear => nice_above((self.high - self.low) / count),
+            Kind::Decades => ((self.high - self.low) / count).ceil().max(1.0),
+        };
+        let first = (self.low / step).ceil();
+        let values = (0..100).map(|index| (first + f64::from(index)) * step);
+        let inside = values.take_while(|value| *value <= self.high + step * 1e-6);
+        inside.map(|value| if self.kind == Kind::Linear { value } else { 10_f64.powf(value) }).collect()
+    }
+
+    /// The marks of a vertical scale: a thin line across, and a label to its left.
+    pub(super) fn rows(&self, count: f64, left: f64, label: impl Fn(f64) -> String) -> Markup {
+        html! {
+            @for value in self.marks(count) {
+                @let y = self.at(value);
+                path.grid d=(format!("M{left} {y}H{WIDTH}")) {}
+                text.end x=(left - 5.0) y=(units(y + 4.0)) { (label(value)) }
+            }
+        }
+    }
+
+    /// The marks of a horizontal scale between `top` and `bottom`, labelled below; those near the ends are moved inwards.
+    pub(super) fn columns(
+        &self,
+        count: f64,
+        (top, bottom): (f64, f64),
+        label: impl Fn(f64) -> String,
+    ) -> Markup {
+        html! {
+            @for value in self.marks(count) {
+                @let x = self.at(value);
+                path.grid d=(format!("M{x} {top}V{bottom}")) {}
+                text.middle[x <= WIDTH - 20.0].end[x > WIDTH - 20.0] x=(x) y=(bottom + 15.0) { (label(value)) }
+            }
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, not below `value`.
+fn nice_above(value: f64) -> f64 {
+    let value = value.max(1e-9);
+    let power = 10_f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= value).unwrap_or(10.0 * power)
+}
+
+/// A time with at most three digits, in the unit that suits it.
+pub(crate) fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size < 1e3 => (ns, "ns"),
+        size if size < 1e6 => (ns / 1e3, "µs"),
+        size if size < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let decimals = match value.abs() {
+        size if size >= 100.0 || (size - size.round()).abs() < 1e-9 => 0,
+        _ => 1,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_placed_between_the_ends() {
+        let linear = Scale::linear(-10.0, 10.0, 100.0, 0.0);
+        for (value, place) in [(-10.0, 100.0), (0.0, 50.0), (10.0, 0.0), (99.0, 0.0), (-99.0, 100.0)] {
+            assert!((linear.at(value) - place).abs() < 1e-9, "{value}: {}", linear.at(value));
+        }
+        let decades = Scale::decades(1.0, 1e4, 0.0, 400.0);
+        for (value, place) in [(1.0, 0.0), (100.0, 200.0), (1e4, 400.0), (0.0, 0.0)] {
+            assert!((decades.at(value) - place).abs() < 1e-9, "{value}: {}", decades.at(value));
+        }
+    }
+
+    #[test]
+    fn marks_are_round_and_inside() {
+        assert_eq!(Scale::linear(-30.0, 30.0, 0.0, 1.0).marks(4.0), [-20.0, 0.0, 20.0]);
+        assert_eq!(Scale::linear(0.0, 10.0, 0.0, 1.0).marks(5.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(Scale::linear(0.0, 3_600.0, 0.0, 1.0).marks(5.0), [0.0, 1_000.0, 2_000.0, 3_000.0]);
+        let marks = Scale::decades(1.0, 1e9, 0.0, 1.0).marks(5.0);
+        assert_eq!(marks.len(), 5);
+        assert!((marks[1] - 100.0).abs() < 1e-9, "{marks:?}");
+        assert!(!Scale::linear(5.0, 5.0, 0.0, 1.0).marks(5.0).is_empty(), "no range is one of 1");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (8.84, "8.8 ns"),
+            (168.1, "168 ns"),
+            (-20.0, "-20 ns"),
+            (1_500.0, "1.5 µs"),
+            (1e6, "1 ms"),
+            (1e9, "1 s"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How far the counters of two CPUs may be apart, as a heat map.
+
+use maud::{Markup, html};
+
+use super::scale::time;
+use super::{Figure, WIDTH, units};
+use crate::measure::warp::{Pattern, Warp};
+use crate::warp::map::{CLASSES, Cell, cells};
+
+const LEFT: f64 = 40.0;
+const TOP: f64 = 22.0;
+
+/// Rows and columns at most: a cell is then 6 units wide. More CPUs share cells, which show the worst of their pairs.
+const MOST: usize = 64;
+
+/// Up to so many, each cell has its figure.
+const WITH_FIGURES: usize = 7;
+
+/// The largest cell.
+const LARGEST: f64 = 56.0;
+
+/// Nothing where there are no two CPUs to compare.
+pub(in crate::report) fn figure(warp: &Warp) -> Markup {
+    if warp.pairs.is_empty() {
+        return Markup::default();
+    }
+    let merged = warp.cpus.len().div_ceil(MOST);
+    let heads: Vec<u32> = warp.cpus.iter().step_by(merged).copied().collect();
+    let cells = cells(warp, merged, heads.len());
+    let rows = if warp.pattern == Pattern::Star { 1 } else { heads.len() };
+    let size = ((WIDTH - LEFT) / places(heads.len())).min(LARGEST);
+    let at = |index: usize| units(places(index) * size);
+    // Labels of 20 units or more do not meet.
+    let every = (1..=heads.len()).find(|step| places(*step) * size >= 26.0).unwrap_or(1);
+    let bottom = TOP + at(rows) + 8.0;
+    let drawing = html! {
+        text.end x=(LEFT - 6.0) y=(TOP - 6.0) { "CPU" }
+        @for (index, cpu) in heads.iter().enumerate().step_by(every) {
+            text.middle x=(units(LEFT + at(index) + size / 2.0)) y=(TOP - 6.0) { (cpu) }
+            @if index < rows {
+                text.end x=(LEFT - 6.0) y=(units(TOP + at(index) + size / 2.0 + 4.0)) { (cpu) }
+            }
+        }
+        @for (row, line) in cells.iter().take(rows).enumerate() {
+            @for (column, cell) in line.iter().enumerate() {
+                (drawn(*cell, (LEFT + at(column), TOP + at(row)), size, heads.len() <= WITH_FIGURES))
+            }
+        }
+        (legend(bottom))
+    };
+    let apart = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).count();
+    let unknown = warp.pairs.iter().filter(|pair| pair.in_step.is_none()).count();
+    let summary = format!(
+        "Of {} CPUs: pairs compared {}, not in step {apart}, unknown {unknown}; largest step back {}",
+        warp.cpus.len(),
+        warp.pairs.len() - unknown,
+        time(warp.largest_warp_ns)
+    );
+    Figure {
+        title: "Counters of the CPUs against each other",
+        summary: &summary,
+        meaning: html! {
+            "Two threads hand the counter's value to and fro; the colour says how far the two counters may be apart at the most, "
+            "which is mostly what a handover takes. Marked are pairs that cannot be in step. " (summary) "."
+            @if merged > 1 { " A cell is " (merged) " by " (merged) " CPUs, and shows their worst pair." }
+        },
+        legend: &[],
+        height: bottom + 34.0,
+        drawing,
+    }
+    .markup()
+}
+
+/// A cell, with its figure if there is room for one.
+fn drawn(cell: Cell, (x, y): (f64, f64), size: f64, figures: bool) -> Markup {
+    let (x, y) = (units(x), units(y));
+    let (inner, middle) = (units(size - 1.0), (units(x + size / 2.0), units(y + size / 2.0 + 4.0)));
+    let text = |text: &str| html! { text.middle x=(middle.0) y=(middle.1) { (text) } };
+    match cell {
+        Cell::Blank => Markup::default(),
+        Cell::Same => html! { path.grid d=(format!("M{x} {y}l{inner} {inner}")) {} },
+        Cell::Unknown => html! {
+            rect.grid fill="none" x=(x) y=(y) width=(inner) height=(inner) {}
+            @if size >= 12.0 { (text("?")) }
+        },
+        Cell::Near(ns) | Cell::Apart(ns) => html! {
+            rect.heat x=(x) y=(y) width=(inner) height=(inner) fill-opacity=(opacity(class(ns))) {
+                title { (time(ns)) " at the most" }
+            }
+            @if matches!(cell, Cell::Apart(_)) {
+                @let (left, top, side) = (x + 1.0, y + 1.0, units(inner - 2.0));
+                path.bad d=(format!("M{left} {top}h{side}v{side}h-{side}z")) {}
+            }
+            @if figures { (text(&time(ns))) }
+        },
+    }
+}
+
+/// The classes of distance, from left to right.
+fn legend(top: f64) -> Markup {
+    const STEP: f64 = 54.0;
+    html! {
+        @for (index, (end, ..)) in CLASSES.iter().enumerate() {
+            @let x = LEFT + STEP * places(index);
+            rect.heat x=(x) y=(top + 4.0) width=(STEP) height="10" fill-opacity=(opacity(index)) {}
+            @if end.is_finite() {
+                text.middle x=(x + STEP) y=(top + 27.0) { (time(*end)) }
+            }
+        }
+    }
+}
+
+fn class(ns: f64) -> usize {
+    CLASSES.iter().position(|(end, ..)| ns < *end).unwrap_or(CLASSES.len() - 1)
+}
+
+/// The darker, the farther; the text on it stays readable.
+fn opacity(class: usize) -> f64 {
+    units(0.1 + places(class) * 0.1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most the number of CPUs")]
+fn places(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::warp::WarpPair;
+
+    fn warp(cpus: u32, in_step: Option<bool>) -> Warp {
+        let pair = |from_cpu, to_cpu| WarpPair {
+            from_cpu,
+            to_cpu,
+            handovers: 5_000,
+            warps: 0,
+            largest_warp_ns: 0.0,
+            offset_least_ns: in_step.map(|_| -30.0),
+            offset_most_ns: in_step.map(|_| 140.0),
+            in_step,
+        };
+        Warp {
+            cpus: (0..cpus).collect(),
+            pattern: Pattern::All,
+            frequency_hz: Some(2e9),
+            step_ns: Some(0.5),
+            in_step,
+            unknown: None,
+            largest_warp_ns: 0.0,
+            pairs: (0..cpus)
+                .flat_map(|from| (from + 1..cpus).map(move |to| (from, to)))
+                .map(|(a, b)| pair(a, b))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn every_pair_has_two_cells() {
+        let drawing = figure(&warp(4, Some(true))).into_string();
+        assert_eq!(drawing.matches("140 ns at the most").count(), 12);
+        assert_eq!(drawing.matches("class=\"bad\"").count(), 0);
+        let apart = figure(&warp(4, Some(false))).into_string();
+        assert_eq!(apart.matches("class=\"bad\"").count(), 12);
+        assert!(apart.contains("d=\"M97 23h53v53h-53z\""), "the mark is not around its cell: {apart}");
+        assert_eq!(figure(&warp(4, None)).into_string().matches(">?<").count(), 12);
+        assert!(figure(&warp(1, None)).into_string().is_empty());
+    }
+
+    #[test]
+    fn many_cpus_share_cells() {
+        let drawing = figure(&warp(200, Some(true))).into_string();
+        assert!(drawing.contains("A cell is 4 by 4 CPUs"), "{drawing}");
+        assert_eq!(drawing.matches("at the most</title>").count(), 50 * 50);
+    }
+}

@@ -1,0 +1,70 @@
+//! `tickline report`: the document as a page that needs nothing but a browser.
+
+mod chart;
+mod facts;
+mod page;
+#[cfg(test)]
+mod sample;
+
+use std::io;
+
+use crate::args::{Report, Target};
+use crate::doctor::Patient;
+use crate::document::{Document, LatencyRow};
+use crate::exit::Exit;
+use crate::measure::{latency, warp};
+use crate::output::{Destination, Outputs};
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &Report) -> io::Result<Exit> {
+    let patient = Patient::admit()?;
+    let outputs = Outputs::open(&args.json)?;
+    let page = Page::open(args, &outputs)?;
+    let progress = Progress::new();
+    let mut document = patient.examine("report", args.time, &progress, 0.7)?;
+    let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
+    document.latencies = latencies.iter().map(LatencyRow::of).collect();
+    let cpus = tickline::pair::cpus();
+    let pattern = crate::warp::pattern(None, cpus.len())?;
+    document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
+    progress.finish();
+    page.write(&document, outputs)?;
+    Ok(Exit::of(&document))
+}
+
+/// Where the page goes.
+enum Page {
+    Stdout,
+    File { name: String, file: Destination },
+}
+
+impl Page {
+    /// Another place than that of the JSON.
+    fn open(args: &Report, outputs: &Outputs) -> io::Result<Self> {
+        let one_place =
+            |name: &str| io::Error::other(format!("--out {name} and --json: one place for two documents"));
+        match (&args.page, outputs) {
+            (Target::Stdout, Outputs::Json) => Err(one_place("-")),
+            (Target::Stdout, Outputs::Text(_)) => Ok(Self::Stdout),
+            (Target::File(path), outputs) => {
+                let (name, file) = (path.display().to_string(), Destination::open(path)?);
+                match outputs {
+                    Outputs::Text(Some(json)) if json.is_same(&file) => Err(one_place(&name)),
+                    _ => Ok(Self::File { name, file }),
+                }
+            }
+        }
+    }
+
+    /// Writes the page, then the JSON; the verdict goes to standard output where neither of them does.
+    fn write(self, document: &Document, outputs: Outputs) -> io::Result<()> {
+        let html = page::html(document)?;
+        match self {
+            Self::Stdout => outputs.emit(document, |out| writeln!(out, "{html}")),
+            Self::File { name, file } => {
+                file.save(|out| writeln!(out, "{html}"))?;
+                outputs.emit(document, |out| writeln!(out, "{}\n\nThe page is in {name}.", document.verdict))
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The page: everything is in it, and a policy in its head forbids it to load anything.
+
+use std::io;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
+
+use super::chart::{cost, latency, offset, time, warp};
+use super::facts;
+use crate::diagnose::{Finding, Severity};
+use crate::document::{Document, Gate, LatencyRow};
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The page of a document.
+pub(super) fn html(document: &Document) -> io::Result<String> {
+    let data = serde_json::to_value(document)?;
+    // The log is long enough for a place of its own.
+    let mut machine = data["machine"].clone();
+    let log = machine.as_object_mut().and_then(|machine| machine.shift_remove("kernel_log"));
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "tickline report" @if let Some(cpu) = &document.machine.cpu { ": " (cpu) } }
+                // Browsers ask the server for an icon otherwise.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                (head(document))
+                main {
+                    @if let Some(found) = &document.findings { (findings(found)) }
+                    section.charts aria-label="Charts" {
+                        (cost::figure(&document.costs))
+                        @if let Some(track) = &document.track { (offset::figure(track)) }
+                        @if !document.latencies.is_empty() {
+                            div { (latency::figure(&document.latencies)) (latencies(&document.latencies)) }
+                        }
+                        @if let Some(found) = &document.warp { (warp::figure(found)) }
+                    }
+                    section.tables aria-label="Facts" {
+                        div { h2 { "Machine" } (facts::table(&machine)) }
+                        div { h2 { "Clock" } (facts::table(&data["clock"])) }
+                        div { h2 { "Gates" } (gates(&document.gates)) }
+                    }
+                }
+                @if let Some(log) = log.as_ref().and_then(Value::as_array) {
+                    section.log {
+                        h2 { "The kernel's messages about clocks" }
+                        pre { @for line in log.iter().filter_map(Value::as_str) { (line) "\n" } }
+                    }
+                }
+                footer {
+                    p {
+                        "Every figure of this page is in its data, as JSON. "
+                        a #download hidden download="tickline.json" href="#" { "Download the data" }
+                        noscript { "They are in the source of this page, in the element with the id data." }
+                    }
+                }
+                script #data type="application/json" { (PreEscaped(for_script(&data))) }
+                script { (PreEscaped(include_str!("page.js"))) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn head(document: &Document) -> Markup {
+    let cost = |name: &str| document.costs.iter().find(|row| row.clock == name)?.cost_ns;
+    let (call, os) = (cost("tickline::now_ns"), cost("clock_gettime MONOTONIC"));
+    html! {
+        header {
+            p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
+            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } }
+            p.verdict { (document.verdict) }
+            ul.figures {
+                @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
+                @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.1} ns"))) }
+                @if let Some(track) = &document.track {
+                    (figure("largest offset", &format!("{:.0} ns", track.largest_offset_ns)))
+                    (figure("largest bound", &format!("{} ns", track.largest_bound_ns)))
+                }
+            }
+        }
+    }
+}
+
+fn findings(found: &[Finding]) -> Markup {
+    html! {
+        section.findings {
+            h2 { "Findings" }
+            @if !found.iter().any(|finding| finding.severity < Severity::Note) {
+                p { "Nothing is wrong with the clocks here, as far as was looked at." }
+            }
+            @for finding in found {
+                article class=(finding.severity.name()) {
+                    h3 { span.severity { (finding.severity.name()) } " " (finding.what) }
+                    dl {
+                        @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
+                        dt { "fix" }
+                        dd { (finding.fix) }
+                        @if let Some(ratio) = finding.gain_ratio {
+                            dt { "gain" }
+                            dd { "up to " (format!("{ratio:.1}")) " times as fast, as measured here" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figure(name: &str, value: &str) -> Markup {
+    html! { li { strong { (value) } span { (name) } } }
+}
+
+fn latencies(rows: &[LatencyRow]) -> Markup {
+    html! {
+        table.wide {
+            thead {
+                tr {
+                    th scope="col" { "from one to the next" }
+                    @for name in ["median", "99 %", "99.99 %", "longest"] { th.number scope="col" { (name) } }
+                }
+            }
+            tbody {
+                @for row in rows {
+                    tr {
+                        th scope="row" { (row.clock) }
+                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(ns_f64) {
+                            td.number { (time(ns)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a second at most")]
+fn ns_f64(ns: u64) -> f64 {
+    ns as f64
+}
+
+fn gates(gates: &[Gate]) -> Markup {
+    html! {
+        table.facts {
+            tbody {
+                @for gate in gates {
+                    tr {
+                        th scope="row" { (gate.gate.replace('_', " ")) }
+                        td {
+                            @if gate.open { "open" } @else { strong.closed { "closed" } }
+                            @if let Some(text) = &gate.text { ": " (text) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// JSON that cannot end the script it stands in, whatever its strings say: `<`, `>` and `&` occur in strings only, where
+/// they may be escaped.
+fn for_script(data: &Value) -> String {
+    data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    /// `TICKLINE_WRITE_PAGE=FILE` stores the page.
+    #[test]
+    fn hostile_facts_are_shown_and_not_run() {
+        let page = html(&sample::document()).unwrap();
+        if let Some(path) = std::env::var_os("TICKLINE_WRITE_PAGE") {
+            std::fs::write(path, &page).unwrap();
+        }
+        assert!(!page.contains("<script>alert") && !page.contains("<!--"), "{page}");
+        assert_eq!(page.matches("</script>").count(), 2, "the data and the script");
+        let data =
+            page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["machine"]["cpu"], sample::HOSTILE);
+        assert!(page.contains("&lt;/script&gt;"), "it is shown as what it is");
+    }
+
+    #[test]
+    fn findings_are_shown_with_evidence_and_fix() {
+        let mut document = sample::document();
+        let page = html(&document).unwrap();
+        for part in ["something is as it should not be", "long/long", "something else", "52.5 times as fast"]
+        {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("Nothing is wrong"));
+        document.findings = Some(Vec::new());
+        assert!(html(&document).unwrap().contains("Nothing is wrong"));
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_anywhere() {
+        let page = html(&sample::document()).unwrap();
+        for part in ["http:", "https:", "url(", "@import", " src=", "<img", "fetch("] {
+            assert!(!page.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_chart() {
+        let page = html(&Document::new("report")).unwrap();
+        assert!(!page.contains("<figure"), "{page}");
+        assert!(page.contains("counter exists"));
+    }
+}

@@ -1,0 +1,64 @@
+//! The JSON Schema of a document: made from its structures, and kept in `schema/` for users.
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::document::Document;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-1.schema.json");
+
+fn schema() -> Value {
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Document>()
+        .to_value();
+    schema["title"] = "tickline --json".into();
+    schema["properties"]["schema"]["const"] = crate::document::SCHEMA.into();
+    schema
+}
+
+/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores what the structures say now.
+#[test]
+fn the_stored_schema_is_that_of_the_structures() {
+    let text = format!("{:#}\n", schema());
+    if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
+        std::fs::write(PATH, &text).unwrap();
+    }
+    let stored = std::fs::read_to_string(PATH).unwrap();
+    assert!(stored == text, "{PATH} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it");
+}
+
+#[test]
+fn every_key_is_described() {
+    let schema = schema();
+    let mut structures = vec![("document", &schema)];
+    structures
+        .extend(schema["$defs"].as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value)));
+    let (mut keys, mut faults) = (0, Vec::new());
+    for (name, structure) in structures {
+        // An enumeration has no keys.
+        for (key, value) in structure["properties"].as_object().into_iter().flatten() {
+            let description = value["description"].as_str().unwrap_or_default();
+            if description.is_empty() {
+                faults.push(format!("{name}.{key} has no description"));
+            }
+            for (suffix, unit) in [
+                ("_ns", "ns"),
+                ("_hz", "Hz"),
+                ("_khz", "kHz"),
+                ("_mhz", "MHz"),
+                ("_ppb", "ppb"),
+                ("_us", "us"),
+                ("_s", " s"),
+            ] {
+                if key.ends_with(suffix) && !description.contains(unit) {
+                    faults.push(format!("{name}.{key} does not name its unit: {description}"));
+                }
+            }
+            keys += 1;
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(keys > 40, "{keys} keys");
+}

@@ -1,0 +1,61 @@
+//! `tickline warp`: the counters of the CPUs against each other.
+
+pub(crate) mod map;
+mod text;
+
+use std::io;
+
+use crate::args;
+use crate::cpus;
+use crate::document::Document;
+use crate::exit::Exit;
+use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern};
+use crate::output::Outputs;
+use crate::progress::Progress;
+use crate::rights;
+
+pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
+    let guard = rights::start_clock()?;
+    // So that it is known whether the counter may be read.
+    rights::await_judgement();
+    let cpus = cpus::chosen(args.cpus.as_ref())?;
+    let pattern = pattern(args.pairs, cpus.len())?;
+    let outputs = Outputs::open(&args.json)?;
+    let progress = Progress::new();
+    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
+    let mut document = Document::new("warp");
+    drop(guard);
+    progress.finish();
+    document.verdict = text::verdict(&warp);
+    let exit = if warp.in_step == Some(true) { Exit::Fast } else { Exit::Closed };
+    document.warp = Some(warp);
+    outputs.emit(&document, |out| text::write(&document, &map::Look::of_stdout(), out))?;
+    Ok(exit)
+}
+
+/// All pairs, where those are not too many.
+pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
+    match asked {
+        Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
+            "--pairs all takes {MOST_CPUS} CPUs at the most, and these are {cpus}: choose some by --cpus, or take --pairs star"
+        ))),
+        Some(pattern) => Ok(pattern),
+        None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),
+        None => Ok(Pattern::All),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pairs_are_bounded() {
+        assert_eq!(pattern(None, 64).unwrap(), Pattern::All);
+        assert_eq!(pattern(None, 65).unwrap(), Pattern::Star);
+        assert_eq!(pattern(Some(Pattern::All), 1_024).unwrap(), Pattern::All);
+        assert_eq!(pattern(Some(Pattern::Star), 8_192).unwrap(), Pattern::Star);
+        let error = pattern(Some(Pattern::All), 1_025).unwrap_err().to_string();
+        assert!(error.contains("1024") && error.contains("1025"), "{error}");
+    }
+}

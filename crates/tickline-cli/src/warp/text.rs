@@ -1,0 +1,149 @@
+//! The comparison as text for people.
+
+use std::cmp::Ordering;
+use std::io::{self, Write};
+
+use super::map::{self, Look};
+use crate::cpus::ranges;
+use crate::document::Document;
+use crate::measure::warp::{Pattern, Warp, WarpPair};
+
+/// Pairs in the table; of more, the worst.
+const ROWS: usize = 28;
+
+/// One sentence.
+pub(crate) fn verdict(warp: &Warp) -> String {
+    let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
+    let apart = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).count();
+    match (&warp.unknown, warp.in_step) {
+        (Some(why), _) => format!("The counters could not be compared: {why}."),
+        (None, Some(true)) if warp.pairs.is_empty() => format!("{cpus} alone: there is nothing to compare."),
+        (None, Some(true)) => {
+            let (from, to, ns) = widest(warp);
+            format!(
+                "The counters of {cpus} are in step: apart by {ns:.0} ns at the most (CPUs {from} and {to})."
+            )
+        }
+        (None, Some(false)) => format!(
+            "The counters are apart: {apart} of {} pairs of {cpus}, by up to {:.0} ns at least.",
+            warp.pairs.len(),
+            warp.largest_warp_ns
+        ),
+        (None, None) => {
+            let unknown = warp.pairs.iter().filter(|pair| pair.in_step.is_none()).count();
+            format!(
+                "No counters were found to be apart, but {unknown} of {} pairs of {cpus} could not be compared: \
+                 their threads did not get to run at once.",
+                warp.pairs.len()
+            )
+        }
+    }
+}
+
+/// The pair of which the least is known, and how far its counters may be apart, ns.
+fn widest(warp: &Warp) -> (u32, u32, f64) {
+    let most = |pair: &WarpPair| farthest_ns(pair).unwrap_or(0.0);
+    let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
+    widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
+}
+
+fn farthest_ns(pair: &WarpPair) -> Option<f64> {
+    Some(pair.offset_least_ns?.abs().max(pair.offset_most_ns?.abs()))
+}
+
+/// Writes the document as text.
+pub(crate) fn write(document: &Document, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", document.verdict)?;
+    let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
+    let (hz, step_ns) = (warp.frequency_hz.unwrap_or_default(), warp.step_ns.unwrap_or_default());
+    writeln!(
+        out,
+        "Counter: {:.3} MHz, in steps of {step_ns:.1} ns; what is less than a step counts as none.",
+        hz / 1e6
+    )?;
+    table(warp, out)?;
+    map::write(warp, look, out)
+}
+
+fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
+    let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
+    let which = match warp.pattern {
+        Pattern::All => "all pairs",
+        Pattern::Star => "the first CPU with each other",
+    };
+    if pairs.len() > ROWS {
+        pairs.sort_by(|a, b| badness(b).partial_cmp(&badness(a)).unwrap_or(Ordering::Equal));
+        pairs.truncate(ROWS);
+        writeln!(out, "\nPairs: {which}; the worst {ROWS} of {} (--json has them all)", warp.pairs.len())?;
+    } else {
+        writeln!(out, "\nPairs: {which}")?;
+    }
+    writeln!(out, "   CPU    CPU  handovers    warps  largest warp      offset, at least      at most")?;
+    for pair in pairs {
+        write!(out, "  {:>4}   {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.handovers, pair.warps)?;
+        write!(out, "  {:>9.1} ns", pair.largest_warp_ns)?;
+        match (pair.offset_least_ns, pair.offset_most_ns) {
+            (Some(least), Some(most)) => write!(out, "  {least:>+17.1} ns  {most:>+8.1} ns")?,
+            _ => write!(out, "  too few handovers")?,
+        }
+        writeln!(out, "{}", if pair.in_step == Some(false) { "  not in step" } else { "" })?;
+    }
+    Ok(())
+}
+
+/// Apart before unknown before near.
+fn badness(pair: &WarpPair) -> (u8, f64) {
+    match pair.in_step {
+        Some(false) => (2, pair.largest_warp_ns),
+        None => (1, 0.0),
+        Some(true) => (0, farthest_ns(pair).unwrap_or(0.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warp(in_step: Option<bool>, pairs: u32) -> Warp {
+        let pair = |to_cpu| WarpPair {
+            from_cpu: 0,
+            to_cpu,
+            handovers: 5_000,
+            warps: 0,
+            largest_warp_ns: if in_step == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            offset_least_ns: in_step.map(|_| -30.0),
+            offset_most_ns: in_step.map(|_| 40.0),
+            in_step,
+        };
+        Warp {
+            cpus: (0..=pairs).collect(),
+            pattern: Pattern::Star,
+            frequency_hz: Some(2e9),
+            step_ns: Some(0.5),
+            in_step,
+            unknown: None,
+            largest_warp_ns: if in_step == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            pairs: (1..=pairs).map(pair).collect(),
+        }
+    }
+
+    #[test]
+    fn the_verdict_says_what_is_known_and_what_is_not() {
+        assert!(verdict(&warp(Some(true), 3)).contains("CPUs 0-3 are in step: apart by 40 ns at the most"));
+        assert!(verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3, by up to 3000 ns"));
+        assert!(verdict(&warp(None, 3)).contains("3 of 3 pairs of CPUs 0-3 could not be compared"));
+        assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone"));
+        let none = Warp { unknown: Some("no counter".to_owned()), in_step: None, ..warp(None, 0) };
+        assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
+    }
+
+    #[test]
+    fn of_many_pairs_the_worst_are_shown() {
+        let mut out = Vec::new();
+        table(&warp(Some(false), 500), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), ROWS + 3, "{text}");
+        assert!(text.lines().nth(3).unwrap().contains("500000.0 ns"), "{text}");
+        assert!(text.contains("the worst 28 of 500"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Plain lines, one a look, and the summary.
+
+use std::io::{self, Write};
+
+use super::tally::{Ending, Watch};
+use crate::document::Document;
+use crate::measure::watch::{Sample, state_name};
+
+/// CPUs whose offsets a line shows one by one; of more, the ends.
+const CPUS_IN_LINE: usize = 4;
+
+/// CPUs in the summary; of more, those whose offsets reach farthest.
+const CPUS_IN_SUMMARY: usize = 16;
+
+/// The headings.
+pub(crate) const HEAD: &str =
+    "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  state        CPUs, offset ns; events";
+
+/// One look. `before` are the events that were already told.
+pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
+    let point = &sample.point;
+    let bound = format!("{}/{}", point.before_ns, point.after_ns);
+    let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
+    let mut line = format!(
+        "{:>10.1} {:>+10.1} {:>11.1} {bound:>13} {skew:>9}  {:<12}",
+        point.at_s,
+        point.offset_ns,
+        point.bracket_ns,
+        state_name(sample.state)
+    );
+    for part in [by_cpu(sample), happened(&sample.events, before)].into_iter().filter(|part| !part.is_empty())
+    {
+        line += " ";
+        line += &part;
+    }
+    if point.violated {
+        line += " BOUND VIOLATED";
+    }
+    line.trim_end().to_owned()
+}
+
+fn by_cpu(sample: &Sample) -> String {
+    let offset = |look: &crate::measure::watch::CpuLook| format!("{}:{:+.0}", look.cpu, look.point.offset_ns);
+    if sample.cpus.len() <= CPUS_IN_LINE {
+        return sample.cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
+    }
+    let by = |a: &&crate::measure::watch::CpuLook, b: &&crate::measure::watch::CpuLook| {
+        a.point.offset_ns.total_cmp(&b.point.offset_ns)
+    };
+    let ends = sample.cpus.iter().min_by(by).zip(sample.cpus.iter().max_by(by));
+    ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
+}
+
+/// The events that have happened since, each with its count.
+pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, u64)]) -> String {
+    let counts = events.iter().enumerate().map(|(place, (name, count))| {
+        let told = before.get(place).map_or(0, |(_, count)| *count);
+        (name, count.saturating_sub(told))
+    });
+    let new = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} +{count}"));
+    new.collect::<Vec<_>>().join(" ")
+}
+
+/// The summary.
+pub(crate) fn summary(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+    let Some(watch) = &document.watch else { return Ok(()) };
+    let why = match watch.ended_by {
+        Ending::Time => "as long as was asked",
+        Ending::Stopped => "until stopped",
+        Ending::ReaderLeft => "until nobody read on",
+    };
+    let all = &watch.all;
+    writeln!(out, "{}", document.verdict)?;
+    writeln!(
+        out,
+        "Watched for {:.1} s, {why}: {} looks, {} served by the counter",
+        watch.watched_s, all.looks, all.fast_looks
+    )?;
+    writeln!(out, "  offset   {:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns)?;
+    writeln!(
+        out,
+        "  bound    {} ns at the most, violated {} times",
+        all.largest_bound_ns, all.bound_violated
+    )?;
+    match watch.skew_ppb {
+        Some(ppb) => writeln!(out, "  skew     {ppb:+.2} ppb while the counter served")?,
+        None => writeln!(out, "  skew     unknown: less than three looks were served by the counter")?,
+    }
+    let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
+    let text = events.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
+    let text = text.collect::<Vec<_>>().join(", ");
+    writeln!(out, "  events   {}", if text.is_empty() { "none" } else { &text })?;
+    cpus(watch, out)
+}
+
+fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
+    let mut cpus: Vec<_> = watch.cpus.iter().collect();
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    if cpus.len() > CPUS_IN_SUMMARY {
+        let reach =
+            |cpu: &super::tally::CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
+        cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        cpus.truncate(CPUS_IN_SUMMARY);
+        writeln!(out, "  the {CPUS_IN_SUMMARY} of {} CPUs whose offsets reach farthest", watch.cpus.len())?;
+    }
+    writeln!(
+        out,
+        "  {:>5}  {:<12} {:>7}  {:>17}  {:>9}  {:>9}",
+        "CPU", "state", "looks", "offset ns", "bound ns", "violated"
+    )?;
+    for cpu in cpus {
+        let figures = &cpu.figures;
+        let offset = format!("{:+.1} to {:+.1}", figures.least_offset_ns, figures.most_offset_ns);
+        writeln!(
+            out,
+            "  {:>5}  {:<12} {:>7}  {offset:>17}  {:>9}  {:>9}",
+            cpu.cpu, cpu.state, figures.looks, figures.largest_bound_ns, figures.bound_violated
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! `tickline watch`: the global clock, live.
+
+mod lines;
+mod rows;
+mod screen;
+mod tally;
+
+pub(crate) use tally::Watch;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::{self, Target};
+use crate::cpus;
+use crate::document::Document;
+use crate::exit::Exit;
+use crate::measure::watch::{Sample, Watcher};
+use crate::output::Outputs;
+use crate::rights;
+use crate::terminal;
+
+use rows::Table;
+use screen::Screen;
+use tally::{Ending, Points, Tally};
+
+/// CPUs that are visited unless told otherwise: a visit takes some 0.1 ms.
+const MOST_CPUS: usize = 64;
+
+/// Points that are kept, some 100 bytes of JSON each: a day of looks, one a second.
+const MOST_POINTS: usize = 100_000;
+
+/// How long a signal may go unnoticed.
+const NAP: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
+    let guard = rights::start_clock()?;
+    let mut cpus = cpus::chosen(args.cpus.as_ref())?;
+    if args.cpus.is_none() {
+        cpus.truncate(MOST_CPUS);
+    }
+    if args.csv == Some(Target::Stdout) && args.json.target == Some(Target::Stdout) {
+        return Err(io::Error::other("--csv - and --json -: only one of them can have standard output"));
+    }
+    let outputs = Outputs::open(&args.json)?;
+    let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut view = View::open(args)?;
+    let start = Instant::now();
+    let mut found = Found {
+        tally: Tally::default(),
+        points: args.json.target.as_ref().map(|_| Points::new(MOST_POINTS)),
+    };
+    let looked = look(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
+    let watched_s = start.elapsed().as_secs_f64();
+    drop(view);
+    let ended_by = looked?;
+    let mut document = Document::new("watch");
+    drop(guard);
+    document.track = found.points.map(|points| points.track().into());
+    document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
+    let exit = Exit::of(&document);
+    if args.csv == Some(Target::Stdout) {
+        outputs.emit(&document, |_| Ok(()))?;
+        lines::summary(&document, &mut io::stderr()).ok();
+    } else {
+        outputs.emit(&document, |out| lines::summary(&document, out))?;
+    }
+    Ok(exit)
+}
+
+/// What is kept of the looks: the points only for whoever wants them.
+struct Found {
+    tally: Tally,
+    points: Option<Points>,
+}
+
+/// Looks until the time is up, or somebody wants it to stop.
+fn look(
+    args: &args::Watch,
+    cpus: Vec<u32>,
+    stop: &AtomicBool,
+    view: &mut View,
+    mut rows: Option<&mut Table>,
+    found: &mut Found,
+) -> io::Result<Ending> {
+    let mut watcher = Watcher::new(cpus, args.interval);
+    let start = Instant::now();
+    let mut due = start;
+    loop {
+        let sample = watcher.look();
+        found.tally.add(&sample);
+        if let Some(points) = &mut found.points {
+            points.add(sample.point);
+        }
+        let told = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
+        match told {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ending::ReaderLeft),
+            told => told?,
+        }
+        // After a suspend, looks that were missed are not made up for.
+        due = (due + args.interval).max(Instant::now());
+        let end = args.time.and_then(|time| start.checked_add(time));
+        if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
+            return Ok(Ending::Stopped);
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok(Ending::Time);
+        }
+    }
+}
+
+/// Where the looks are shown.
+enum View {
+    Screen(Box<Screen>),
+    /// Lines, with the events that were told.
+    Lines(Vec<(&'static str, u64)>),
+    /// Standard output has other work.
+    Nothing,
+}
+
+impl View {
+    fn open(args: &args::Watch) -> io::Result<Self> {
+        if args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout) {
+            return Ok(Self::Nothing);
+        }
+        if terminal::draws() {
+            // A terminal that cannot be drawn on still takes lines.
+            if let Ok(screen) = Screen::open(args.interval) {
+                return Ok(Self::Screen(Box::new(screen)));
+            }
+        }
+        match writeln!(io::stdout(), "{}", lines::HEAD) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(Self::Lines(Vec::new())),
+        }
+    }
+
+    fn show(&mut self, sample: &Sample) -> io::Result<()> {
+        match self {
+            Self::Screen(screen) => screen.show(sample),
+            Self::Lines(told) => {
+                let line = lines::line(sample, told);
+                told.clone_from(&sample.events);
+                writeln!(io::stdout(), "{line}")
+            }
+            Self::Nothing => Ok(()),
+        }
+    }
+
+    /// Waits until `due`. Whether somebody wants to stop.
+    fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
+        if let Self::Screen(screen) = self {
+            return screen.wait(due, stop);
+        }
+        loop {
+            // ORDERING: Relaxed, a flag that is looked at again and again.
+            if stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The looks as CSV: a row for each look of the program, and one for each look on a CPU, in one table.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::tally::Fresh;
+use crate::args::Target;
+use crate::measure::track::Point;
+use crate::measure::watch::{CpuLook, Sample, reason_code, state_name};
+use crate::output::naming;
+
+/// One row.
+struct Row<'a> {
+    sample: &'a Sample,
+    /// The CPU that was visited; `None`: the look was made wherever the program ran, and comes with all that is known.
+    cpu: Option<&'a CpuLook>,
+}
+
+impl Row<'_> {
+    fn point(&self) -> &Point {
+        self.cpu.map_or(&self.sample.point, |look| &look.point)
+    }
+
+    fn state(&self) -> tickline::State {
+        self.cpu.map_or(self.sample.state, |look| look.state)
+    }
+
+    /// What only the program's own looks have.
+    fn own(&self, figure: impl FnOnce(&Sample) -> Option<String>) -> String {
+        if self.cpu.is_some() { String::new() } else { figure(self.sample).unwrap_or_default() }
+    }
+}
+
+/// A column's heading, and what a row has there.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+/// The columns, but for the events'.
+const COLUMNS: [Column; 15] = [
+    ("at_s", |row| format!("{:.6}", row.point().at_s)),
+    ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
+    ("cpu", |row| row.cpu.map_or_else(String::new, |look| look.cpu.to_string())),
+    ("state", |row| state_name(row.state()).to_owned()),
+    ("reason", |row| reason_code(row.state()).unwrap_or_default().to_owned()),
+    ("offset_ns", |row| format!("{:.1}", row.point().offset_ns)),
+    ("bracket_ns", |row| format!("{:.1}", row.point().bracket_ns)),
+    ("bound_before_ns", |row| row.point().before_ns.to_string()),
+    ("bound_after_ns", |row| row.point().after_ns.to_string()),
+    ("inside_bracket", |row| row.point().inside.to_string()),
+    ("bound_violated", |row| row.point().violated.to_string()),
+    ("skew_ppb", |row| row.own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
+    ("rho_ppb", |row| row.own(|sample| Some(sample.status.rho_ppb.to_string()))),
+    ("frequency_hz", |row| row.own(|sample| Some(sample.status.frequency_hz?.to_string()))),
+    ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
+];
+
+/// A table that grows row by row. Each is written at once and whole, so that whoever is killed leaves no half row.
+pub(crate) struct Table {
+    writer: csv::Writer<Box<dyn Write>>,
+    name: String,
+    fresh: Fresh,
+}
+
+impl Table {
+    /// Begins it: the row of headings is written.
+    pub(crate) fn create(target: &Target) -> io::Result<Self> {
+        let (place, name): (Box<dyn Write>, _) = match target {
+            Target::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
+            Target::File(path) => {
+                let file = File::create(path).map_err(|error| naming(path, &error))?;
+                (Box::new(file), path.display().to_string())
+            }
+        };
+        let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
+        let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
+        table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events))?;
+        Ok(table)
+    }
+
+    /// The row of a look, and those of the visits since the last one.
+    pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
+        let visits: Vec<CpuLook> = self.fresh.of(sample).copied().collect();
+        self.row(&Row { sample, cpu: None })?;
+        visits.iter().try_for_each(|look| self.row(&Row { sample, cpu: Some(look) }))
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
+        let events = row.sample.events.iter().map(|(_, count)| row.own(|_| Some(count.to_string())));
+        let fields: Vec<String> = COLUMNS.iter().map(|(_, field)| field(row)).chain(events).collect();
+        self.record(fields)
+    }
+
+    fn record(&mut self, fields: impl IntoIterator<Item = String>) -> io::Result<()> {
+        let written = self.writer.write_record(fields).map_err(io::Error::from);
+        let flushed = written.and_then(|()| self.writer.flush());
+        flushed.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
+    }
+}

@@ -1,0 +1,361 @@
+//! The live view: the figures, a plot that scrolls, and the CPUs, on a screen of its own.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::Line;
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use ratatui::{DefaultTerminal, Frame};
+
+use super::lines::happened;
+use crate::measure::track::Point;
+use crate::measure::watch::{CpuLook, SKEW_S, Sample};
+use crate::plot::nice_limit;
+use crate::terminal::Colour;
+
+/// How long a signal, a key or a new size may go unnoticed.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Looks that are kept for the plot: a column each, and no terminal is wider.
+const MOST_POINTS: usize = 1_024;
+
+/// The screen; the terminal is what it was before once this is dropped, also after a panic.
+pub(crate) struct Screen {
+    terminal: DefaultTerminal,
+    view: View,
+}
+
+impl Screen {
+    pub(crate) fn open(interval: Duration) -> io::Result<Self> {
+        let terminal = ratatui::try_init()?;
+        Ok(Self { terminal, view: View::new(interval, Colour::of_stdout()) })
+    }
+
+    pub(crate) fn show(&mut self, sample: &Sample) -> io::Result<()> {
+        self.view.add(sample);
+        self.draw()
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        self.terminal.draw(|frame| self.view.render(frame)).map(|_| ())
+    }
+
+    /// Waits until `due`; draws again for a new size. Whether somebody wants to stop.
+    pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
+        loop {
+            // ORDERING: Relaxed, a flag that is looked at again and again.
+            if stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            match event::poll(left.min(NAP)) {
+                Ok(true) => match event::read()? {
+                    Event::Key(key) if key.kind == KeyEventKind::Press && stops(key.code, key.modifiers) => {
+                        return Ok(true);
+                    }
+                    Event::Resize(..) => self.draw()?,
+                    _ => {}
+                },
+                Ok(false) => {}
+                // No keys are to be had: signals still are.
+                Err(_) => thread::sleep(left.min(NAP)),
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// The terminal is in raw mode, so Ctrl-C is a key.
+fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
+    match code {
+        KeyCode::Char('q') | KeyCode::Esc => true,
+        KeyCode::Char('c' | 'd') => modifiers.contains(KeyModifiers::CONTROL),
+        _ => false,
+    }
+}
+
+/// What is shown.
+struct View {
+    sample: Option<Sample>,
+    history: VecDeque<Point>,
+    interval: Duration,
+    colour: Colour,
+}
+
+impl View {
+    fn new(interval: Duration, colour: Colour) -> Self {
+        Self { sample: None, history: VecDeque::new(), interval, colour }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        if self.history.len() == MOST_POINTS {
+            self.history.pop_front();
+        }
+        self.history.push_back(sample.point);
+        self.sample = Some(sample.clone());
+    }
+
+    fn style(&self, colour: Color) -> Style {
+        match self.colour {
+            Colour::Ansi => Style::new().fg(colour),
+            Colour::None => Style::new(),
+        }
+    }
+
+    fn render(&self, frame: &mut Frame<'_>) {
+        let Some(sample) = &self.sample else { return };
+        let area = frame.area();
+        let figures = self.figures(sample, area.width);
+        let tall = u16::try_from(figures.len()).unwrap_or(u16::MAX);
+        // The plot is worth its place from 6 lines on; the CPUs get what they need, but no more than a third.
+        let spare = area.height.saturating_sub(tall + 1);
+        let cpus = cpu_lines(&self.cells(sample), area.width, if spare >= 9 { area.height / 3 } else { 0 });
+        let cpus_tall = u16::try_from(cpus.len()).unwrap_or(u16::MAX);
+        let plot =
+            if spare.saturating_sub(cpus_tall) >= 6 { Constraint::Fill(1) } else { Constraint::Length(0) };
+        let parts = [Constraint::Length(tall), plot, Constraint::Length(cpus_tall), Constraint::Length(1)];
+        let [top, middle, low, last] = Layout::vertical(parts).areas(area);
+        frame.render_widget(Paragraph::new(figures), top);
+        self.plot(frame, middle);
+        frame.render_widget(Paragraph::new(cpus), low);
+        let help = Line::styled("q or Ctrl-C: stop", self.style(Color::DarkGray));
+        if area.height > tall {
+            frame.render_widget(help, last);
+        }
+    }
+
+    /// The figures, in as many lines of `width` as they take.
+    fn figures(&self, sample: &Sample, width: u16) -> Vec<Line<'static>> {
+        let (point, status) = (&sample.point, &sample.status);
+        let colour = if sample.state == tickline::State::Fast { Color::Green } else { Color::Yellow };
+        let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
+        let hz = status.frequency_hz.map_or_else(
+            || "counter not measured".to_owned(),
+            |hz| format!("counter {}.{:06} MHz", hz / 1_000_000, hz % 1_000_000),
+        );
+        let events = happened(&sample.events, &[]);
+        let state = sample.state.to_string();
+        let words: Vec<String> = state.split(' ').map(str::to_owned).collect();
+        let figures = [
+            format!("offset {:+.1} ns (+-{:.1})", point.offset_ns, point.bracket_ns),
+            format!("bound -{}/+{} ns", point.before_ns, point.after_ns),
+            format!("skew {skew} ppb over {SKEW_S:.0} s"),
+            hz,
+            format!("rho {} ppb", status.rho_ppb),
+            format!("recalibrated every {} ms", status.interval_ns / 1_000_000),
+            format!("{:.0} s", point.at_s),
+        ];
+        let events = format!("events {}", if events.is_empty() { "none" } else { &events });
+        let bold = self.style(colour).add_modifier(Modifier::BOLD);
+        let mut lines = packed(&words, " ", width, bold);
+        if point.violated {
+            lines.push(Line::styled("BOUND VIOLATED by this look", self.style(Color::Red)));
+        }
+        lines.extend(packed(&figures, "   ", width, Style::new()));
+        let words: Vec<String> = events.replace(" +", "\u{a0}+").split(' ').map(str::to_owned).collect();
+        lines.extend(packed(&words, " ", width, Style::new()));
+        lines
+    }
+
+    /// What is known of each CPU. One whose last look is long ago could not be visited: it is busy, or has gone.
+    fn cells(&self, sample: &Sample) -> Vec<String> {
+        const LATE_LOOKS: f64 = 3.0;
+        const LATE_S: f64 = 1.0;
+        let late_s = sample.point.at_s - LATE_LOOKS * self.interval.as_secs_f64() - LATE_S;
+        let cell = |look: &CpuLook| {
+            let mark = match (look.point.violated, look.state) {
+                (true, _) => '!',
+                (false, tickline::State::Fast) => ' ',
+                _ => '?',
+            };
+            let offset = format!("{:+.1}", look.point.offset_ns);
+            match look.point.at_s < late_s {
+                true => format!("CPU {:<4} no look", look.cpu),
+                false => format!("CPU {:<4}{offset:>8} ns{mark}", look.cpu),
+            }
+        };
+        sample.cpus.iter().map(cell).collect()
+    }
+
+    /// Offset and bound of the newest looks, a column each, the newest at the right.
+    fn plot(&self, frame: &mut Frame<'_>, area: Rect) {
+        let Some(last) = self.history.back() else { return };
+        if area.height == 0 {
+            return;
+        }
+        let span_s = f64::from(area.width.saturating_sub(12).max(8)) * self.interval.as_secs_f64();
+        let shown = || self.history.iter().filter(|point| point.at_s >= last.at_s - span_s);
+        let series = |value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
+            shown().map(|point| (point.at_s - last.at_s, value(point))).collect()
+        };
+        let offset = series(|point| point.offset_ns);
+        let above = series(|point| point.offset_ns + ns(point.after_ns));
+        let below = series(|point| point.offset_ns - ns(point.before_ns));
+        let largest = above.iter().chain(&below).map(|(_, ns)| ns.abs()).fold(1.0, f64::max);
+        let limit = nice_limit(largest);
+        let dataset = |data, colour, marker, graph_type| {
+            Dataset::default().data(data).style(self.style(colour)).marker(marker).graph_type(graph_type)
+        };
+        let datasets = vec![
+            dataset(&above, Color::DarkGray, Marker::Braille, GraphType::Line),
+            dataset(&below, Color::DarkGray, Marker::Braille, GraphType::Line),
+            dataset(&offset, Color::Cyan, Marker::Dot, GraphType::Scatter),
+        ];
+        let label = |ns: f64| format!("{ns:+.0} ns");
+        let y = Axis::default().bounds([-limit, limit]);
+        let x = Axis::default().bounds([-span_s, 0.0]).labels([format!("-{span_s:.0} s"), "now".to_owned()]);
+        let y = y.labels([label(-limit), "0 ns".to_owned(), label(limit)]);
+        frame.render_widget(Chart::new(datasets).x_axis(x).y_axis(y), area);
+    }
+}
+
+/// Parts in lines of `width`, as many in each as fit.
+fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + gap.len() + part.chars().count() <= usize::from(width) => {
+                *line += gap;
+                *line += part;
+            }
+            _ => lines.push(part.clone()),
+        }
+    }
+    lines.into_iter().map(|line| Line::styled(line, style)).collect()
+}
+
+/// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many are left out.
+fn cpu_lines(cells: &[String], width: u16, most: u16) -> Vec<Line<'static>> {
+    const CELL: usize = 20;
+    if cells.is_empty() || most == 0 {
+        return Vec::new();
+    }
+    let each = (usize::from(width) / CELL).max(1);
+    let mut lines: Vec<Line<'static>> = cells
+        .chunks(each)
+        .map(|row| Line::raw(row.iter().map(|cell| format!("{cell:<CELL$}")).collect::<String>()))
+        .collect();
+    if lines.len() > usize::from(most) {
+        lines.truncate(usize::from(most) - 1);
+        lines.push(Line::raw(format!("and {} more CPUs", cells.len() - lines.len() * each)));
+    }
+    lines
+}
+
+#[expect(clippy::cast_precision_loss, reason = "drawn in some lines of text")]
+fn ns(ns: u64) -> f64 {
+    ns as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::measure::watch::Watcher;
+
+    fn sample(looks: u32) -> Sample {
+        let mut sample = Watcher::new(Vec::new(), Duration::from_secs(1)).look();
+        let point = sample.point;
+        let look = |cpu| CpuLook { cpu, point, state: tickline::State::Fast };
+        sample.cpus = (0..looks).map(look).collect();
+        sample
+    }
+
+    fn drawn(view: &View, columns: u16, rows: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+        terminal.draw(|frame| view.render(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_view_has_figures_a_plot_and_cpus() {
+        let mut view = View::new(Duration::from_secs(1), Colour::None);
+        let mut sample = sample(2);
+        for at in 0..30_i32 {
+            sample.point.at_s = f64::from(at);
+            sample.point.offset_ns = f64::from(at % 7) - 3.0;
+            (sample.point.before_ns, sample.point.after_ns) = (20, 20);
+            view.add(&sample);
+        }
+        let text = drawn(&view, 100, 30);
+        for part in [
+            "offset -2.0 ns",
+            "bound -20/+20 ns",
+            "events ",
+            "+50 ns",
+            "-50 ns",
+            "now",
+            "CPU 1",
+            "q or Ctrl-C",
+        ] {
+            assert!(text.contains(part), "no {part} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn any_size_will_do() {
+        let mut view = View::new(Duration::from_millis(100), Colour::Ansi);
+        view.add(&sample(512));
+        for (columns, rows) in [(1, 1), (2, 3), (10, 5), (40, 8), (80, 11), (80, 24), (500, 200)] {
+            let text = drawn(&view, columns, rows);
+            assert!(columns < 10 || text.contains("offset"), "{columns} x {rows}:\n{text}");
+        }
+        assert!(drawn(&view, 80, 30).contains("more CPUs"));
+        assert!(!drawn(&view, 500, 200).contains("more CPUs"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_visited_any_more_is_said_to_be() {
+        let mut view = View::new(Duration::from_millis(100), Colour::None);
+        let mut sample = sample(2);
+        sample.point.at_s += 60.0;
+        sample.cpus[1].point.at_s += 60.0;
+        view.add(&sample);
+        let text = drawn(&view, 80, 24);
+        assert_eq!(text.matches("no look").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_plot_keeps_no_more_than_it_may_show() {
+        let mut view = View::new(Duration::from_millis(100), Colour::None);
+        let sample = sample(0);
+        (0..MOST_POINTS + 10).for_each(|_| view.add(&sample));
+        assert_eq!(view.history.len(), MOST_POINTS);
+    }
+
+    #[test]
+    fn figures_are_packed_into_the_width() {
+        let parts = ["abc", "de", "fghij", "k"].map(str::to_owned);
+        let text = |width| {
+            let lines = packed(&parts, "  ", width, Style::new());
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(text(7), ["abc  de", "fghij", "k"]);
+        assert_eq!(text(80), ["abc  de  fghij  k"]);
+        assert_eq!(text(1), ["abc", "de", "fghij", "k"]);
+    }
+
+    #[test]
+    fn keys_that_stop() {
+        assert!(stops(KeyCode::Char('q'), KeyModifiers::NONE) && stops(KeyCode::Esc, KeyModifiers::NONE));
+        assert!(stops(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert!(!stops(KeyCode::Char('c'), KeyModifiers::NONE));
+    }
+}

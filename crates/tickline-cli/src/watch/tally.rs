@@ -1,0 +1,214 @@
+//! What the looks amount to.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::measure::track::{Point, Track};
+use crate::measure::watch::{CpuLook, Sample, Slope, state_name};
+
+/// Why the watching ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// The time that was asked for has passed.
+    Time,
+    /// A signal, or a key.
+    Stopped,
+    /// Nobody reads standard output any more.
+    ReaderLeft,
+}
+
+/// The looks in sum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Watch {
+    /// Time between two looks, s.
+    pub(crate) interval_s: f64,
+    /// How long it was watched, s.
+    pub(crate) watched_s: f64,
+    /// Why it ended.
+    pub(crate) ended_by: Ending,
+    #[serde(flatten)]
+    pub(crate) all: Figures,
+    /// By how much the offset grew while the counter served, ppb; null with less than three such looks.
+    pub(crate) skew_ppb: Option<f64>,
+    /// How often each event happened meanwhile.
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    /// The looks on single CPUs.
+    pub(crate) cpus: Vec<CpuWatch>,
+}
+
+/// The looks on one CPU in sum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CpuWatch {
+    /// The CPU's number.
+    pub(crate) cpu: u32,
+    /// Its state at the end.
+    pub(crate) state: &'static str,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+}
+
+/// What some looks amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Figures {
+    /// How many.
+    pub(crate) looks: u64,
+    /// Those that the counter served.
+    pub(crate) fast_looks: u64,
+    /// The lowest offset from CLOCK_MONOTONIC, ns.
+    pub(crate) least_offset_ns: f64,
+    /// The highest one, ns.
+    pub(crate) most_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Looks whose reading was outside of its bracket.
+    pub(crate) outside_bracket: u64,
+    /// Looks that contradict the claimed bound.
+    pub(crate) bound_violated: u64,
+}
+
+impl Figures {
+    fn add(&mut self, point: &Point, state: tickline::State) {
+        if self.looks == 0 {
+            (self.least_offset_ns, self.most_offset_ns) = (point.offset_ns, point.offset_ns);
+        }
+        self.looks += 1;
+        self.fast_looks += u64::from(state == tickline::State::Fast);
+        self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
+        self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
+        self.largest_bound_ns = self.largest_bound_ns.max(point.before_ns).max(point.after_ns);
+        self.outside_bracket += u64::from(!point.inside);
+        self.bound_violated += u64::from(point.violated);
+    }
+}
+
+/// Tells which looks on CPUs are new.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh {
+    seen_s: BTreeMap<u32, f64>,
+}
+
+impl Fresh {
+    pub(crate) fn of<'a>(&mut self, sample: &'a Sample) -> impl Iterator<Item = &'a CpuLook> + use<'a, '_> {
+        sample.cpus.iter().filter(|look| {
+            let before = self.seen_s.insert(look.cpu, look.point.at_s);
+            before.is_none_or(|at_s| at_s < look.point.at_s)
+        })
+    }
+}
+
+/// The points over time, a limited number: all, then every second one, then every fourth...
+#[derive(Debug)]
+pub(crate) struct Points {
+    kept: Vec<Point>,
+    most: usize,
+    seen: usize,
+    every: usize,
+}
+
+impl Points {
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { kept: Vec::new(), most, seen: 0, every: 1 }
+    }
+
+    pub(crate) fn add(&mut self, point: Point) {
+        if self.kept.len() == self.most {
+            let mut place = 0;
+            self.kept.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.every *= 2;
+        }
+        if self.seen % self.every == 0 {
+            self.kept.push(point);
+        }
+        self.seen += 1;
+    }
+
+    pub(crate) fn track(self) -> Track {
+        Track { points: self.kept }
+    }
+}
+
+/// Adds up the looks.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    all: Figures,
+    slope: Slope,
+    cpus: BTreeMap<u32, (&'static str, Figures)>,
+    fresh: Fresh,
+    /// As counted at the last look.
+    events: Vec<(&'static str, u64)>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        self.all.add(&sample.point, sample.state);
+        if sample.state == tickline::State::Fast {
+            self.slope.add(sample.point.at_s, sample.point.offset_ns);
+        }
+        for look in self.fresh.of(sample) {
+            let (state, figures) = self.cpus.entry(look.cpu).or_default();
+            *state = state_name(look.state);
+            figures.add(&look.point, look.state);
+        }
+        self.events.clone_from(&sample.events);
+    }
+
+    pub(crate) fn end(self, interval_s: f64, watched_s: f64, ended_by: Ending) -> Watch {
+        let cpus = self.cpus.into_iter().map(|(cpu, (state, figures))| CpuWatch { cpu, state, figures });
+        Watch {
+            interval_s,
+            watched_s,
+            ended_by,
+            all: self.all,
+            skew_ppb: self.slope.ppb(),
+            events: self.events.into_iter().collect(),
+            cpus: cpus.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at_s: f64, offset_ns: f64) -> Point {
+        Point {
+            at_s,
+            offset_ns,
+            bracket_ns: 10.0,
+            before_ns: 20,
+            after_ns: 30,
+            inside: true,
+            violated: false,
+        }
+    }
+
+    #[test]
+    fn of_many_points_evenly_spaced_ones_are_kept() {
+        let mut points = Points::new(8);
+        (0..100_u8).for_each(|at| points.add(point(f64::from(at), 0.0)));
+        let kept: Vec<f64> = points.track().points.iter().map(|point| point.at_s).collect();
+        assert_eq!(kept, [0.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0]);
+        let mut few = Points::new(8);
+        (0..8_u8).for_each(|at| few.add(point(f64::from(at), 0.0)));
+        assert_eq!(few.track().points.len(), 8);
+    }
+
+    #[test]
+    fn figures_are_those_of_all_looks() {
+        let mut figures = Figures::default();
+        figures.add(&point(0.0, 5.0), tickline::State::Calibrating);
+        figures.add(&Point { violated: true, inside: false, ..point(1.0, 9.0) }, tickline::State::Fast);
+        assert_eq!((figures.looks, figures.fast_looks), (2, 1));
+        assert_eq!((figures.least_offset_ns, figures.most_offset_ns), (5.0, 9.0), "0 was never seen");
+        assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (30, 1, 1));
+    }
+}

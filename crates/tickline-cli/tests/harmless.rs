@@ -1,0 +1,206 @@
+//! The program changes nothing, and needs no rights.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The user and group called nobody on every Linux.
+const NOBODY: u32 = 65_534;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn is_root() -> bool {
+    // SAFETY: always succeeds, and changes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A folder that everybody may enter, with the program in it: where it was built may be closed to others.
+fn open_folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let program = folder.path().join("tickline");
+    fs::copy(env!("CARGO_BIN_EXE_tickline"), &program).expect("room for a copy");
+    (folder, program)
+}
+
+/// The program as a user without rights: nobody, if this test is root; else, whoever runs this test.
+fn unprivileged(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("TICKLINE");
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn served_by(document: &Value, clock: &str) -> Value {
+    let costs = document["costs"].as_array().expect("the table");
+    costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
+}
+
+/// Everything but the kernel's log is the same for nobody as for root.
+#[test]
+fn nobody_learns_what_root_does() {
+    let (_folder, program) = open_folder();
+    let json = |output: Output| -> Value {
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let mine = json(Command::new(&program).env_remove("TICKLINE").args(["--json", "-"]).output().unwrap());
+    if !is_root() {
+        eprintln!("SKIPPED: this test is not root, so there is nobody to compare with");
+        return;
+    }
+    let theirs = json(unprivileged(&program).args(["--json", "-"]).output().unwrap());
+    for key in
+        ["clocksource", "available_clocksources", "cpuid", "counter_readable", "vdso_mapped", "allowed_cpus"]
+    {
+        assert_eq!(mine["machine"][key], theirs["machine"][key], "{key}");
+    }
+    assert_eq!(mine["served_unknown"], theirs["served_unknown"]);
+    assert_eq!(served_by(&mine, "clock_gettime MONOTONIC"), served_by(&theirs, "clock_gettime MONOTONIC"));
+}
+
+/// No vDSO knows how long a process has run; no clock of a process is answered without the kernel.
+#[test]
+fn what_must_be_a_system_call_is_one() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["--json", "-"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if let Some(reason) = document["served_unknown"].as_str() {
+        eprintln!("SKIPPED: who answers is not known here: {reason}");
+        return;
+    }
+    for clock in ["clock_gettime PROCESS_CPUTIME", "clock_gettime THREAD_CPUTIME"] {
+        assert_eq!(served_by(&document, clock), "system_call", "{clock}");
+    }
+    assert_eq!(served_by(&document, "rdtsc"), Value::Null, "nobody serves a counter");
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
+    let (folder, program) = open_folder();
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    let run =
+        |arguments: &[&str]| unprivileged(&program).current_dir(&closed).args(arguments).output().unwrap();
+    let output = run(&[]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let output = run(&["--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("out.json: permission denied"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+}
+
+#[test]
+fn behind_head_it_ends_well() {
+    let script = "{ \"$0\" --secs 1; echo \"ended with $?\" >&2; } | head -1";
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).output().unwrap();
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.starts_with("tickline ") && out.lines().count() == 1, "{out}");
+    assert!(["ended with 0\n", "ended with 1\n"].contains(&errors.as_str()), "{errors}");
+}
+
+#[test]
+fn without_any_standard_stream_it_ends_well() {
+    let status = Command::new("sh")
+        .args(["-c", "exec \"$0\" --secs 1 <&- >&- 2>&-", env!("CARGO_BIN_EXE_tickline")])
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+}
+
+/// Under a filter that ends a process, or one that it starts, as soon as it opens anything for writing, sets a clock or the
+/// hardware's, renames, removes, links or makes anything, changes modes or owners, mounts, or signals.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+mod under_a_filter {
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule, TargetArch,
+    };
+
+    use super::*;
+
+    /// Calls that change something whatever their arguments.
+    const CHANGES: [libc::c_long; 24] = [
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_unlinkat,
+        libc::SYS_renameat2,
+        libc::SYS_linkat,
+        libc::SYS_symlinkat,
+        libc::SYS_mkdirat,
+        libc::SYS_mknodat,
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_truncate,
+        libc::SYS_ftruncate,
+        libc::SYS_utimensat,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_sethostname,
+        libc::SYS_reboot,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kill,
+        libc::SYS_bpf,
+    ];
+
+    fn filter() -> BpfProgram {
+        let flags = |flags: libc::c_int| {
+            let flags = u64::from(flags.unsigned_abs());
+            let condition =
+                SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flags), flags);
+            SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
+        };
+        let opens = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC].map(flags).to_vec();
+        let changes = CHANGES.into_iter().map(|call| (call, Vec::new()));
+        SeccompFilter::new(
+            changes.chain([(libc::SYS_openat, opens)]).collect(),
+            SeccompAction::Allow,
+            SeccompAction::KillProcess,
+            TargetArch::try_from(std::env::consts::ARCH).expect("see the cfg"),
+        )
+        .and_then(BpfProgram::try_from)
+        .expect("a filter")
+    }
+
+    fn run(arguments: &[&str], folder: &Path) -> Output {
+        let program = filter();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+        command.current_dir(folder).args(arguments).env_remove("TICKLINE");
+        let install = move || seccompiler::apply_filter(&program).map_err(std::io::Error::other);
+        // SAFETY: between fork and exec two system calls are made. An error would allocate, in a process of which no other
+        // thread is left, and be reported; that is why it is tried out first.
+        unsafe { command.pre_exec(install) };
+        command.output().expect("it can be started")
+    }
+
+    #[test]
+    fn nothing_is_changed() {
+        use std::os::unix::process::ExitStatusExt;
+        let folder = tempfile::tempdir().unwrap();
+        // What the filter is worth: it ends a program that writes a file.
+        let output = run(&["--json", "out.json"], folder.path());
+        assert_eq!(output.status.signal(), Some(libc::SIGSYS), "the filter has no effect: {}", output.status);
+        let output = run(&["--json", "-"], folder.path());
+        let errors = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // It has done all of its work there, the processes of its own included.
+        assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
+        assert!(!document["track"]["points"].as_array().unwrap().is_empty());
+    }
+}

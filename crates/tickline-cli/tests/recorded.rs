@@ -1,0 +1,113 @@
+//! Machines whose facts were recorded: what the program finds in them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts")
+}
+
+fn diagnose(file: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tickline"))
+        .args(["doctor", "--json", "-", "--facts"])
+        .arg(file)
+        .output()
+        .expect("it can be started")
+}
+
+/// The file, the first finding's code, and what its fix must say; no code where nothing is wrong.
+const EXPECTED: [(&str, &str, &str); 9] = [
+    (
+        "xen-aws-p3",
+        "xen_clocksource",
+        "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ),
+    ("virtualbox-debian7", "tsc_warp", "VBoxManage modifyvm NAME --paravirtprovider kvm"),
+    ("vmware-debian7", "", ""),
+    ("vmware-no-log", "tsc_missing", "monitor_control.virtual_rdtsc = \"FALSE\""),
+    ("hyperv-page", "", ""),
+    ("kvm-clickhouse", "", ""),
+    ("hyperv-msr", "hyperv_without_page", "hyperv_clocksource_tsc_page"),
+    ("rhel6-vsyscall64", "vsyscall64_off", "sysctl -w kernel.vsyscall64=1"),
+    ("numa-watchdog", "tsc_watchdog", "tsc=reliable clocksource=tsc"),
+];
+
+#[test]
+fn recorded_machines_are_diagnosed() {
+    for (name, code, fix) in EXPECTED {
+        let output = diagnose(&folder().join(format!("{name}.json")));
+        let said: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let findings = said["findings"].as_array().unwrap();
+        if code.is_empty() {
+            assert_eq!((findings.as_slice(), output.status.code()), (&[][..], Some(0)), "{name}");
+            continue;
+        }
+        let first = &findings[0];
+        assert_eq!(first["code"], code, "{name}: {first}");
+        assert!(first["fix"].as_str().unwrap().contains(fix), "{name}: {first}");
+        assert!(!first["evidence"].as_array().unwrap().is_empty(), "{name}: {first}");
+        assert_eq!(output.status.code(), Some(1), "{name}");
+    }
+}
+
+#[test]
+fn every_recorded_machine_names_its_source_and_is_expected() {
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let facts: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(facts["source"].as_str().is_some_and(|source| source.len() > 20), "{}", path.display());
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(EXPECTED.iter().any(|(expected, ..)| *expected == name), "{name} is expected nowhere");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_no_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nothing.json");
+    std::fs::write(&path, r#"{ "schema": "tickline/1", "machine": {} }"#).unwrap();
+    let output = diagnose(&path);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&said["findings"], output.status.code()), (&Value::Array(Vec::new()), Some(0)));
+}
+
+#[test]
+fn a_file_that_has_no_facts_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("facts.json");
+    for (text, reason) in [
+        ("{", "EOF"),
+        ("[]", "no object 'machine'"),
+        (r#"{ "machine": {} }"#, "no 'schema'"),
+        (r#"{ "schema": "tickline/0", "machine": {} }"#, "'tickline/0'"),
+        (r#"{ "schema": "tickline/1", "machine": { "clocksource": 1 } }"#, "expected a string"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let output = diagnose(&path);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(error.contains("facts.json") && error.contains(reason), "{text}: {error}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// What the program has said about this machine is found again when it is read back.
+#[test]
+fn a_machine_that_was_saved_is_diagnosed_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("here.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["--json", "-"]).output().unwrap();
+    std::fs::write(&path, &output.stdout).unwrap();
+    let live: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let saved: Value = serde_json::from_slice(&diagnose(&path).stdout).unwrap();
+    assert_eq!(live["machine"], saved["machine"]);
+    // Figures may lose their last bit on the way.
+    let said = |document: &Value| -> Vec<[Value; 3]> {
+        let findings = document["findings"].as_array().unwrap().iter();
+        findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
+    };
+    assert_eq!(said(&live), said(&saved));
+}

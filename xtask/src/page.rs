@@ -1,0 +1,163 @@
+//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and prints it. A page fails if the
+//! browser has something to say about it, if it asks for anything from anywhere, if it is wider than the window, if
+//! texts of a chart overlap or are cut off, or if its data is not what it should be.
+
+mod browser;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use serde_json::{Value, json};
+
+use browser::Browser;
+
+/// Pixels: a desktop's window and a telephone's.
+const WIDTHS: [u32; 2] = [1_280, 390];
+
+const SCHEMES: [&str; 2] = ["light", "dark"];
+
+/// What must hold in the page, each an expression that lists what is wrong.
+const CHECKS: [(&str, &str); 4] = [
+    (
+        "wider than the window",
+        "[...document.querySelectorAll('body, body *')].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+            .map(e => e.outerHTML.slice(0, 80))",
+    ),
+    (
+        "overlapping texts",
+        "[...document.querySelectorAll('svg')].flatMap(svg => {
+            const texts = [...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+            return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
+                q.left < p.right - 1 && p.top < q.bottom - 3 && q.top < p.bottom - 3).map(([b]) => a + ' / ' + b));
+        })",
+    ),
+    (
+        "beyond its card",
+        "[...document.querySelectorAll('.charts > *, .tables > *, .log')].flatMap(card => {
+            const edge = card.getBoundingClientRect();
+            return [...card.querySelectorAll('*')].filter(e => {
+                const inner = e.getBoundingClientRect();
+                return inner.width > 0 && (inner.right > edge.right || inner.left < edge.left);
+            }).map(e => e.outerHTML.slice(0, 80));
+        })",
+    ),
+    (
+        "data that is not there",
+        "(() => {
+            const data = JSON.parse(document.getElementById('data').textContent);
+            const link = document.getElementById('download');
+            return [data.schema === 'tickline/1', data.costs.length > 5, data.track.points.length > 5,
+                data.latencies.length == 2, document.querySelectorAll('figure').length >= 3,
+                !link.hidden, link.href.startsWith('blob:')].flatMap((ok, i) => ok ? [] : ['condition ' + i]);
+        })()",
+    ),
+];
+
+/// Faults that are printed.
+const SHOWN: usize = 40;
+
+fn folder() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    root.join("target/page")
+}
+
+/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one that has passed. Without
+/// an argument, a report of this machine and a sample are made and opened; else the page that is named.
+pub(crate) fn run(arguments: &[&str]) -> ExitCode {
+    let result = match arguments {
+        ["--browser"] => {
+            return if browser::name().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+        [] => report().and_then(|report| check(&[report, sample()?])),
+        [page] => check(&[PathBuf::from(page)]),
+        _ => Err("usage: cargo xtask page [FILE]".to_owned()),
+    };
+    match result {
+        Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
+        Ok(faults) => {
+            for fault in faults.iter().take(SHOWN) {
+                println!("FAULT {fault}");
+            }
+            println!("{} faults, the first of them above", faults.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("xtask page: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A report of this machine.
+fn report() -> Result<PathBuf, String> {
+    std::fs::create_dir_all(folder()).map_err(|error| error.to_string())?;
+    let page = folder().join("report.html");
+    let mut command = Command::new("cargo");
+    command.args(["run", "-q", "-p", "tickline-cli", "--", "report", "--secs", "2", "--out"]).arg(&page);
+    let status = command.status().map_err(|error| error.to_string())?;
+    // 1 is a machine whose counter cannot be used: its report is a page, too.
+    match status.code() {
+        Some(0 | 1) => Ok(page),
+        _ => Err(format!("tickline report: {status}")),
+    }
+}
+
+/// The page of an invented machine with everything that a page can show.
+fn sample() -> Result<PathBuf, String> {
+    let page = folder().join("sample.html");
+    let mut command = Command::new("cargo");
+    command.args(["test", "-q", "-p", "tickline-cli", "--bins", "hostile_facts"]).stdout(Stdio::null());
+    let status = command.env("TICKLINE_WRITE_PAGE", &page).status().map_err(|error| error.to_string())?;
+    if status.success() {
+        Ok(page)
+    } else {
+        Err(format!("the test that writes {}: {status}", page.display()))
+    }
+}
+
+/// What is wrong with the pages, everywhere. Screenshots and prints of them are left beside each other.
+fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
+    let mut browser = Browser::start(&folder())?;
+    let mut faults = Vec::new();
+    for page in pages {
+        let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
+        let address = format!("file://{}", path.display());
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for (width, scheme) in WIDTHS.into_iter().flat_map(|width| SCHEMES.map(|scheme| (width, scheme))) {
+            let name = format!("{stem}-{width}-{scheme}");
+            let seen = look(&mut browser, &address, (width, scheme), &folder().join(format!("{name}.png")))?;
+            println!("{name}: {} faults", seen.len());
+            faults.extend(seen.into_iter().map(|fault| format!("{name}: {fault}")));
+        }
+        let printed = browser.call("Page.printToPDF", &json!({ "preferCSSPageSize": true }))?;
+        browser::store(&printed["data"], &folder().join(format!("{stem}.pdf")))?;
+    }
+    println!("screenshots and prints are in {}", folder().display());
+    Ok(faults)
+}
+
+/// Opens the page and looks at it.
+fn look(
+    browser: &mut Browser,
+    address: &str,
+    (width, scheme): (u32, &str),
+    picture: &Path,
+) -> Result<Vec<String>, String> {
+    let screen = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", &screen)?;
+    let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+    browser.call("Emulation.setEmulatedMedia", &media)?;
+    let mut faults = browser.open(address)?;
+    for (name, expression) in CHECKS {
+        let found = browser.evaluate(expression)?;
+        let list = found.as_array().ok_or_else(|| format!("{name}: {found}"))?;
+        faults.extend(list.iter().map(|what| format!("{name}: {}", what.as_str().unwrap_or_default())));
+    }
+    let dark = browser.evaluate("getComputedStyle(document.body).color.match(/\\d+/g)[0] > 128")?;
+    if dark != Value::Bool(scheme == "dark") {
+        faults.push("the colours are those of the other scheme".to_owned());
+    }
+    let seen = browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }))?;
+    browser::store(&seen["data"], picture)?;
+    Ok(faults)
+}
