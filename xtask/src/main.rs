@@ -9,9 +9,9 @@ mod bare;
 mod ci;
 mod examples;
 mod mutate;
+mod page;
 mod publish;
 mod record;
-mod page;
 mod sim;
 mod step;
 mod stress;
@@ -28,6 +28,8 @@ usage: cargo xtask COMMAND
   mutate [FILTER | --write]
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
+  page [FILE]
+          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
@@ -35,8 +37,6 @@ usage: cargo xtask COMMAND
           the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
           long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
           the README's tables from a stored record
-  page [FILE]
-          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
+        ["page", ref rest @ ..] => page::run(rest),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
         ["record", ref rest @ ..] => record::run(rest),
         ["bare"] => bare::run(),
         ["examples"] => examples::run(),
-        ["page", ref rest @ ..] => page::run(rest),
         ["stress", ref rest @ ..] => stress::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {

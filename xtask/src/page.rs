@@ -6,6 +6,7 @@ mod browser;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -129,6 +130,7 @@ fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
             println!("{name}: {} faults", seen.len());
             faults.extend(seen.into_iter().map(|fault| format!("{name}: {fault}")));
         }
+        faults.extend(download(&mut browser)?.map(|fault| format!("{stem}: {fault}")));
         let printed = browser.call("Page.printToPDF", &json!({ "preferCSSPageSize": true }))?;
         browser::store(&printed["data"], &folder().join(format!("{stem}.pdf")))?;
     }
@@ -160,4 +162,24 @@ fn look(
     let seen = browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }))?;
     browser::store(&seen["data"], picture)?;
     Ok(faults)
+}
+
+/// Clicks on the link to the data; what is wrong with what comes of that.
+fn download(browser: &mut Browser) -> Result<Option<String>, String> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let file = folder().join("tickline.json");
+    std::fs::remove_file(&file).ok();
+    browser.call("Browser.setDownloadBehavior", &json!({ "behavior": "allow", "downloadPath": folder() }))?;
+    browser.evaluate("document.getElementById('download').click()")?;
+    let start = Instant::now();
+    while !file.exists() {
+        if start.elapsed() > PATIENCE {
+            return Ok(Some("the data cannot be downloaded".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let stored = std::fs::read(&file).map_err(|error| error.to_string())?;
+    let shown = browser.evaluate("document.getElementById('data').textContent")?;
+    let same = shown.as_str().is_some_and(|shown| shown.as_bytes() == stored);
+    Ok((!same).then(|| "what is downloaded is not the page's data".to_owned()))
 }
