@@ -36,8 +36,11 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("few dependencies", "cargo xtask dependencies"),
         // Packs each crate, and builds it from what was packed.
         Step::new("packages", published!("cargo package --allow-dirty --target-dir target/package-check")),
-        Step::new("licences, sources, duplicates", "cargo deny --workspace check licenses sources bans")
-            .needs(&["cargo deny --version"]),
+        Step::new(
+            "licences, sources, duplicates",
+            "cargo deny --workspace check --hide-inclusion-graph licenses sources bans",
+        )
+        .needs(&["cargo deny --version"]),
         Step::new("advisories", "cargo deny --workspace check --disable-fetch advisories")
             .needs(&["cargo deny --version", "cargo deny --workspace fetch db"]),
         Step::new(
