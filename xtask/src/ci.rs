@@ -1,5 +1,6 @@
 //! What CI checks.
 
+use crate::publish;
 use crate::step::Step;
 
 const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
@@ -61,8 +62,15 @@ macro_rules! fuzz {
     };
 }
 
-/// Every check, cheap ones first.
+/// Every check: the project's own, then whether it can be published.
 pub(crate) fn steps() -> Vec<Step> {
+    let mut steps = own();
+    steps.extend(publish::steps());
+    steps
+}
+
+/// Cheap ones first.
+fn own() -> Vec<Step> {
     vec![
         Step::new("format", "cargo fmt --all --check"),
         Step::new("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
@@ -89,11 +97,6 @@ pub(crate) fn steps() -> Vec<Step> {
         ),
         Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
-        Step::new(
-            "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing -p tickline-criterion --all-features",
-        )
-        .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
         Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")
             .needs(&["rustup target add x86_64-unknown-none"]),
         Step::new("core for bare aarch64", "cargo build -p tickline-core --target aarch64-unknown-none")

@@ -15,6 +15,10 @@ macro_rules! published {
     };
 }
 
+/// `rust-version` in `Cargo.toml`.
+const OLDEST_COMPILER: &[&str] =
+    &["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"];
+
 /// How many crates a program on Linux gets with `tickline`, at most, itself not counted. With `tickline-core` it gets none.
 const MOST_DEPENDENCIES: usize = 8;
 
@@ -34,6 +38,16 @@ macro_rules! oldest {
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step::new("few dependencies", "cargo xtask dependencies"),
+        Step::new(
+            "oldest supported compiler",
+            published!("cargo +1.86 check --all-features --target-dir target/msrv"),
+        )
+        .needs(OLDEST_COMPILER),
+        Step::new(
+            "tests by the oldest supported compiler",
+            "cargo +1.86 test --target-dir target/msrv -p tickline-core -p tickline --lib --tests",
+        )
+        .needs(OLDEST_COMPILER),
         // Packs each crate, and builds it from what was packed.
         Step::new("packages", published!("cargo package --allow-dirty --target-dir target/package-check")),
         Step::new(
