@@ -19,7 +19,7 @@ mod windows;
 #[cfg(windows)]
 use windows as system;
 #[cfg(any(windows, test))]
-mod windows_units;
+mod file_time;
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod none;

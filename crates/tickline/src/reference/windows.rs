@@ -6,11 +6,12 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tickline_core::sample::Reference;
+use tickline_core::units::ns_of_counts_floor;
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 use windows_sys::Win32::System::SystemInformation::GetSystemTimePreciseAsFileTime;
 
-use super::windows_units::{ns_of_counts, unix_ns_of_file_time};
+use super::file_time;
 
 /// The performance counter, and the system's time.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,7 @@ impl Reference for OsClock {
         let mut counts = 0;
         // SAFETY: the number is valid for a write.
         unsafe { QueryPerformanceCounter(&raw mut counts) };
-        ns_of_counts(u64::try_from(counts).unwrap_or(0), counts_per_second())
+        ns_of_counts_floor(u64::try_from(counts).unwrap_or(0), counts_per_second())
     }
 
     #[inline]
@@ -46,7 +47,7 @@ impl Reference for OsClock {
         let mut time = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
         // SAFETY: `time` is valid for a write.
         unsafe { GetSystemTimePreciseAsFileTime(&raw mut time) };
-        unix_ns_of_file_time(u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime))
+        file_time::unix_ns(u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime))
     }
 }
 
