@@ -1,6 +1,7 @@
 //! What CI checks.
 
 use crate::step::Step;
+use crate::targets;
 
 const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 
@@ -29,15 +30,6 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
 ///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
-
-const AARCH64: &[(&str, &str)] = &[
-    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc"),
-    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
-    ("TICKLINE_TEST_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
-];
-
-/// A target without a counter that tickline reads, whose programs run on x86_64 as they are.
-const I686: &[(&str, &str)] = &[("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")];
 
 /// A fuzz target for a second or two: its committed corpus, and a fixed count of mutations of that. The first folder takes what
 /// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
@@ -87,15 +79,9 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
         Step::new(
             "oldest supported compiler",
-            "cargo +1.86 check -p tickline -p tickline-cli -p tickline-tracing --all-features",
+            format!("cargo +1.86 check{} --all-features", targets::packages(&targets::PUBLISHED)).leak(),
         )
         .needs(&["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"]),
-        Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")
-            .needs(&["rustup target add x86_64-unknown-none"]),
-        Step::new("core for bare aarch64", "cargo build -p tickline-core --target aarch64-unknown-none")
-            .needs(&["rustup target add aarch64-unknown-none"]),
-        Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
-            .needs(&["rustup target add thumbv7em-none-eabihf"]),
         Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and back.
@@ -113,21 +99,6 @@ pub(crate) fn steps() -> Vec<Step> {
         fuzz!("estimator", "20000"),
         fuzz!("parsers", "20000"),
         fuzz!("scenario", "3000"),
-        Step::new(
-            "core and tickline without a counter (i686, 32 bits, musl)",
-            "cargo test -p tickline-core -p tickline --target i686-unknown-linux-musl",
-        )
-        .with(I686)
-        .needs(&["rustup target add i686-unknown-linux-musl"]),
-        Step::new(
-            "core and tickline on aarch64, emulated",
-            "cargo test -p tickline-core -p tickline --target aarch64-unknown-linux-gnu",
-        )
-        .with(AARCH64)
-        .needs(&[
-            "rustup target add aarch64-unknown-linux-gnu",
-            "aarch64-linux-gnu-gcc --version",
-            "qemu-aarch64 --version",
-        ]),
+        Step::new("other targets", "cargo xtask targets"),
     ]
 }

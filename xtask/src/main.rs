@@ -2,7 +2,7 @@
 //!
 //! `ci` is what CI runs and what a developer runs before a commit. `prove` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
-//! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
+//! clocks, `targets` on other targets, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod ci;
@@ -11,6 +11,7 @@ mod prove;
 mod sim;
 mod step;
 mod stress;
+mod targets;
 mod vm;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ usage: cargo xtask COMMAND
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  targets [NAME... | --write]
+          what compiles and runs on which target; NAME is a part of a target's name; --write stores the table in PLATFORM.md
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["prove"] => step::run_all(&prove::steps()),
         ["stress", ref rest @ ..] => stress::run(rest),
+        ["targets", ref rest @ ..] => targets::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
