@@ -11,7 +11,7 @@ pub(crate) use list::PUBLISHED;
 
 use crate::step::SOME_SKIPPED;
 use list::{Counter, HOST, Runner, TARGETS, Target};
-use machine::Machine;
+use machine::{Files, Machine};
 
 /// What came of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,12 +96,14 @@ fn check(target: &Target) -> Row {
         Ok(machine) => compile(target, &machine),
         Err(missing) => Outcome::Skipped(missing),
     };
-    let [tests, control_loop, path] = match (&compiled, Machine::that_runs(target)) {
+    let machines = Machine::that_runs(target, Files::Hosts)
+        .and_then(|plain| Ok((plain, Machine::that_runs(target, Files::Targets)?)));
+    let [tests, control_loop, path] = match (&compiled, machines) {
         // Nothing else has a meaning.
         (Outcome::Failed | Outcome::Skipped(_), _) => [(); 3].map(|()| compiled.clone()),
         (_, Err(missing)) => [(); 3].map(|()| Outcome::Skipped(missing.clone())),
-        (_, Ok(machine)) => {
-            [unit_tests(target, &machine), control_loop(target, &machine), counter_path(target, &machine)]
+        (_, Ok((plain, own))) => {
+            [unit_tests(target, &plain), control_loop(target, &own), counter_path(target, &plain)]
         }
     };
     let outcomes = [compiled, tests, control_loop, path];

@@ -8,7 +8,7 @@ mod common;
 use std::io::Write;
 use std::time::{Duration, Instant as StdInstant};
 
-use common::{in_an_emulator, skip, until_fast};
+use common::{skip, skipped_as_too_slow, until_fast};
 use tickline::{Clock, Driver, State, Trust};
 
 /// The top bit of a stamp says that the OS clock made it.
@@ -22,10 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn the_counter_comes_to_serve_and_keeps_time_with_the_os() {
-    if cfg!(debug_assertions) && in_an_emulator() {
-        skip(
-            "unoptimised code in an emulator: a round takes longer than the first lines live. Add --release",
-        );
+    if skipped_as_too_slow() {
         return;
     }
     // Whoever cannot ask the kernel, as on systems that are not Linux, has the counters compared.

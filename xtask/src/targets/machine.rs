@@ -11,6 +11,15 @@ use crate::step;
 /// Random cases of each property where integers were tested by the thousand natively.
 const CASES: &str = "32";
 
+/// What an emulator's programs see of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// The files of this machine.
+    Hosts,
+    /// Files as the target's kernel would have them.
+    Targets,
+}
+
 /// What can compile, or run, programs of a target.
 pub(super) struct Machine {
     /// What runs them, as the table calls it.
@@ -51,8 +60,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What links and runs.
-    pub(super) fn that_runs(target: &Target) -> Result<Self, String> {
+    /// What links and runs, with files of this kind for the program to see.
+    pub(super) fn that_runs(target: &Target, files: Files) -> Result<Self, String> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler brings this one.
         if !matches!(target.linker, "" | "rust-lld") {
@@ -65,10 +74,13 @@ impl Machine {
                 }
                 machine.name = "natively".to_owned();
             }
-            Runner::Qemu { program, libraries, clocksource } => {
+            Runner::Qemu { program, libraries, current, available } => {
                 machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
-                let root = system(target.triple, libraries, clocksource)
-                    .map_err(|error| format!("no system for the emulator: {error}"))?;
+                let root = match files {
+                    Files::Hosts => PathBuf::from(libraries),
+                    Files::Targets => system(target.triple, libraries, current, available)
+                        .map_err(|error| format!("no system for the emulator: {error}"))?,
+                };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set(target, "RUNNER", &runner);
                 // For tests that start themselves once more, and those that must know.
@@ -138,19 +150,20 @@ fn version(text: &str) -> &str {
 }
 
 /// A system for an emulator's programs, which QEMU looks into before the real one: the target's libraries, and a kernel that
-/// keeps time with a clock of its own and would accept the target's counter.
-fn system(triple: &str, libraries: &str, clocksource: &str) -> io::Result<PathBuf> {
+/// says what it keeps time with.
+fn system(triple: &str, libraries: &str, current: &str, available: &str) -> io::Result<PathBuf> {
     let root = root().join("target/targets").join(triple);
     let files = root.join("sys/devices/system/clocksource/clocksource0");
     fs::create_dir_all(&files)?;
-    fs::write(files.join("current_clocksource"), "host\n")?;
-    fs::write(files.join("available_clocksource"), format!("host {clocksource} \n"))?;
+    fs::write(files.join("current_clocksource"), format!("{current}\n"))?;
+    fs::write(files.join("available_clocksource"), format!("{available} \n"))?;
     let link = root.join("lib");
     if !link.exists() {
+        let libraries = Path::new(libraries).join("lib");
         #[cfg(unix)]
         std::os::unix::fs::symlink(libraries, link)?;
         #[cfg(not(unix))]
-        return Err(io::Error::other(libraries));
+        return Err(io::Error::other(libraries.display().to_string()));
     }
     Ok(root)
 }

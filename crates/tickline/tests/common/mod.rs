@@ -21,8 +21,19 @@ const SKIPPED: &str = "SKIPPED: ";
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 
 /// Whether this runs in a user-mode emulator.
-pub(crate) fn in_an_emulator() -> bool {
+fn in_an_emulator() -> bool {
     std::env::var_os(RUNNER).is_some()
+}
+
+/// Whether this is unoptimised code in an emulator, where a round takes longer than the first lines live. Said aloud.
+pub(crate) fn skipped_as_too_slow() -> bool {
+    let slow = cfg!(debug_assertions) && in_an_emulator();
+    if slow {
+        skip(
+            "unoptimised code in an emulator: a round takes longer than the first lines live. Add --release",
+        );
+    }
+    slow
 }
 
 /// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without doing it, and keeps some signals
