@@ -52,9 +52,9 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             .filter(|_| readable)
             .map(|rdtscp| repeat(move || rdtscp.read())),
     ));
+    calls.extend([call("std::time::Instant", Instant::now), call("std::time::SystemTime", SystemTime::now)]);
+    #[cfg(unix)]
     calls.extend([
-        call("std::time::Instant", Instant::now),
-        call("std::time::SystemTime", SystemTime::now),
         call("gettimeofday", || {
             let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
             // SAFETY: `time` is valid for a write; the time zone is not asked for.
@@ -81,6 +81,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
 }
 
 /// A clock as programs use it: in nanoseconds.
+#[cfg(unix)]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write.
@@ -89,7 +90,18 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     part(time.tv_sec).wrapping_mul(1_000_000_000).wrapping_add(part(time.tv_nsec))
 }
 
-/// CLOCK_MONOTONIC, ns, the clock that tickline follows.
+/// The clock that tickline follows, ns: CLOCK_MONOTONIC on Linux.
+#[cfg(target_os = "linux")]
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The clock that tickline follows, ns: what a clock says that nobody calibrates.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn monotonic_ns() -> u64 {
+    use std::sync::LazyLock;
+    use tickline::{Clock, Driver, Error};
+    static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
+        LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
+    UNCALIBRATED.as_ref().map_or(0, Clock::now_ns)
 }
