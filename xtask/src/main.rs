@@ -28,8 +28,9 @@ usage: cargo xtask COMMAND
   prove   the measurements behind the documentation's figures, some five minutes
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
-  targets [NAME... | --write]
-          what compiles and runs on which target; NAME is a part of a target's name; --write stores the table in PLATFORM.md
+  targets [NAME... | --others | --write]
+          what compiles and runs on which target; NAME is a part of a target's name; --others leaves out x86_64 Linux, whose
+          checks are steps of their own; --write stores the table in PLATFORM.md
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";

@@ -48,11 +48,12 @@ const SKIPPED: &str = "SKIPPED: ";
 /// What `tests/control_loop.rs` says when it has run.
 const RAN: &str = "control loop: ";
 
-/// Checks the targets whose names have one of `names` in them, or all; prints the table. Fails if a check does. With
-/// `--write` the table goes to `PLATFORM.md`, if nothing failed or was skipped.
+/// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but x86_64 Linux, which other
+/// steps of CI check; prints the table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
+/// failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> ExitCode {
-    let write = names == ["--write"];
-    let names = if write { &[] } else { names };
+    let (write, others) = (names == ["--write"], names == ["--others"]);
+    let names = if write || others { &[] } else { names };
     if let Some(unknown) =
         names.iter().find(|name| !TARGETS.iter().any(|target| target.triple.contains(**name)))
     {

@@ -37,7 +37,9 @@
 //! # Trust
 //!
 //! The counter is used if it exists and may be read, CPUID calls it invariant, the kernel itself keeps time with it
-//! (`current_clocksource` is exactly `tsc`, or `arch_sys_counter` on ARM), and reading it is not slower than asking the OS.
+//! (`current_clocksource` is exactly `tsc`, `arch_sys_counter` on ARM, `riscv_clocksource` on RISC-V), and reading it is not
+//! slower than asking the OS. Where nobody can ask the kernel, as on Windows, a clock's thread compares the counters of all
+//! CPUs first. A system without any clock says [`State::Unavailable`], and its readings are 0.
 //! The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
 //!
 //! # A line for each CPU
