@@ -63,7 +63,10 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
         }
         return ExitCode::from(2);
     }
-    let wanted = |target: &&Target| names.is_empty() || names.iter().any(|name| target.triple.contains(name));
+    let wanted = |target: &&Target| {
+        !(others && target.triple == HOST)
+            && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
+    };
     let rows: Vec<Row> = TARGETS.iter().filter(wanted).map(check).collect();
     table::print(&rows);
     let count =
@@ -127,16 +130,16 @@ fn option(target: &Target) -> String {
 }
 
 fn compile(target: &Target, machine: &Machine) -> Outcome {
-    let check = format!("cargo check{}{}", packages(target.crates), option(target));
-    if machine.run(&check).is_none() {
-        return Outcome::Failed;
-    }
+    let (packages, option) = (packages(target.crates), option(target));
     if !target.is_static {
-        return Outcome::Passed(target.crates_are.to_owned());
+        return match machine.run(&format!("cargo check{packages}{option}")) {
+            Some(_) => Outcome::Passed(target.crates_are.to_owned()),
+            None => Outcome::Failed,
+        };
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
     let binary = format!("target/{}/release/tickline", target.triple);
-    let built = machine.run(&format!("cargo build --release -p tickline-cli{}", option(target)));
+    let built = machine.run(&format!("cargo build --release{packages}{option}"));
     let headers = built.and_then(|_| machine.run(&format!("readelf -lW {binary}")));
     let ran = headers
         .filter(|text| !text.contains("INTERP"))
