@@ -19,6 +19,8 @@ const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[
     (b"tsc-early\n", Clocksource::TscEarly),
     (b"arch_sys_counter", Clocksource::ArchSysCounter),
     (b"arch_sys_counter\n", Clocksource::ArchSysCounter),
+    (b"riscv_clocksource", Clocksource::Riscv),
+    (b"riscv_clocksource\n", Clocksource::Riscv),
     (b"kvm-clock", Clocksource::KvmClock),
     (b"kvm-clock\n", Clocksource::KvmClock),
     (b"hyperv_clocksource_tsc_page", Clocksource::HypervPage),

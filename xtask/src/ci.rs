@@ -31,15 +31,6 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
-const AARCH64: &[(&str, &str)] = &[
-    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc"),
-    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
-    ("TICKLINE_TEST_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
-];
-
-/// A target without a counter that tickline reads, whose programs run on x86_64 as they are.
-const I686: &[(&str, &str)] = &[("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")];
-
 /// A fuzz target for a second or two: its committed corpus, and a fixed count of mutations of that. The first folder takes what
 /// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
 /// into which none looks.
@@ -97,12 +88,6 @@ fn own() -> Vec<Step> {
         ),
         Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
-        Step::new("core for bare x86_64", "cargo build -p tickline-core --target x86_64-unknown-none")
-            .needs(&["rustup target add x86_64-unknown-none"]),
-        Step::new("core for bare aarch64", "cargo build -p tickline-core --target aarch64-unknown-none")
-            .needs(&["rustup target add aarch64-unknown-none"]),
-        Step::new("core for thumbv7em", "cargo build -p tickline-core --target thumbv7em-none-eabihf")
-            .needs(&["rustup target add thumbv7em-none-eabihf"]),
         Step::new(
             "format of the bare machine",
             "cargo fmt --manifest-path examples/bare-x86_64/Cargo.toml --check",
@@ -133,21 +118,6 @@ fn own() -> Vec<Step> {
         fuzz!("estimator", "20000"),
         fuzz!("parsers", "20000"),
         fuzz!("scenario", "3000"),
-        Step::new(
-            "core and tickline without a counter (i686, 32 bits, musl)",
-            "cargo test -p tickline-core -p tickline --target i686-unknown-linux-musl",
-        )
-        .with(I686)
-        .needs(&["rustup target add i686-unknown-linux-musl"]),
-        Step::new(
-            "core and tickline on aarch64, emulated",
-            "cargo test -p tickline-core -p tickline --target aarch64-unknown-linux-gnu",
-        )
-        .with(AARCH64)
-        .needs(&[
-            "rustup target add aarch64-unknown-linux-gnu",
-            "aarch64-linux-gnu-gcc --version",
-            "qemu-aarch64 --version",
-        ]),
+        Step::new("other targets than this one", "cargo xtask targets --others"),
     ]
 }

@@ -2,7 +2,7 @@
 //!
 //! `ci` is what CI runs and what a developer runs before a commit. `record` takes the measurements whose figures the
 //! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
-//! clocks, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
+//! clocks, `targets` on other targets, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod bare;
@@ -15,6 +15,7 @@ mod record;
 mod sim;
 mod step;
 mod stress;
+mod targets;
 mod vm;
 
 use std::process::ExitCode;
@@ -42,6 +43,9 @@ usage: cargo xtask COMMAND
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
   examples
           runs every example of every crate, once more with the counter switched off, and looks at what they print
+  targets [NAME... | --others | --write]
+          what compiles and runs on which target; NAME is a part of a target's name; --others leaves out x86_64 Linux, whose
+          checks are steps of their own; --write stores the table in PLATFORM.md
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         ["bare"] => bare::run(),
         ["examples"] => examples::run(),
         ["stress", ref rest @ ..] => stress::run(rest),
+        ["targets", ref rest @ ..] => targets::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

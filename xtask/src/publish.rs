@@ -4,16 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::step::{Step, command};
-
-/// The published crates, each after those that it depends on.
-macro_rules! published {
-    ($before:literal) => {
-        concat!(
-            $before,
-            " -p tickline-core -p tickline -p tickline-tracing -p tickline-criterion -p tickline-cli"
-        )
-    };
-}
+use crate::targets::{PUBLISHED, packages};
 
 /// `rust-version` in `Cargo.toml`.
 const OLDEST_COMPILER: &[&str] =
@@ -23,24 +14,16 @@ const OLDEST_COMPILER: &[&str] =
 const MOST_DEPENDENCIES: usize = 8;
 
 /// A lock file of its own, with the oldest version of each dependency that `Cargo.toml` admits.
-macro_rules! oldest {
-    ($command:literal, $rest:expr) => {
-        concat!(
-            "cargo +nightly ",
-            $command,
-            " --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" ",
-            $rest
-        )
-    };
-}
+const OLDEST_VERSIONS: &str = "--config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\"";
 
 /// Every check, in the order of their cost.
 pub(crate) fn steps() -> Vec<Step> {
+    let published = packages(PUBLISHED);
     vec![
         Step::new("few dependencies", "cargo xtask dependencies"),
         Step::new(
             "oldest supported compiler",
-            published!("cargo +1.86 check --all-features --target-dir target/msrv"),
+            format!("cargo +1.86 check --all-features --target-dir target/msrv{published}"),
         )
         .needs(OLDEST_COMPILER),
         Step::new(
@@ -49,7 +32,10 @@ pub(crate) fn steps() -> Vec<Step> {
         )
         .needs(OLDEST_COMPILER),
         // Packs each crate, and builds it from what was packed.
-        Step::new("packages", published!("cargo package --allow-dirty --target-dir target/package-check")),
+        Step::new(
+            "packages",
+            format!("cargo package --allow-dirty --target-dir target/package-check{published}"),
+        ),
         Step::new(
             "licences, sources, duplicates",
             "cargo deny --workspace check --hide-inclusion-graph licenses sources bans",
@@ -59,10 +45,15 @@ pub(crate) fn steps() -> Vec<Step> {
             .needs(&["cargo deny --version", "cargo deny --workspace fetch db"]),
         Step::new(
             "oldest versions of dependencies",
-            oldest!("check", published!("--all-features --target-dir target/minimal-versions")),
+            format!(
+                "cargo +nightly check {OLDEST_VERSIONS} --all-features --target-dir target/minimal-versions{published}"
+            ),
         )
-        .needs(&["mkdir -p target/minimal-versions", oldest!("update", "-Z direct-minimal-versions")]),
-        Step::new("every set of features", published!("cargo hack check --feature-powerset --quiet"))
+        .needs(&[
+            "mkdir -p target/minimal-versions",
+            "cargo +nightly update --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" -Z direct-minimal-versions",
+        ]),
+        Step::new("every set of features", format!("cargo hack check --feature-powerset --quiet{published}"))
             .needs(&["cargo hack --version"]),
     ]
 }

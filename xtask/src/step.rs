@@ -1,5 +1,6 @@
 //! Steps: commands with what they need, run in a row, and a summary.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -9,31 +10,35 @@ use std::time::Instant;
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// The program and its arguments, separated by spaces.
-    pub(crate) command: &'static str,
+    pub(crate) command: Cow<'static, str>,
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// Commands that must succeed, or the step is skipped; separated by spaces.
     pub(crate) needs: &'static [&'static str],
 }
 
 impl Step {
-    pub(crate) const fn new(name: &'static str, command: &'static str) -> Self {
-        Self { name, command, environment: &[], needs: &[] }
+    pub(crate) fn new(name: &'static str, command: impl Into<Cow<'static, str>>) -> Self {
+        Self { name, command: command.into(), environment: &[], needs: &[] }
     }
 
-    pub(crate) const fn with(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
+    pub(crate) fn with(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
         self.environment = environment;
         self
     }
 
-    pub(crate) const fn needs(mut self, needs: &'static [&'static str]) -> Self {
+    pub(crate) fn needs(mut self, needs: &'static [&'static str]) -> Self {
         self.needs = needs;
         self
     }
 }
 
+/// The exit code of a command that has skipped some of its checks, and said which: all others have passed.
+pub(crate) const SOME_SKIPPED: u8 = 77;
+
 enum End {
     Passed,
     Failed,
+    /// What it needs; empty if only parts were skipped.
     Skipped(&'static str),
 }
 
@@ -45,8 +50,12 @@ pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
         let start = Instant::now();
         let end = run(step);
         let seconds = start.elapsed().as_secs_f64();
-        if let End::Skipped(need) = end {
-            println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
+        match end {
+            End::Skipped("") => println!("=== SKIPPED parts of {}, named above", step.name),
+            End::Skipped(need) => {
+                println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
+            }
+            End::Passed | End::Failed => {}
         }
         ends.push((step.name, end, seconds));
     }
@@ -70,9 +79,10 @@ fn run(step: &Step) -> End {
         return End::Skipped(need);
     }
     let status =
-        command(step.command).map(|mut command| command.envs(step.environment.iter().copied()).status());
+        command(&step.command).map(|mut command| command.envs(step.environment.iter().copied()).status());
     match status {
         Some(Ok(status)) if status.success() => End::Passed,
+        Some(Ok(status)) if status.code() == Some(SOME_SKIPPED.into()) => End::Skipped(""),
         Some(Ok(status)) => {
             println!("=== FAILED {}: {status}", step.name);
             End::Failed

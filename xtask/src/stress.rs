@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
             let command = format!(
                 "cargo run --release -q -p tickline-benches --bin order -- --secs {seconds} --clock-ms 0"
             );
-            step::run_all(&[Step::new("order between threads", command.leak())])
+            step::run_all(&[Step::new("order between threads", command)])
         }
         Err(message) => {
             eprintln!("xtask: {message}");

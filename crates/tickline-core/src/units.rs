@@ -47,6 +47,26 @@ pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
     signed(later_ticks.wrapping_sub(earlier_ticks))
 }
 
+/// Nanoseconds in so many counts of a clock of `hz`, rounded down: exact also for frequencies that divide no power of ten, and
+/// each count by itself, so that no error adds up. Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
+#[must_use]
+pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
+    let (Some(seconds), Some(rest)) = (counts.checked_div(hz), counts.checked_rem(hz)) else { return 0 };
+    // BOUND: `rest` < `hz`, so the quotient is below 1e9, and the product fits into 64 bits up to 18.4 GHz.
+    let rest_ns = match rest.checked_mul(NS_PER_S) {
+        Some(product) => match product.checked_div(hz) {
+            Some(ns) => ns as i128,
+            None => 0,
+        },
+        None => match (rest as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) {
+            Some(ns) => ns,
+            None => 0,
+        },
+    };
+    // BOUND: 2^64 * 1e9 + 1e9 < 2^127.
+    saturate((seconds as i128).wrapping_mul(NS_PER_S as i128).wrapping_add(rest_ns))
+}
+
 /// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate does).
 #[must_use]
 pub const fn signed(bits: u64) -> i64 {

@@ -45,9 +45,10 @@
 //! # Trust
 //!
 //! The counter is used if it exists and may be read, CPUID calls it invariant, reading it is not slower than asking the OS, and
-//! the kernel itself keeps time with it (`current_clocksource` is exactly `tsc`, or `arch_sys_counter` on ARM). Where the kernel
-//! uses something else without having rejected the counter, or cannot be asked, a comparison of the CPUs' counters decides
-//! ([`Trust`]). The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
+//! the kernel itself keeps time with it (`current_clocksource` is exactly `tsc`, `arch_sys_counter` on ARM, `riscv_clocksource` on
+//! RISC-V). Where the kernel uses something else without having rejected the counter, or nobody can ask it, as on Windows, a
+//! clock's thread compares the counters of all CPUs, which decides ([`Trust`]). A system without any clock says
+//! [`State::Unavailable`], and its readings are 0. The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
 //!
 //! # A line for each CPU
 //!

@@ -454,7 +454,6 @@ impl Visit {
 mod tests {
     use super::*;
     use tickline_core::compare::{Difference, Pair};
-    use tickline_core::sample::Quanta;
 
     #[test]
     fn the_builder_decides_and_else_the_counters() {
@@ -473,6 +472,7 @@ mod tests {
     #[test]
     fn a_cpu_that_cannot_be_visited_fails_alone() {
         use std::io::Write;
+        use tickline_core::sample::Quanta;
         let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
         let (counter, ids) = match needs() {
             Ok(needs) => needs,

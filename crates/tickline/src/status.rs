@@ -32,6 +32,9 @@ pub enum State {
     Fast,
     /// By the OS clock, because a gate is closed.
     Fallback(Reason),
+    /// Not at all: this system has no clock that a program can read, and every reading is 0. So on
+    /// `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
+    Unavailable,
 }
 
 impl fmt::Display for State {
@@ -40,6 +43,7 @@ impl fmt::Display for State {
             Self::Calibrating => f.write_str("calibrating: the OS clock serves until there is a line"),
             Self::Fast => f.write_str("fast: the counter serves"),
             Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
+            Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
         }
     }
 }

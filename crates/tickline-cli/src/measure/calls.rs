@@ -65,9 +65,9 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             .filter(|_| readable)
             .map(|rdtscp| repeat(move || rdtscp.read())),
     ));
+    calls.extend([call("std::time::Instant", Instant::now), call("std::time::SystemTime", SystemTime::now)]);
+    #[cfg(unix)]
     calls.extend([
-        call("std::time::Instant", Instant::now),
-        call("std::time::SystemTime", SystemTime::now),
         clock("gettimeofday", || {
             let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
             // SAFETY: `time` is valid for a write; the time zone is not asked for.
@@ -80,7 +80,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             ns(seconds, 0, 1)
         }),
         clock("clock_gettime REALTIME", || clock_ns(libc::CLOCK_REALTIME)),
-        clock(MONOTONIC, monotonic_ns),
+        clock(MONOTONIC, || clock_ns(libc::CLOCK_MONOTONIC)),
     ]);
     #[cfg(target_os = "linux")]
     calls.extend([
@@ -102,6 +102,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
 }
 
 /// A clock as programs use it: in nanoseconds.
+#[cfg(unix)]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write.
@@ -110,12 +111,24 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 }
 
 /// Seconds and a part of one, in units of so many ns. C's types for both differ from target to target.
+#[cfg(unix)]
 fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
     let (seconds, part) = (seconds.try_into().unwrap_or(0), part.try_into().unwrap_or(0));
     seconds.wrapping_mul(1_000_000_000).wrapping_add(part.wrapping_mul(unit_ns))
 }
 
-/// CLOCK_MONOTONIC, ns, the clock that tickline follows.
+/// The clock that tickline follows, ns: CLOCK_MONOTONIC on Linux.
+#[cfg(target_os = "linux")]
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The clock that tickline follows, ns: what a clock says that nobody calibrates.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn monotonic_ns() -> u64 {
+    use std::sync::LazyLock;
+    use tickline::{Clock, Driver, Error};
+    static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
+        LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
+    UNCALIBRATED.as_ref().map_or(0, Clock::now_ns)
 }

@@ -7,9 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::panic::{self, AssertUnwindSafe};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -70,9 +69,9 @@ pub(crate) fn find() -> Result<Served, String> {
                 reason => return Err(reason.to_owned()),
             };
         }
-        match (output.status.signal(), clocks.get(from)) {
-            (None, _) if output.status.success() => break,
-            (Some(libc::SIGSEGV), Some(clock)) => {
+        match clocks.get(from) {
+            _ if output.status.success() => break,
+            Some(clock) if was_killed_by_its_call(output.status) => {
                 served.insert(clock.name, ServedBy::Nobody);
                 from += 1;
             }
@@ -80,6 +79,18 @@ pub(crate) fn find() -> Result<Served, String> {
         }
     }
     Ok(served)
+}
+
+/// SIGSEGV.
+#[cfg(unix)]
+fn was_killed_by_its_call(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV)
+}
+
+/// There are no signals.
+#[cfg(not(unix))]
+fn was_killed_by_its_call(_: ExitStatus) -> bool {
+    false
 }
 
 /// What the filtered process says, a line a clock. Anything else is the reason why it can say nothing.

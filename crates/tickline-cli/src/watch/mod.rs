@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpus;
@@ -37,6 +37,12 @@ const MOST_POINTS: usize = 100_000;
 /// How long a signal may go unnoticed.
 const NAP: Duration = Duration::from_millis(50);
 
+/// What ends it, cleanly.
+#[cfg(unix)]
+const STOPS: &[i32] = &[consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
+#[cfg(not(unix))]
+const STOPS: &[i32] = &[consts::SIGINT, consts::SIGTERM];
+
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let guard = rights::start_clock()?;
     let mut cpus = cpus::chosen(args.cpus.as_ref())?;
@@ -49,8 +55,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    for signal in STOPS {
+        signal_hook::flag::register(*signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
     let start = Instant::now();

@@ -142,12 +142,11 @@ impl StateCell for NativeCell {
         // value (`counter/aarch64.rs`), so it is among them.
         let word: u64;
         // SAFETY: the pointer is valid for 8 bytes and aligned.
-        // ORDERING: after the counter (first barrier), before whatever uses the result (second); pairs with `stlxp`.
+        // ORDERING: after the counter (barrier), before whatever uses the result (acquire); pairs with `stlxp`.
         unsafe {
             asm!(
                 "dmb ishld",
-                "ldr {word}, [{state}]",
-                "dmb ishld",
+                "ldar {word}, [{state}]",
                 state = in(reg) self.state.0.get(),
                 word = out(reg) word,
                 options(nostack, preserves_flags),

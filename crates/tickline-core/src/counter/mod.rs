@@ -23,7 +23,9 @@ mod aarch64;
 pub mod extended;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_cpu_id;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod unsupported;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -32,7 +34,9 @@ mod x86_64;
 pub use aarch64::HardwareCounter;
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(target_arch = "riscv64")]
+pub use riscv64::HardwareCounter;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub use unsupported::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp};

@@ -36,6 +36,8 @@ pub enum Clocksource {
     TscEarly,
     /// `arch_sys_counter`: the ARM generic timer.
     ArchSysCounter,
+    /// `riscv_clocksource`: the RISC-V wall-clock counter.
+    Riscv,
     /// `kvm-clock`: the counter, scaled by the KVM host.
     KvmClock,
     /// `hyperv_clocksource_tsc_page`: the counter, scaled by Hyper-V.
@@ -56,10 +58,11 @@ pub enum Clocksource {
 
 impl Clocksource {
     /// Every clocksource that has a name here, with that name.
-    pub const NAMED: [(&'static str, Self); 10] = [
+    pub const NAMED: [(&'static str, Self); 11] = [
         ("tsc", Self::Tsc),
         ("tsc-early", Self::TscEarly),
         ("arch_sys_counter", Self::ArchSysCounter),
+        ("riscv_clocksource", Self::Riscv),
         ("kvm-clock", Self::KvmClock),
         ("hyperv_clocksource_tsc_page", Self::HypervPage),
         ("xen", Self::Xen),
@@ -96,10 +99,15 @@ impl Clocksource {
     #[must_use]
     pub const fn quanta(self, counters_clocksource: Self, counter_ticks: u64) -> Quanta {
         let reference_ns = match (self, counters_clocksource) {
-            (Self::Tsc | Self::TscEarly, Self::Tsc) | (Self::ArchSysCounter, Self::ArchSysCounter) => {
+            (Self::Tsc | Self::TscEarly, Self::Tsc)
+            | (Self::ArchSysCounter, Self::ArchSysCounter)
+            | (Self::Riscv, Self::Riscv) => {
                 return Quanta { counter_ticks: 0, reference_ns: 1 };
             }
-            (Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::KvmClock | Self::Xen, _) => 1,
+            (
+                Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
+                _,
+            ) => 1,
             // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference Counter"); the HPET's period is
             // at most 100 ns (IA-PC HPET specification 1.0a, 2.3.4).
             (Self::HypervPage | Self::Hpet, _) => 100,
@@ -220,7 +228,7 @@ pub struct Facts {
     pub cell: Support,
     /// Whether the process may read the counter.
     pub readable: bool,
-    /// Whether the counter is invariant; `None` where the architecture demands it (ARM).
+    /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
     pub invariant: Option<bool>,
     /// Who runs the machine.
     pub hypervisor: Hypervisor,

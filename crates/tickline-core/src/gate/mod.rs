@@ -266,9 +266,9 @@ enum Stance {
 
 const fn stance(facts: &Facts) -> Stance {
     match (facts.clocksource, facts.counters_clocksource) {
-        (Clocksource::Tsc, Clocksource::Tsc) | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter) => {
-            Stance::Uses
-        }
+        (Clocksource::Tsc, Clocksource::Tsc)
+        | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter)
+        | (Clocksource::Riscv, Clocksource::Riscv) => Stance::Uses,
         (Clocksource::TscEarly, Clocksource::Tsc) => Stance::Undecided,
         (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => Stance::NotRejected,
         (Clocksource::HypervPage, Clocksource::Tsc) => Stance::HypervisorPolicy,

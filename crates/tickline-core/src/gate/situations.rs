@@ -52,7 +52,7 @@ const X86: Situation = Situation {
     expected: [OPEN; 3],
 };
 
-const SITUATIONS: [Situation; 18] = [
+const SITUATIONS: [Situation; 21] = [
     Situation { name: "bare metal, Intel", ..X86 },
     Situation { name: "bare metal, AMD", available: b"tsc hpet acpi_pm \n", ..X86 },
     Situation {
@@ -185,6 +185,35 @@ const SITUATIONS: [Situation; 18] = [
         available: b"arch_sys_counter \n",
         invariant: None,
         counters: Clocksource::ArchSysCounter,
+        ..X86
+    },
+    Situation {
+        name: "riscv64: `timer-riscv.c` registers the only clocksource that boards with Zicntr have",
+        current: b"riscv_clocksource\n",
+        available: b"riscv_clocksource \n",
+        invariant: None,
+        counters: Clocksource::Riscv,
+        ..X86
+    },
+    Situation {
+        name: "riscv64 where rdtime is a trap into firmware, and clock_gettime the same trap with some code around it",
+        current: b"riscv_clocksource\n",
+        available: b"riscv_clocksource \n",
+        invariant: None,
+        counters: Clocksource::Riscv,
+        cost: (1_000_000, 1_050_000),
+        ..X86
+    },
+    Situation {
+        name: "Windows and macOS on x86_64: CPUID is all that can be asked, and they keep their own counsel about CPUs",
+        current: b"",
+        available: b"",
+        comparison: Comparison::Impossible,
+        expected: [
+            closed(Reason::KernelUnknown),
+            (Some(Reason::Untested), Some(Reason::Untestable)),
+            (Some(Reason::Untested), Some(Reason::Untestable)),
+        ],
         ..X86
     },
 ];

@@ -94,6 +94,23 @@ fn a_kernel_of_another_architecture_does_not_speak_for_this_counter() {
 }
 
 #[test]
+fn a_kernel_speaks_for_the_counter_that_it_keeps_time_with_alone() {
+    let counters = [Clocksource::Tsc, Clocksource::ArchSysCounter, Clocksource::Riscv];
+    for kernels in counters {
+        for own in counters {
+            let found = reason(|facts| {
+                (facts.clocksource, facts.counters_clocksource) = (kernels, own);
+                facts.available = Some(kernels == own);
+            });
+            assert_eq!(found.is_none(), kernels == own, "{kernels:?}, {own:?}");
+            let quanta = kernels.quanta(own, 26);
+            assert_eq!(quanta.counter_ticks == 0, kernels == own, "{kernels:?}, {own:?}");
+            assert_eq!(quanta.reference_ns, 1);
+        }
+    }
+}
+
+#[test]
 fn counters_that_are_apart_are_used_only_with_a_line_per_cpu() {
     for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
         for hypervisor in [Hypervisor::None, Hypervisor::Kvm] {

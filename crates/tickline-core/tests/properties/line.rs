@@ -4,6 +4,7 @@ use num_bigint::BigInt;
 use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
 use tickline_core::units::{
     FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, fixed_to_ns_round,
+    ns_of_counts_floor,
 };
 
 use super::wide::{
@@ -85,4 +86,15 @@ pub(crate) fn check_rounding(fixed: FixedNs, ns: i64) {
     assert_eq!(fixed_to_ns_ceil(fixed), clamped_i64(ceil_ns(&wide(fixed))), "{fixed}");
     assert_eq!(fixed_to_ns_round(fixed), clamped_i64(floor_ns(&(wide(fixed) + half))), "{fixed}");
     assert_eq!(wide(fixed_from_ns(ns)), wide(ns) * UNITS_PER_NS);
+}
+
+/// Counts of a clock in nanoseconds: rounded down and exact, or saturating.
+pub(crate) fn check_counts(counts: u64, hz: u64) {
+    let ns = ns_of_counts_floor(counts, hz);
+    if hz == 0 {
+        assert_eq!(ns, 0, "a clock that stands still");
+    } else {
+        let exact = floor_div(&(wide(counts) * wide(NS_PER_S)), &wide(hz));
+        assert_eq!(ns, clamped_i64(exact), "{counts} at {hz} Hz");
+    }
 }

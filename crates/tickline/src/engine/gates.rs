@@ -19,7 +19,7 @@ use crate::facts::{self, COUNTER};
 use crate::per_cpu::Table;
 use crate::policy::Policy;
 use crate::process;
-use crate::reference::OsClock;
+use crate::reference::{HAS_CLOCK, OsClock};
 use crate::status::State;
 use crate::warp;
 
@@ -233,6 +233,9 @@ impl Engine {
 
     /// What a reading would be served by now.
     pub(crate) fn state(&self) -> State {
+        if !HAS_CLOCK {
+            return State::Unavailable;
+        }
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }

@@ -1,4 +1,5 @@
-//! Targets whose counter this crate does not read.
+//! Targets without a counter that this crate reads, and those whose processor tells programs nothing about it: RISC-V, where
+//! the ISA manual demands one rate (volume I, Zicntr) and the frequency stands in the device tree.
 
 use tickline_core::cell::Support;
 use tickline_core::gate::Hypervisor;
@@ -8,7 +9,7 @@ pub(crate) fn cell_support() -> Support {
     crate::engine::Cell::support()
 }
 
-/// There is no counter to be invariant.
+/// Nobody claims it.
 pub(crate) fn invariant() -> Option<bool> {
     None
 }
@@ -18,7 +19,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// There is no counter to have a frequency.
+/// Nobody names it to programs.
 pub(crate) fn nominal_hz() -> Option<u64> {
     None
 }

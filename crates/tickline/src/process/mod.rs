@@ -11,6 +11,10 @@ mod notice;
 mod other;
 #[cfg(target_os = "linux")]
 mod parking;
+#[cfg(not(any(target_os = "linux", windows)))]
+mod pin_other;
+#[cfg(windows)]
+mod pin_windows;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtime, token};
@@ -20,6 +24,9 @@ pub(crate) use mask::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use notice::{Notice, Woken};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, comparable_cpus, cpu_ids, forgo_page,
-    pin_this_thread, prefer_realtime, token,
+    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, cpu_ids, forgo_page, prefer_realtime, token,
 };
+#[cfg(not(any(target_os = "linux", windows)))]
+pub(crate) use pin_other::{comparable_cpus, pin_this_thread};
+#[cfg(windows)]
+pub(crate) use pin_windows::{comparable_cpus, pin_this_thread};

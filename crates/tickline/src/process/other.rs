@@ -3,9 +3,9 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The process id: this cannot tell a forked child whose id was used before.
+/// The process id: this cannot tell a forked child whose id was used before. WebAssembly has no processes, and asking panics.
 pub(crate) fn token() -> u64 {
-    u64::from(std::process::id()).max(1)
+    if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
 /// There is no page to do without.
@@ -64,18 +64,13 @@ impl SignalsBlocked {
     }
 }
 
+/// It ends when it is dropped, as elsewhere, though nothing has to be done for it.
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {}
+}
+
 /// Not available.
 pub(crate) fn prefer_realtime() {}
-
-/// Nobody can say.
-pub(crate) fn comparable_cpus() -> Vec<u32> {
-    Vec::new()
-}
-
-/// Not available.
-pub(crate) fn pin_this_thread(_: u32) -> bool {
-    false
-}
 
 /// Nothing here changes what a program sees of an earlier call.
 #[derive(Debug)]

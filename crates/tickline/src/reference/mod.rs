@@ -6,13 +6,45 @@ use crate::builder::Probes;
 
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(not(target_os = "linux"))]
-mod other;
-
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{OsClock, trust_libc, utc_error_ns};
-#[cfg(not(target_os = "linux"))]
-pub(crate) use other::{OsClock, trust_libc, utc_error_ns};
+use linux as system;
+
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as system;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+use windows as system;
+#[cfg(any(windows, test))]
+mod file_time;
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+mod none;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+use none as system;
+
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "macos",
+    windows,
+    all(target_family = "wasm", target_os = "unknown")
+)))]
+mod other;
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "macos",
+    windows,
+    all(target_family = "wasm", target_os = "unknown")
+)))]
+use other as system;
+
+pub(crate) use system::{OsClock, trust_libc, utc_error_ns};
+
+/// Whether this system has a clock at all.
+pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
 /// [`OsClock`] as the control loop sees it: with minimal probes, how the kernel steers it is unknown (`adjtimex`).
 #[derive(Debug, Clone, Copy)]

@@ -20,10 +20,26 @@ const SKIPPED: &str = "SKIPPED: ";
 /// The program, with its arguments, that runs programs of this target, where that is an emulator.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 
+/// Whether this runs in a user-mode emulator.
+fn in_an_emulator() -> bool {
+    std::env::var_os(RUNNER).is_some()
+}
+
+/// Whether this is unoptimised code in an emulator, where a round takes longer than the first lines live. Said aloud.
+pub(crate) fn skipped_as_too_slow() -> bool {
+    let slow = cfg!(debug_assertions) && in_an_emulator();
+    if slow {
+        skip(
+            "unoptimised code in an emulator: a round takes longer than the first lines live. Add --release",
+        );
+    }
+    slow
+}
+
 /// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without doing it, and keeps some signals
 /// for itself, so tests of those say that they were skipped.
 pub(crate) fn skipped_in_an_emulator() -> bool {
-    let emulated = std::env::var_os(RUNNER).is_some();
+    let emulated = in_an_emulator();
     if emulated {
         skip("a user-mode emulator does not do what a kernel does here");
     }

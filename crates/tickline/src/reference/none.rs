@@ -1,0 +1,26 @@
+//! Systems without any clock, such as `wasm32-unknown-unknown`, where those of `std` panic: a reading never does, so it is 0,
+//! and the state says [`Unavailable`](crate::State::Unavailable).
+
+use tickline_core::sample::Reference;
+
+/// Always 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClock;
+
+impl Reference for OsClock {
+    fn monotonic_ns(&self) -> i64 {
+        0
+    }
+
+    fn realtime_ns(&self) -> i64 {
+        0
+    }
+}
+
+/// There is nobody to ask.
+pub(crate) fn trust_libc() {}
+
+/// Nobody claims an error here.
+pub(crate) fn utc_error_ns() -> Option<u64> {
+    None
+}

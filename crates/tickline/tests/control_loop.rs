@@ -1,0 +1,75 @@
+//! The control loop over this machine's own counter and clock, whatever the system: a line comes out of it, readings are made
+//! of it, and they keep time with the OS.
+//!
+//! `cargo xtask targets` runs this by itself for each target, and takes it for run where nothing here is skipped.
+
+mod common;
+
+use std::io::Write;
+use std::time::{Duration, Instant as StdInstant};
+
+use common::{skip, skipped_as_too_slow, until_fast};
+use tickline::{Clock, Driver, State, Trust};
+
+/// The top bit of a stamp says that the OS clock made it.
+const OS_STAMP: u64 = 1 << 63;
+
+/// Readings by the line that this asks for.
+const READINGS: u32 = 1_000;
+
+/// For how long at most: an emulator needs some tenths of a second for them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn the_counter_comes_to_serve_and_keeps_time_with_the_os() {
+    if skipped_as_too_slow() {
+        return;
+    }
+    // Whoever cannot ask the kernel, as on systems that are not Linux, has the counters compared.
+    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
+    // What readings without the counter are: the OS clock on the same timescale.
+    let os = Clock::builder().driver(Driver::Reader).start().unwrap();
+    os.disable();
+    let start = StdInstant::now();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let until_fast_ms = start.elapsed().as_millis();
+
+    let (mut looks, mut by_line, mut inlined, mut apart, mut last_ns) = (0_u32, 0_u32, 0_u32, 0_u32, 0);
+    let start = StdInstant::now();
+    while by_line < READINGS {
+        assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
+        let before_ns = os.now_ns();
+        let reading = clock.reading();
+        let after_ns = os.now_ns();
+        assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
+        looks += 1;
+        by_line += u32::from(reading.status == State::Fast);
+        apart += u32::from(reading.earliest_ns > after_ns || reading.latest_ns < before_ns);
+
+        let now_ns = clock.now_ordered_ns();
+        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
+        last_ns = now_ns;
+
+        let stamp = clock.ticks();
+        inlined += u32::from(stamp & OS_STAMP == 0);
+        assert!(clock.ticks_to_ns(stamp) <= clock.reading().latest_ns, "a stamp from the future");
+    }
+    // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
+    assert!(apart <= looks / 100, "{apart} of {looks} readings exclude the OS clock");
+
+    let status = clock.status();
+    writeln!(
+        std::io::stderr(),
+        "control loop: {by_line} of {looks} readings by the line, {inlined} stamps by the inlined path, {apart} readings \
+         exclude the OS clock; {:?} Hz measured, {:?} Hz named; fast after {until_fast_ms} ms; counters {:?}",
+        status.frequency_hz,
+        status.nominal_hz,
+        status.comparison,
+    )
+    .ok();
+    if inlined == 0 {
+        skip("no atomic 16-byte loads here: the line was read by the slow path alone");
+    }
+}

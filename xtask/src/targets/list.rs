@@ -1,0 +1,149 @@
+//! Every target, and what is done for it.
+
+/// The crates that are published, in the order in which they can be.
+pub(crate) const PUBLISHED: &[&str] =
+    &["tickline-core", "tickline", "tickline-tracing", "tickline-criterion", "tickline-cli"];
+
+/// Those that are libraries: for targets on which a program in a terminal means nothing.
+const LIBRARIES: &[&str] = &["tickline-core", "tickline", "tickline-tracing"];
+const CORE: &[&str] = &["tickline-core"];
+
+/// What runs a target's programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runner {
+    /// This machine, as it is.
+    Native,
+    /// QEMU's user-mode emulation, and what its kernel says of the target's counter to the test of the control loop. Unit tests
+    /// see the host's own files, which speak of another counter, so that most of them read the OS clock.
+    Qemu { program: &'static str, libraries: &'static str, current: &'static str, available: &'static str },
+    /// Wine.
+    Wine,
+    /// Node.js.
+    Node,
+    /// Nothing that can be had here.
+    Nothing,
+}
+
+/// One target.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) triple: &'static str,
+    /// What is compiled, as in `cargo -p`, and as the table calls it.
+    pub(super) crates: &'static [&'static str],
+    pub(super) crates_are: &'static str,
+    /// Empty where the compiler's own choice is right.
+    pub(super) linker: &'static str,
+    pub(super) runner: Runner,
+    /// Whether the unit tests of core and tickline run; the reason why not.
+    pub(super) tests: Result<(), &'static str>,
+    /// Whether a program has a counter that tickline reads, and so the control loop something to run on; or what else runs.
+    pub(super) counter: Counter,
+    /// Whether the program is built as a static binary and run.
+    pub(super) is_static: bool,
+}
+
+/// What there is to the counter on a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counter {
+    /// `tests/control_loop.rs` and `tests/disassembly.rs` run.
+    Read,
+    /// `tests/control_loop.rs` runs.
+    ReadUnchecked,
+    /// None that a program can read: `examples/any_system.rs` runs, or nothing.
+    None,
+    /// There is one, and nothing here that could run it.
+    Unreachable,
+}
+
+const fn published(triple: &'static str) -> Target {
+    Target {
+        triple,
+        crates: PUBLISHED,
+        crates_are: "published crates",
+        linker: "",
+        runner: Runner::Nothing,
+        tests: Err("no"),
+        counter: Counter::Unreachable,
+        is_static: false,
+    }
+}
+
+const fn bare(triple: &'static str, counter: Counter) -> Target {
+    Target { crates: CORE, crates_are: "core", counter, ..published(triple) }
+}
+
+const fn wasm(triple: &'static str) -> Target {
+    Target {
+        crates: LIBRARIES,
+        crates_are: "libraries",
+        runner: Runner::Node,
+        counter: Counter::None,
+        ..published(triple)
+    }
+}
+
+/// The machine that this was written on.
+pub(super) const HOST: &str = "x86_64-unknown-linux-gnu";
+
+pub(super) const TARGETS: [Target; 14] = [
+    Target { runner: Runner::Native, tests: Ok(()), counter: Counter::Read, ..published(HOST) },
+    Target {
+        linker: "rust-lld",
+        runner: Runner::Native,
+        tests: Err("no: glibc's and i686's stand for them"),
+        counter: Counter::Read,
+        is_static: true,
+        ..published("x86_64-unknown-linux-musl")
+    },
+    // A target without a counter that tickline reads, whose programs run on x86_64 as they are.
+    Target {
+        linker: "rust-lld",
+        runner: Runner::Native,
+        tests: Ok(()),
+        counter: Counter::None,
+        ..published("i686-unknown-linux-musl")
+    },
+    Target {
+        linker: "aarch64-linux-gnu-gcc",
+        runner: Runner::Qemu {
+            program: "qemu-aarch64",
+            libraries: "/usr/aarch64-linux-gnu",
+            // The emulated counter is CLOCK_MONOTONIC, cut to its steps: not what that is made of, as arch_sys_counter would
+            // be. So the CPUs' counters are compared before one is used.
+            current: "host",
+            available: "host arch_sys_counter",
+        },
+        tests: Ok(()),
+        counter: Counter::Read,
+        ..published("aarch64-unknown-linux-gnu")
+    },
+    Target {
+        linker: "riscv64-linux-gnu-gcc",
+        runner: Runner::Qemu {
+            program: "qemu-riscv64",
+            libraries: "/usr/riscv64-linux-gnu",
+            // The emulated counter is the host's TSC, and so is its clock. It is read by rdtsc without lfence, whatever
+            // fences stand around it: no order between threads can come of that, nor a comparison.
+            current: "riscv_clocksource",
+            available: "riscv_clocksource",
+        },
+        tests: Ok(()),
+        counter: Counter::Read,
+        ..published("riscv64gc-unknown-linux-gnu")
+    },
+    Target {
+        linker: "x86_64-w64-mingw32-gcc",
+        runner: Runner::Wine,
+        tests: Ok(()),
+        counter: Counter::ReadUnchecked,
+        ..published("x86_64-pc-windows-gnu")
+    },
+    published("x86_64-apple-darwin"),
+    published("aarch64-apple-darwin"),
+    wasm("wasm32-wasip1"),
+    wasm("wasm32-unknown-unknown"),
+    bare("x86_64-unknown-none", Counter::Unreachable),
+    bare("aarch64-unknown-none", Counter::Unreachable),
+    bare("riscv64gc-unknown-none-elf", Counter::Unreachable),
+    bare("thumbv7em-none-eabihf", Counter::None),
+];
