@@ -164,7 +164,7 @@ mod tests {
         assert!(spans.insert(first, Running::new(10)));
         assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
         assert!(!spans.change(second, |_| unreachable!()));
-        assert!(spans.change(first, |running| running.exit(0)));
+        assert!(spans.change(first, |running| running.exit(&crate::Nanos, 0)));
         assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
         assert!(spans.remove(first, |_| ()).is_none(), "once");
         assert!(spans.insert(second, Running::new(20)));
