@@ -13,6 +13,11 @@ use crate::elapsed::Elapsed;
 const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
+/// Whether any of them has happened between `before` and `now`.
+pub(crate) fn is_disturbed(before: &Events, now: &Events) -> bool {
+    DISTURBING.into_iter().any(|event| now.get(event) > before.get(event))
+}
+
 /// What happened while samples were taken, counted since the [`TscTime`](crate::TscTime) was made. Its text is what is printed when
 /// that is dropped: a line for each kind, and none if there is nothing to say.
 ///

@@ -53,7 +53,7 @@
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | nothing before the start, and nothing after the end, is in the measured time; all of what is between has executed at the end: the [fences](#fences) | that the last stores have left the store buffer, and what the compiler does with arithmetic whose result no `black_box` takes: [caveats](#caveats) |
+//! | nothing before the start, and nothing after the end, is in the measured time; all of what is between has executed at the end (on riscv64, loads alone): the [fences](#fences) | that the last stores have left the store buffer, and what the compiler does with arithmetic whose result no `black_box` takes: [caveats](#caveats) |
 //! | the rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the limits of [`tickline::Reading`] hold; it is followed while benchmarks run | frequency of the CPU's cores: these are ns, not cycles |
 //! | a counter that cannot be trusted is an [`Error`] with the reason, and is not used | the same digits on all machines: counters step by 0.2 to 40 ns, [`Calibration::resolution_ns`] |
 //! | a thread that was moved between the two readings of a pair is noticed, where the CPU's id comes with the counter (x86_64) | a thread that was moved away and back, or between two pairs |
@@ -71,8 +71,9 @@
 //!
 //! The start waits until all earlier instructions have executed and all earlier stores have drained, then reads the counter, and lets
 //! nothing that follows begin before that; the end waits until all that is measured has executed, then reads. On x86_64 that is
-//! a full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both sides of the register. What
-//! of this is written where in the manuals: the head of `src/pair.rs`.
+//! a full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both sides of the register. On
+//! riscv64 there is no such instruction: loads are kept in their place, arithmetic and stores are not. What of this is written where
+//! in the manuals: the head of `src/pair.rs`.
 //!
 //! # Caveats
 //!

@@ -9,10 +9,10 @@
 //!    would be for whatever follows them in a program.
 //! 4. Nothing later begins before the end was read.
 //!
-//! | | x86_64 with `rdtscp` | x86_64 without | aarch64 |
-//! |---|---|---|---|
-//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` |
-//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` |
+//! | | x86_64 with `rdtscp` | x86_64 without | aarch64 | riscv64 |
+//! |---|---|---|---|---|
+//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` | full fence, `fence ir, ir`, `rdtime`, `fence ir, ir` |
+//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` | `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //!
 //! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally visible, but not for earlier
 //!   stores; later instructions may begin before it has read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it
@@ -25,6 +25,8 @@
 //! - `isb`: instructions behind it are fetched after all before it have completed; the counter may be read early without (Arm ARM
 //!   DDI 0487 D12.1.2; Linux `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and stores and
 //!   does not wait for them: on aarch64 the second half of point 1 is only that later accesses come behind.
+//! - RISC-V has no instruction that waits until all earlier ones have executed. A `fence` orders loads and counter reads (ISA manual,
+//!   volume I, Zicsr, "CSR Access Ordering"): all four points hold there for loads, and for what loads depend on, alone.
 //!
 //! The compiler is bound by the same blocks only as far as memory goes: arithmetic in registers may be moved across a reading.
 //! What is measured must therefore take its input from a `black_box` and give its result to one (`lib.rs`, "Caveats").

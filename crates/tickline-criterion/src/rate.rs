@@ -8,8 +8,8 @@
 //!                                                                    <=  (later.latest_ns - earlier.earliest_ns) / (later.before - earlier.after)
 //! ```
 //!
-//! The middle is used; half of the width, and the `rho_ppb` by which the rate may differ from its mean within the baseline, are the
-//! uncertainty. It holds as long as the readings' limits do (`tickline::Reading`).
+//! The middle is used; half of the width, and the largest `rho_ppb` within the baseline, by which the rate may differ from its mean, are
+//! the uncertainty. It holds as long as the readings' limits do (`tickline::Reading`).
 
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,10 @@ impl Rate {
 pub(crate) struct Follower {
     from: Anchor,
     to: Anchor,
+    /// The largest rho seen since `from`, and the one at `to`, ppb. A clock that has had to widen it, and has learnt since that the
+    /// rate is steady again, knows that of the new rate; the mean has the old one in it.
+    worst_rho_ppb: u64,
+    rho_ppb: u64,
     rate: Rate,
     taken: Instant,
 }
@@ -92,7 +96,8 @@ pub(crate) struct Follower {
 impl Follower {
     /// `None` if the two anchors give no rate.
     pub(crate) fn new(from: Anchor, to: Anchor, rho_ppb: u64) -> Option<Self> {
-        Some(Self { from, to, rate: Rate::between(&from, &to, rho_ppb)?, taken: Instant::now() })
+        let rate = Rate::between(&from, &to, rho_ppb)?;
+        Some(Self { from, to, worst_rho_ppb: rho_ppb, rho_ppb, rate, taken: Instant::now() })
     }
 
     pub(crate) fn rate(&self) -> Rate {
@@ -107,18 +112,20 @@ impl Follower {
     /// the counter or the clock has jumped, at the next one, and until then the old rate stays.
     pub(crate) fn advance(&mut self, next: Anchor, rho_ppb: u64) {
         if self.to.earliest_ns.saturating_sub(self.from.latest_ns) >= BASELINE_NS {
-            self.from = self.to;
+            (self.from, self.worst_rho_ppb) = (self.to, self.rho_ppb);
         }
-        match Rate::between(&self.from, &next, rho_ppb) {
+        self.worst_rho_ppb = self.worst_rho_ppb.max(rho_ppb);
+        match Rate::between(&self.from, &next, self.worst_rho_ppb) {
             Some(rate) => self.rate = rate,
-            None => self.from = next,
+            None => (self.from, self.worst_rho_ppb) = (next, rho_ppb),
         }
-        (self.to, self.taken) = (next, Instant::now());
+        (self.to, self.rho_ppb, self.taken) = (next, rho_ppb, Instant::now());
     }
 
     /// Forgets the baseline, which a jump has made senseless.
-    pub(crate) fn restart(&mut self, next: Anchor) {
+    pub(crate) fn restart(&mut self, next: Anchor, rho_ppb: u64) {
         (self.from, self.to, self.taken) = (next, next, Instant::now());
+        (self.worst_rho_ppb, self.rho_ppb) = (rho_ppb, rho_ppb);
     }
 }
 
@@ -177,12 +184,29 @@ mod tests {
         assert!((follower.rate().ns_per_tick - 0.8).abs() < 1e-6, "{follower:?}");
     }
 
+    /// Symptom: the rate changed by 400 ppb, the clock learnt that in a second, and for nine more the mean of both rates was told
+    /// to be right within some 20 ppb.
+    #[test]
+    fn a_rho_that_was_large_within_the_baseline_counts_until_that_moves_on() {
+        const S: u64 = 1_000_000_000;
+        let mut follower = Follower::new(anchor(S), anchor(2 * S), 10).expect("a rate");
+        follower.advance(anchor(3 * S), 800);
+        for second in 4..=11 {
+            follower.advance(anchor(second * S), 10);
+            assert!(follower.rate().uncertainty_ppb > 800.0, "{follower:?}");
+        }
+        for second in 12..=15 {
+            follower.advance(anchor(second * S), 10);
+        }
+        assert!(follower.rate().uncertainty_ppb < 100.0, "{follower:?}");
+    }
+
     #[test]
     fn a_jump_is_not_in_the_rate() {
         const S: u64 = 1_000_000_000;
         let mut follower = Follower::new(anchor(S), anchor(2 * S), 0).expect("a rate");
         let ahead = |ns: u64| Anchor { earliest_ns: ns + S - 15, latest_ns: ns + S + 15, ..anchor(ns) };
-        follower.restart(ahead(3 * S));
+        follower.restart(ahead(3 * S), 0);
         follower.advance(ahead(4 * S), 0);
         assert!((follower.rate().ns_per_tick - 0.4).abs() < 1e-6, "{follower:?}");
     }

@@ -11,7 +11,7 @@ use crate::calibration::{Calibration, Overhead};
 use crate::cost;
 use crate::elapsed::{Elapsed, as_f64};
 use crate::error::Error;
-use crate::incidents::Incidents;
+use crate::incidents::{Incidents, is_disturbed};
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::rate::{Anchor, Follower, Rate};
@@ -103,7 +103,7 @@ impl Session {
         // With a gate closed nothing is learnt, and the counter is left alone.
         if status.state == State::Fast {
             if disturbed {
-                follower.restart(Anchor::take(&self.clock, self.counter));
+                follower.restart(Anchor::take(&self.clock, self.counter), status.rho_ppb);
             } else if follower.is_due() {
                 follower.advance(Anchor::take(&self.clock, self.counter), status.rho_ppb);
                 *pair_ticks = cost::pair_ticks(self.source);
@@ -127,8 +127,14 @@ impl Drop for Session {
 fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Follower, Error> {
     let begin = Instant::now();
     let (mut first, mut found) = (None, None);
+    let mut events = clock.status().events;
     loop {
         let status = clock.status();
+        if is_disturbed(&events, &status.events) {
+            // A rate across a jump would be senseless, and look as exact as any.
+            (first, found) = (None, None);
+        }
+        events = status.events;
         match status.state {
             State::Fast => {
                 let anchor = Anchor::take(clock, counter);

@@ -134,7 +134,7 @@ where
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let stamp = self.source.stamp();
-        let exit = |running: &mut Running| running.exit(stamp);
+        let exit = |running: &mut Running| running.exit(&self.source, stamp);
         let is_kept = self.open_spans.change(id.into_u64(), exit);
         if is_kept && !K::EDGES {
             return;

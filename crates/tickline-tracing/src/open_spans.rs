@@ -5,6 +5,7 @@
 //! computed from the span's number; a span whose slot is taken when it is created goes to the extensions, and stays there.
 
 use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::thread;
 
@@ -23,25 +24,42 @@ const FREE: u64 = 0;
 /// In a cache line of its own, so that threads with different spans do not wait for each other.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Slot(SpinMutex<Entry>);
+struct Slot {
+    /// Whose `running` is. Changes under the lock, and from a span's number only when that one ends: so a span can be told from
+    /// this alone that it is not here.
+    span: AtomicU64,
+    running: SpinMutex<Running>,
+}
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
-#[derive(Debug)]
-struct Entry {
-    span: u64,
-    running: Running,
-}
-
 impl Slot {
+    fn new() -> Self {
+        Self { span: AtomicU64::new(FREE), running: SpinMutex::new(Running::new(0)) }
+    }
+
+    #[inline]
+    fn span(&self) -> u64 {
+        // ORDERING: Relaxed. Whoever has a span's number has it from its creation, which stored it here, so no older value can
+        // be seen; and what belongs to it is behind the lock.
+        self.span.load(Ordering::Relaxed)
+    }
+
+    /// What is kept for `span`, if it is here. Waits only for a thread that is at the same span: a forked child has none of its
+    /// parent's other threads, and must not wait for what they had locked.
+    #[inline]
+    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Running>> {
+        (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
+    }
+
     /// Somebody else is at it, who needs some ns, unless he was preempted there: then he gets the CPU, whatever the
     /// priorities are.
     #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, Entry> {
+    fn wait(&self) -> SpinMutexGuard<'_, Running> {
         loop {
             for _ in 0..100 {
-                if let Some(entry) = self.0.try_lock() {
-                    return entry;
+                if let Some(running) = self.running.try_lock() {
+                    return running;
                 }
                 spin_loop();
             }
@@ -65,8 +83,7 @@ struct InExtensions {
 
 impl OpenSpans {
     pub(crate) fn new() -> Self {
-        let slot = |_| Slot(SpinMutex::new(Entry { span: FREE, running: Running::new(0) }));
-        Self { slots: Box::new(std::array::from_fn(slot)) }
+        Self { slots: Box::new(std::array::from_fn(|_| Slot::new())) }
     }
 
     /// Fibonacci hashing: the registry's numbers differ in some low bits, in the thread's, and in a generation's.
@@ -78,43 +95,42 @@ impl OpenSpans {
 
     /// The slot in which `span` is, if it is in any.
     #[inline]
-    fn slot(&self, span: u64) -> SpinMutexGuard<'_, Entry> {
-        let slot = &self.slots[Self::place(span)];
-        slot.0.try_lock().unwrap_or_else(|| slot.wait())
+    fn slot(&self, span: u64) -> &Slot {
+        &self.slots[Self::place(span)]
     }
 
     /// Keeps `running` for `span`, if its slot is free, or has what was kept for an earlier span of that number, of whose end
-    /// the layer was not told: the registry uses numbers again after some thousand spans.
+    /// the layer was not told: the registry uses numbers again after some thousand spans. A free slot that another thread has
+    /// locked counts as taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: Running) -> bool {
-        let mut entry = self.slot(span);
-        let is_free = [FREE, span].contains(&entry.span);
-        if is_free {
-            *entry = Entry { span, running };
-        }
-        is_free
+        let slot = self.slot(span);
+        let kept = match slot.span() {
+            FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
+            _ => slot.get(span),
+        };
+        let Some(mut kept) = kept else { return false };
+        *kept = running;
+        // ORDERING: Relaxed, under the lock; see `Slot::span`.
+        slot.span.store(span, Ordering::Relaxed);
+        true
     }
 
     /// Changes what is kept for `span`, if it is in its slot.
     #[inline]
     pub(crate) fn change(&self, span: u64, change: impl FnOnce(&mut Running)) -> bool {
-        let mut entry = self.slot(span);
-        let is_here = entry.span == span;
-        if is_here {
-            change(&mut entry.running);
-        }
-        is_here
+        let kept = self.slot(span).get(span);
+        kept.map(|mut running| change(&mut running)).is_some()
     }
 
     /// What `end` makes of what is kept for `span`, if it is in its slot, which is free then.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
-        let mut entry = self.slot(span);
-        if entry.span != span {
-            return None;
-        }
-        entry.span = FREE;
-        Some(end(&entry.running))
+        let slot = self.slot(span);
+        let kept = slot.get(span)?;
+        // ORDERING: as in `insert`.
+        slot.span.store(FREE, Ordering::Relaxed);
+        Some(end(&kept))
     }
 }
 
@@ -164,7 +180,7 @@ mod tests {
         assert!(spans.insert(first, Running::new(10)));
         assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
         assert!(!spans.change(second, |_| unreachable!()));
-        assert!(spans.change(first, |running| running.exit(0)));
+        assert!(spans.change(first, |running| running.exit(&crate::Nanos, 0)));
         assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
         assert!(spans.remove(first, |_| ()).is_none(), "once");
         assert!(spans.insert(second, Running::new(20)));
@@ -179,6 +195,21 @@ mod tests {
         assert!(spans.insert(7, Running::new(20)));
         let times = spans.remove(7, |running| running.close(&source, 30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
+    }
+
+    /// Symptom: a forked child hung at its first span with the slot at which another thread of its parent was.
+    #[test]
+    fn nobody_waits_for_a_thread_that_is_at_another_span() {
+        let spans = OpenSpans::new();
+        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
+        let lock_for_good = || core::mem::forget(spans.slot(first).running.lock());
+        assert!(spans.insert(first, Running::new(10)));
+        lock_for_good();
+        let is_without = |span| !spans.change(span, |_| ()) && spans.remove(span, |_| ()).is_none();
+        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "taken, and locked");
+        // ORDERING: Relaxed, one thread.
+        spans.slot(first).span.store(FREE, Ordering::Relaxed);
+        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "free, and locked");
     }
 
     #[test]

@@ -16,13 +16,15 @@ pub(crate) struct Running {
     exited: u64,
     busy_ns: u64,
     /// Enters without an exit, on any thread.
-    depth: u64,
+    depth: u32,
+    /// Whether it was entered again in this stretch before it was exited. Then `exited` is the latest exit so far.
+    overlaps: bool,
     enters: u64,
 }
 
 impl Running {
     pub(crate) const fn new(created: u64) -> Self {
-        Self { created, entered: 0, exited: 0, busy_ns: 0, depth: 0, enters: 0 }
+        Self { created, entered: 0, exited: 0, busy_ns: 0, depth: 0, overlaps: false, enters: 0 }
     }
 
     #[inline]
@@ -32,21 +34,24 @@ impl Running {
             // Last, so that what this layer does is not told as the span's time.
             self.entered = source.stamp();
             self.busy_ns = self.busy_ns.saturating_add(last_ns);
+            self.overlaps = false;
+        } else if !self.overlaps {
+            (self.overlaps, self.exited) = (true, self.entered);
         }
         self.depth = self.depth.saturating_add(1);
         self.enters = self.enters.saturating_add(1);
     }
 
-    /// `stamp` was taken before this span was looked up, for the same reason.
+    /// `stamp` was taken before this span was looked up, for the same reason. So of two threads, the one that was stopped in
+    /// between comes last, though it was not the last to leave: the latest stamp counts.
     #[inline]
-    pub(crate) fn exit(&mut self, stamp: u64) {
-        match self.depth {
-            0 => {} // entered while the layer was not there
-            1 => {
-                self.depth = 0;
-                self.exited = stamp;
-            }
-            _ => self.depth -= 1,
+    pub(crate) fn exit(&mut self, source: &impl TimeSource, stamp: u64) {
+        if self.depth == 0 {
+            return; // entered while the layer was not there
+        }
+        self.depth -= 1;
+        if !self.overlaps || source.to_ns(stamp) > source.to_ns(self.exited) {
+            self.exited = stamp;
         }
     }
 
@@ -183,5 +188,50 @@ impl SpanTiming {
     #[must_use]
     pub const fn closed_monotonic_ns(&self) -> u64 {
         self.closed_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Hand(AtomicU64);
+
+    impl TimeSource for Hand {
+        fn stamp(&self) -> u64 {
+            // ORDERING: Relaxed, one thread.
+            self.0.load(Ordering::Relaxed)
+        }
+        fn to_ns(&self, stamp: u64) -> u64 {
+            stamp
+        }
+        fn unix_ns(&self) -> u64 {
+            0
+        }
+    }
+
+    /// Symptom: the thread that was stopped after it took its stamp ended the stretch at that, and all that others did in the
+    /// span meanwhile was idle time.
+    #[test]
+    fn the_latest_exit_ends_a_stretch_in_whatever_order_they_are_told() {
+        let source = Hand::default();
+        let mut running = Running::new(0);
+        for start in [100, 1_000] {
+            // ORDERING: as above.
+            source.0.store(start, Ordering::Relaxed);
+            running.enter(&source);
+            running.enter(&source);
+            running.exit(&source, start + 400);
+            running.enter(&source);
+            running.exit(&source, start + 500);
+            running.exit(&source, start + 30);
+        }
+        running.enter(&source);
+        running.exit(&source, 1_600);
+        let times = running.close(&source, 2_000, |_| 0);
+        assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
 }

@@ -24,8 +24,8 @@ use crate::reference::OsClock;
 /// Fewer say nothing, over all tries: the first ones run with cold caches.
 const LEAST_ROUNDS: u32 = 50;
 
-/// The rest between two pairs.
-const REST: Duration = Duration::from_millis(20);
+/// The rest between two pairs, ns.
+const REST_NS: i64 = 20_000_000;
 
 /// How long a result counts, ns. CPUs come and go, and machines are resumed elsewhere.
 const GOOD_FOR_NS: i64 = 600_000_000_000;
@@ -175,6 +175,21 @@ impl Drop for Comparing {
     }
 }
 
+/// Rests, cut short by `drop`, so that a program that ends at once need not wait for it. Returns whether to go on.
+fn rest(stop: &AtomicBool) -> bool {
+    let end_ns = OsClock.monotonic_ns().saturating_add(REST_NS);
+    // ORDERING: Relaxed, pairs with the store in `drop`.
+    while !stop.load(Ordering::Relaxed) {
+        let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
+        let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
+        // Asked again, because it may return at once: a scope of `pair` unparks the thread that made it when the last of its
+        // threads is joined, whether or not that waits.
+        thread::park_timeout(Duration::from_nanos(left_ns));
+    }
+    // ORDERING: as above.
+    !stop.load(Ordering::Relaxed)
+}
+
 /// Compares all CPUs. `None` if it was told to stop.
 fn compare(stop: &AtomicBool) -> Option<Comparison> {
     let Some(counter) = COUNTER else { return Some(Comparison::Impossible) };
@@ -187,10 +202,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     for other in others {
         let (mut handovers, mut rounds) = (Handovers::NONE, 0);
         for _ in 0..TRIES {
-            // Cut short by `drop`, so that a program that ends at once need not wait for the rest.
-            thread::park_timeout(REST);
-            // ORDERING: Relaxed, pairs with the store in `drop`.
-            if stop.load(Ordering::Relaxed) {
+            if !rest(stop) {
                 return None;
             }
             rounds += pair::compare(counter, *first, *other, &mut handovers);
@@ -236,6 +248,19 @@ mod tests {
         if process::comparable_cpus().len() > 1 {
             assert_eq!(compare(&stop), None);
         }
+    }
+
+    /// Symptom: no rest but the first took any time, because the scope of a pair leaves its maker unparked.
+    #[test]
+    fn a_rest_lasts_after_a_pair_and_ends_when_it_is_told_to() {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| scope.spawn(|| ()).join()).unwrap();
+        let start_ns = OsClock.monotonic_ns();
+        assert!(rest(&stop));
+        assert!(OsClock.monotonic_ns() - start_ns >= REST_NS);
+        // ORDERING: Relaxed, as in `drop`.
+        stop.store(true, Ordering::Relaxed);
+        assert!(!rest(&stop));
     }
 
     /// What a comparison says, and what becomes of a clock that may have a line for each CPU, and of one that may not. No other

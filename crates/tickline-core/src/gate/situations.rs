@@ -205,7 +205,7 @@ const SITUATIONS: [Situation; 21] = [
         ..X86
     },
     Situation {
-        name: "Windows and macOS on x86_64: CPUID is all that can be asked, and they keep their own counsel about CPUs",
+        name: "macOS on x86_64, Windows with more than 64 CPUs: CPUID is all that can be asked, threads cannot be bound to every CPU",
         current: b"",
         available: b"",
         comparison: Comparison::Impossible,

@@ -19,7 +19,7 @@ use crate::facts::{self, COUNTER};
 use crate::per_cpu::Table;
 use crate::policy::Policy;
 use crate::process;
-use crate::reference::{HAS_CLOCK, OsClock};
+use crate::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::status::State;
 use crate::warp;
 
@@ -117,9 +117,12 @@ impl Engine {
             self.apply_switch();
             return None;
         }
+        let mut quanta =
+            facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
+        quanta.reference_ns = quanta.reference_ns.max(step_ns());
         Some(Control::new(Config {
             interval_ns: self.interval_ns(),
-            quanta: facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0)),
+            quanta,
             guarded: support == Support::Guarded,
             renewal,
         }))

@@ -1,10 +1,8 @@
-//! Linux: sysfs, prctl and the environment.
+//! Linux: sysfs and prctl.
 
 use core::ffi::CStr;
 
 use tickline_core::gate::Clocksource;
-
-use crate::status::Environment;
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -54,16 +52,4 @@ pub(crate) fn counter_readable() -> bool {
     // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
     let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
     result != 0 || mode != libc::PR_TSC_SIGSEGV
-}
-
-/// What the environment variable `TICKLINE` says. `getenv` neither allocates nor locks, unlike `std::env`.
-pub(crate) fn environment() -> Environment {
-    // SAFETY: the name is a C string. Whoever changes the environment while other threads run must already rule out such
-    // calls (see `std::env::set_var`).
-    let value = unsafe { libc::getenv(c"TICKLINE".as_ptr()) };
-    if value.is_null() {
-        return Environment::Unset;
-    }
-    // SAFETY: getenv returns a C string that stays valid while the environment is not changed.
-    Environment::from_value(unsafe { CStr::from_ptr(value) }.to_bytes())
 }

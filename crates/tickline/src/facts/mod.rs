@@ -1,9 +1,13 @@
 //! Collectors of the facts that gates judge. They decide nothing, allocate nothing, and may run in a signal handler.
 
+#[cfg(unix)]
+mod getenv;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
+#[cfg(not(unix))]
+mod std_env;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cpu;
@@ -11,10 +15,14 @@ mod cpu;
 #[path = "cpu_other.rs"]
 mod cpu;
 
+#[cfg(unix)]
+pub(crate) use getenv::environment;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{clocksource, counter_readable, environment, is_available, is_isolated};
+pub(crate) use linux::{clocksource, counter_readable, is_available, is_isolated};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{clocksource, counter_readable, environment, is_available};
+pub(crate) use other::{clocksource, counter_readable, is_available};
+#[cfg(not(unix))]
+pub(crate) use std_env::environment;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

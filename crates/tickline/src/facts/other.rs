@@ -2,8 +2,6 @@
 
 use tickline_core::gate::Clocksource;
 
-use crate::status::Environment;
-
 /// Unknown.
 pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
@@ -17,12 +15,4 @@ pub(crate) fn is_available(_: Clocksource) -> Option<bool> {
 /// Nobody can deny the counter here.
 pub(crate) fn counter_readable() -> bool {
     true
-}
-
-/// What the environment variable `TICKLINE` says.
-pub(crate) fn environment() -> Environment {
-    match std::env::var_os("TICKLINE") {
-        None => Environment::Unset,
-        Some(value) => Environment::from_value(value.as_encoded_bytes()),
-    }
 }

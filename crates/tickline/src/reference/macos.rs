@@ -27,6 +27,11 @@ impl Reference for OsClock {
     }
 }
 
+/// 41.7 ns at most (24 MHz), which is less than is allowed for where the clocksource is unknown.
+pub(crate) fn step_ns() -> i64 {
+    0
+}
+
 /// There is only one way here.
 pub(crate) fn trust_libc() {}
 

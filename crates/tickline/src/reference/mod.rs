@@ -41,7 +41,8 @@ mod other;
 )))]
 use other as system;
 
-pub(crate) use system::{OsClock, trust_libc, utc_error_ns};
+// `step_ns` is the largest step of the monotonic clock where the gates do not know it from the clocksource, ns; or 0.
+pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
 
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));

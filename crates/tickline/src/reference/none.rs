@@ -17,6 +17,11 @@ impl Reference for OsClock {
     }
 }
 
+/// Nothing steps.
+pub(crate) fn step_ns() -> i64 {
+    0
+}
+
 /// There is nobody to ask.
 pub(crate) fn trust_libc() {}
 
