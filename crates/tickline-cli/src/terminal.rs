@@ -46,6 +46,9 @@ mod tests {
 
     #[test]
     fn texts_do_not_steer_the_terminal() {
-        assert_eq!(plain("\u{1b}[2J\u{9b}2J\r\u{7f}Intel(R) é"), "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}Intel(R) é");
+        assert_eq!(
+            plain("\u{1b}[2J\u{9b}2J\r\u{7f}Intel(R) é"),
+            "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}Intel(R) é"
+        );
     }
 }

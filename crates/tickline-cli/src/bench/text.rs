@@ -59,7 +59,10 @@ fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "  {:<36} {:>9.2} {:>9.2} {:>9.3}",
-            plain(&row.clock), row.then_ns, row.now_ns, row.ratio_to_then
+            plain(&row.clock),
+            row.then_ns,
+            row.now_ns,
+            row.ratio_to_then
         )?;
     }
     for (which, clocks) in [("then", &compared.only_then), ("now", &compared.only_now)] {
