@@ -70,7 +70,7 @@ pub(crate) struct Doctor {
     pub(crate) time: Duration,
 
     /// Measures nothing: diagnoses the machine whose facts are in FILE (`-`: standard input), as --json has written them
-    /// there. Exits with 0 if nothing is wrong with that machine, else with 1
+    /// there. Exits with 0 if nothing is wrong or slow on that machine, else with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 }

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     };
     let exit = result.unwrap_or_else(|error| {
         // Nobody is left to tell if this fails.
-        writeln!(io::stderr(), "tickline: {error}").ok();
+        writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
         Exit::Error
     });
     exit.into()

@@ -1,7 +1,7 @@
 //! Where output goes: standard output, whose reader may leave, and files, which are whole or not there.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -25,6 +25,11 @@ impl Outputs {
             Some(Target::File(path)) => Self::Text(Some(Destination::open(path)?)),
             None => Self::Text(None),
         })
+    }
+
+    /// Whether the JSON goes to the file of this name.
+    pub(crate) fn goes_to(&self, path: &Path) -> bool {
+        matches!(self, Self::Text(Some(json)) if json.is_at(path))
     }
 
     /// Writes the document to all of them; as text by `write_text`.
@@ -90,31 +95,25 @@ impl Destination {
         }
     }
 
-    /// Whether both are one file, by whatever names.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        whole(self.place()) == whole(other.place())
-    }
-
-    fn place(&self) -> &PathBuf {
-        match self {
-            Self::Replace { place } | Self::Direct { place, .. } => place,
-        }
+    /// Whether this is the file of that name, by whatever way there.
+    fn is_at(&self, path: &Path) -> bool {
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let (Self::Replace { place } | Self::Direct { place, .. }) = self;
+        whole(place) == whole(&followed(path))
     }
 
     /// Has `write` fill it, and puts it in its place.
     pub(crate) fn save(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self {
-            Self::Direct { place, mut file } => write(&mut file).map_err(|error| naming(&place, &error)),
+            Self::Direct { place, file } => filled(&file, write).map_err(|error| naming(&place, &error)),
             Self::Replace { place } => {
                 let fail = |error: io::Error| naming(&place, &error);
-                let mut file = beside(&place).map_err(fail)?;
-                write(&mut file).map_err(fail)?;
+                let file = beside(&place).map_err(fail)?;
+                filled(file.as_file(), write).map_err(fail)?;
                 #[cfg(unix)]
-                {
-                    // A temporary file is private; a report is as readable as any other file would be.
+                if let Ok(replaced) = fs::metadata(&place) {
                     use std::os::unix::fs::PermissionsExt;
-                    let permissions = fs::Permissions::from_mode(mode_at(&place));
+                    let permissions = fs::Permissions::from_mode(replaced.permissions().mode() & 0o777);
                     file.as_file().set_permissions(permissions).map_err(fail)?;
                 }
                 file.persist(&place).map_err(|error| fail(error.error))?;
@@ -124,17 +123,41 @@ impl Destination {
     }
 }
 
-/// A temporary file in the folder of `place`.
+/// Has `write` fill the file, in large pieces: the time in which a signal would leave a part of it is short.
+fn filled(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = BufWriter::new(file);
+    write(&mut buffer)?;
+    buffer.flush()
+}
+
+/// A temporary file in the folder of `place`, which whoever may read new files here may read.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-    tempfile::Builder::new().prefix(".tickline-").tempfile_in(folder.unwrap_or(Path::new(".")))
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tickline-");
+    #[cfg(unix)]
+    {
+        // Without that it would be private. The process's umask takes its part of it, as of any new file.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 /// The file that `path` leads to, also if it does not exist yet.
 fn followed(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| match (fs::read_link(path), path.parent()) {
-        (Ok(target), Some(folder)) => folder.join(target),
-        _ => path.to_owned(),
+    fs::canonicalize(path).unwrap_or_else(|_| {
+        let new = match (fs::read_link(path), path.parent()) {
+            (Ok(target), Some(folder)) => folder.join(target),
+            _ => path.to_owned(),
+        };
+        // Its folder may have several names.
+        let folder =
+            new.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        match folder.map(fs::canonicalize).zip(new.file_name()) {
+            Some((Ok(folder), name)) => folder.join(name),
+            _ => new,
+        }
     })
 }
 
@@ -142,11 +165,4 @@ fn followed(path: &Path) -> PathBuf {
 pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))
-}
-
-/// The mode of the file that is replaced; for a new one, readable by everybody.
-#[cfg(unix)]
-fn mode_at(path: &Path) -> u32 {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777)
 }

@@ -19,6 +19,11 @@ impl Colour {
     }
 }
 
+/// A text from elsewhere as a terminal may have it: whatever would steer the terminal is a mark.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
 /// Where nobody says how wide it is.
 const COLUMNS: usize = 100;
 
@@ -33,4 +38,17 @@ pub(crate) fn columns() -> usize {
 pub(crate) fn draws() -> bool {
     io::stdout().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_do_not_steer_the_terminal() {
+        assert_eq!(
+            plain("\u{1b}[2J\u{9b}2J\r\u{7f}Intel(R) é"),
+            "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}Intel(R) é"
+        );
+    }
 }

@@ -158,17 +158,48 @@ mod under_a_filter {
         libc::SYS_bpf,
     ];
 
+    /// The older forms of some of them, which musl uses.
+    #[cfg(target_arch = "x86_64")]
+    const OLD_CHANGES: &[libc::c_long] = &[
+        libc::SYS_creat,
+        libc::SYS_unlink,
+        libc::SYS_rename,
+        libc::SYS_renameat,
+        libc::SYS_link,
+        libc::SYS_symlink,
+        libc::SYS_mkdir,
+        libc::SYS_rmdir,
+        libc::SYS_mknod,
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    const OLD_CHANGES: &[libc::c_long] = &[];
+
     fn filter() -> BpfProgram {
-        let flags = |flags: libc::c_int| {
+        let flags_at = |argument: u8, flags: libc::c_int| {
             let flags = u64::from(flags.unsigned_abs());
-            let condition =
-                SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flags), flags);
+            let condition = SeccompCondition::new(
+                argument,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::MaskedEq(flags),
+                flags,
+            );
             SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
         };
-        let opens = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC].map(flags).to_vec();
-        let changes = CHANGES.into_iter().map(|call| (call, Vec::new()));
+        let writing = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+        let opens_at = |argument| writing.map(|flags| flags_at(argument, flags)).to_vec();
+        let opens = [
+            (libc::SYS_openat, opens_at(2)),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_open, opens_at(1)),
+        ];
+        let changes = CHANGES.iter().chain(OLD_CHANGES).map(|call| (*call, Vec::new()));
         SeccompFilter::new(
-            changes.chain([(libc::SYS_openat, opens)]).collect(),
+            changes.chain(opens).collect(),
             SeccompAction::Allow,
             SeccompAction::KillProcess,
             TargetArch::try_from(std::env::consts::ARCH).expect("see the cfg"),

@@ -241,6 +241,35 @@ fn watch_that_is_killed_leaves_whole_rows() {
     assert!(check_csv(&path) >= 4, "each row is there before its line is");
 }
 
+/// The rows were written, and then replaced by the document.
+#[test]
+fn rows_and_document_are_not_written_to_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x"), "of value").unwrap();
+    let mut command = tickline(&["watch", "--secs", "3600", "--csv", "x", "--json", "./x"]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("one place for two documents"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
+}
+
+/// `nohup`, and shells that start something in the background, have signals ignored: they ended the watch all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_that_was_to_be_ignored_does_not_end_the_watch() {
+    let program = env!("CARGO_BIN_EXE_tickline");
+    let script = format!("trap '' HUP; exec '{program}' watch --interval 0.05 --secs 2 --json -");
+    let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let killed = Command::new("sh").args(["-c", &format!("kill -HUP {}", child.id())]).status().unwrap();
+    assert!(killed.success());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["watch"]["ended_by"], "time");
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_watch() {
     for arguments in [&["watch", "--interval", "0.05"][..], &["watch", "--interval", "0.05", "--csv", "-"]] {

@@ -82,6 +82,31 @@ fn entries(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// The machine's facts are in it: whoever keeps his files to himself keeps these, too.
+#[cfg(unix)]
+#[test]
+fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    let program = env!("CARGO_BIN_EXE_tickline");
+    let run = |umask: &str| {
+        let script = format!("umask {umask}; exec '{program}' bench --rounds 1 --calls 1 --json run.json");
+        let mut command = Command::new("sh");
+        let output = command.args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    };
+    run("077");
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    run("022");
+    assert_eq!(mode(), 0o640);
+    std::fs::remove_file(&path).unwrap();
+    run("022");
+    assert_eq!(mode(), 0o644);
+}
+
 #[test]
 fn a_failed_write_is_an_error_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -84,6 +84,7 @@ fn a_file_that_has_no_facts_is_an_error_that_names_it() {
         (r#"{ "machine": {} }"#, "no 'schema'"),
         (r#"{ "schema": "tickline/0", "machine": {} }"#, "'tickline/0'"),
         (r#"{ "schema": "tickline/1", "machine": { "clocksource": 1 } }"#, "expected a string"),
+        (r#"{ "schema": "tickline/1", "machine": { "ntp": { "frequency_ppb": 1 } } }"#, "missing field"),
     ] {
         std::fs::write(&path, text).unwrap();
         let output = diagnose(&path);
@@ -110,4 +111,35 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
         findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
     };
     assert_eq!(said(&live), said(&saved));
+}
+
+/// A file may come from anywhere.
+#[test]
+fn facts_do_not_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("facts.json");
+    let evil = "\\u001b]0;title\\u0007\\u009b2J";
+    let machine = format!(r#"{{ "cpu": "{evil}", "clocksource": "hpet{evil}", "counters": "{evil}" }}"#);
+    for schema in ["tickline/1", evil] {
+        let costs = format!(r#"[{{ "clock": "{evil}" }}]"#);
+        let text = format!(
+            r#"{{ "schema": "{schema}", "machine": {machine}, "costs": {costs}, "served_unknown": "{evil}" }}"#
+        );
+        std::fs::write(&path, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_tickline")).arg("--facts").arg(&path).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap()).concat();
+        assert!(said.contains("]0;title"), "{said}");
+        assert!(said.chars().all(|character| character == '\n' || !character.is_control()), "{said:?}");
+    }
+}
+
+/// The text says that nothing is wrong, and so does the exit code.
+#[test]
+fn what_is_only_worth_knowing_is_nothing_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("facts.json");
+    std::fs::write(&path, r#"{ "schema": "tickline/1", "reason": "switched_off", "machine": {} }"#).unwrap();
+    let output = diagnose(&path);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&said["findings"][0]["severity"], output.status.code()), (&"note".into(), Some(0)));
 }

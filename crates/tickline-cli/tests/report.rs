@@ -85,6 +85,19 @@ fn one_place_cannot_hold_two_documents() {
     assert!(entries(folder.path()).is_empty());
 }
 
+/// The JSON replaced the page: neither was there yet, and their folder went by two names.
+#[cfg(unix)]
+#[test]
+fn one_place_by_two_names_is_one_place() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    std::os::unix::fs::symlink("data", folder.path().join("link")).unwrap();
+    let mut command = report();
+    command.current_dir(folder.path()).args(["--secs", "3600", "--out", "data/x", "--json", "link/x"]);
+    fails(&command.output().unwrap(), "one place for two documents");
+    assert!(entries(&folder.path().join("data")).is_empty());
+}
+
 #[test]
 fn a_place_is_needed_and_must_be_one() {
     fails(&report().output().unwrap(), "--out");

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::{Bench, Compared};
 use crate::document::Document;
+use crate::terminal::plain;
 
 /// Writes the document as text.
 pub(crate) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
@@ -48,21 +49,25 @@ fn long_run(bench: &Bench, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nAgainst {} (tickline {}), fastest rounds", compared.file, compared.program_version)?;
+    let (file, version) = (plain(&compared.file), plain(&compared.program_version));
+    writeln!(out, "\nAgainst {file} (tickline {version}), fastest rounds")?;
     for difference in &compared.differences {
-        writeln!(out, "  another {difference}")?;
+        writeln!(out, "  another {}", plain(difference))?;
     }
     writeln!(out, "  {:<36} {:>9} {:>9} {:>9}", "clock", "then, ns", "now, ns", "now/then")?;
     for row in &compared.clocks {
         writeln!(
             out,
             "  {:<36} {:>9.2} {:>9.2} {:>9.3}",
-            row.clock, row.then_ns, row.now_ns, row.ratio_to_then
+            plain(&row.clock),
+            row.then_ns,
+            row.now_ns,
+            row.ratio_to_then
         )?;
     }
     for (which, clocks) in [("then", &compared.only_then), ("now", &compared.only_now)] {
         for clock in clocks {
-            writeln!(out, "  {clock:<36} {which} only")?;
+            writeln!(out, "  {:<36} {which} only", plain(clock))?;
         }
     }
     Ok(())

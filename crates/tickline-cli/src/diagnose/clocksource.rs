@@ -135,7 +135,8 @@ fn xen(facts: &Facts) -> Finding {
     }
     match facts.offers("tsc") {
         Some(true) => finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts)),
-        _ => finding.fix(fix::trust_tsc()),
+        _ if facts.invariant() == Some(false) => finding.fix(fix::on_the_host_or_trust_tsc(facts)),
+        _ => finding.fix(fix::trust_tsc(facts)),
     }
 }
 
@@ -199,7 +200,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
                 "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then ",
             ),
         };
-        let then = fix::on_the_host(facts).map_or_else(fix::trust_tsc, str::to_owned);
+        let then = fix::on_the_host(facts).map_or_else(|| fix::trust_tsc(facts), str::to_owned);
         return finding.seen_if(missing).seen(why).fix(format!("{look}{then}"));
     };
     let (code, why) = match &blame {
@@ -215,32 +216,27 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
     finding.evidence.extend(lines);
     // The kernel's verdict is of the moment of its message.
-    finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    if !facts.machine.counters.is_empty() {
+        finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    }
     finding.fix(given_up(&blame, facts))
 }
 
 /// What to do about a TSC that the kernel has given up.
 fn given_up(blame: &Blame, facts: &Facts) -> String {
-    let host = fix::on_the_host(facts);
     match blame {
         // It may well be right.
-        _ if facts.are_apart() => host.unwrap_or(fix::FIRMWARE).to_owned(),
-        Blame::Warp => match host {
-            Some(host) => format!("{host}; or, if the counters are in step by now, {}", fix::trust_tsc()),
-            None => fix::FIRMWARE.to_owned(),
-        },
-        Blame::Watchdog | Blame::Unsynchronised => match host {
-            Some(host) => format!("{host}; or {}", fix::trust_tsc()),
-            None => fix::trust_tsc(),
-        },
+        _ if facts.are_apart() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
+        Blame::Warp if fix::on_the_host(facts).is_none() => fix::FIRMWARE.to_owned(),
+        Blame::Warp | Blame::Watchdog | Blame::Unsynchronised | Blame::Other(_) => {
+            fix::on_the_host_or_trust_tsc(facts)
+        }
+        // Each driver has a limit of its own, and only one of them drives.
         Blame::HaltsInIdle => {
-            "boot with processor.max_cstate=1, at the price of power; newer processors have a TSC that does \
-                               not stop"
+            "boot with processor.max_cstate=1 intel_idle.max_cstate=1, at the price of power; newer processors have a TSC \
+             that does not stop"
                 .to_owned()
         }
         Blame::Parameter => "take `tsc=unstable` off the kernel's command line".to_owned(),
-        Blame::Other(_) => {
-            host.map_or_else(fix::trust_tsc, |host| format!("{host}; or {}", fix::trust_tsc()))
-        }
     }
 }

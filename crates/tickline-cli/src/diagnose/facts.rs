@@ -128,6 +128,11 @@ impl Facts {
         line.split_whitespace().find(|word| word.starts_with(name))
     }
 
+    /// Whether CPUID says that the TSC runs at one rate in all power states.
+    pub(super) fn invariant(&self) -> Option<bool> {
+        self.machine.cpuid.as_ref()?.invariant_tsc
+    }
+
     /// Whether the counters of two CPUs were found to differ.
     pub(super) fn are_apart(&self) -> bool {
         self.machine.counters_apart_ticks.is_some() || self.reason.as_deref() == Some("apart")

@@ -14,14 +14,30 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
         .parameter_of("clocksource=")
         .filter(|word| word.strip_prefix("clocksource=") != Some(clocksource));
     match chosen {
-        Some(word) => format!("{now}; to keep it, take `{word}` off the kernel's command line"),
+        // Without the word, the kernel would choose by its own preferences.
+        Some(word) => format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`"),
         None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
     }
 }
 
-/// Has the kernel trust the TSC although it has doubts.
-pub(super) fn trust_tsc() -> String {
-    format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}")
+/// Has the kernel trust the TSC although it has doubts. They are right where the TSC's rate depends on power states.
+pub(super) fn trust_tsc(facts: &Facts) -> String {
+    match facts.invariant() {
+        Some(false) => {
+            "none in this kernel: the TSC is not invariant, as far as CPUID says, so the doubts are right"
+                .to_owned()
+        }
+        _ => format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}"),
+    }
+}
+
+/// What can be done on the host; or else, where that may be right, in the kernel.
+pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
+    match (on_the_host(facts), facts.invariant()) {
+        (Some(host), Some(false)) => host.to_owned(),
+        (Some(host), _) => format!("{host}; or {}", trust_tsc(facts)),
+        (None, _) => trust_tsc(facts),
+    }
 }
 
 /// What the administrator of the host can do so that a guest's kernel may trust the TSC. `None` where nobody is known to be
@@ -33,10 +49,15 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
              setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
         }
         "vmware" => {
-            "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\"; and a kernel with CONFIG_HYPERVISOR_GUEST, \
+            "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that is not moved to another \
+             host); and a kernel with CONFIG_HYPERVISOR_GUEST, \
              which takes VMware's word for the TSC"
         }
-        "kvm" | "tcg" => {
+        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no `-cpu host`.
+        "tcg" => {
+            "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
+        }
+        "kvm" => {
             "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature \
              policy='require' name='invtsc'/>), and tsc as the host's own clocksource"
         }

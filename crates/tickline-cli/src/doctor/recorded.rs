@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::text;
 use crate::args::Json;
-use crate::diagnose::{Facts, diagnose};
+use crate::diagnose::{Facts, Severity, diagnose};
 use crate::document::SCHEMA;
 use crate::exit::Exit;
 use crate::output::Outputs;
@@ -21,7 +21,8 @@ pub(super) fn run(file: &Path, json: &Json) -> io::Result<Exit> {
     let findings = diagnose(&facts);
     document["findings"] = serde_json::to_value(&findings)?;
     outputs.emit(&document, |out| text::write_recorded(&facts, &findings, out))?;
-    Ok(if findings.is_empty() { Exit::Fast } else { Exit::Closed })
+    let wrong = findings.iter().any(|finding| finding.severity < Severity::Note);
+    Ok(if wrong { Exit::Closed } else { Exit::Fast })
 }
 
 fn read(file: &Path) -> io::Result<(Value, Facts)> {

@@ -8,6 +8,7 @@ use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served::ServedBy;
 use crate::plot;
+use crate::terminal::plain;
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
@@ -232,7 +233,7 @@ fn clock(row: &Row, out: &mut dyn Write) -> io::Result<()> {
         None => "",
     };
     let (cost, ratio) = (figure(row.cost_ns), figure(row.ratio_to_counter));
-    let line = format!("  {:<30} {cost:>10} {ratio:>12} {step:>12}   {served}", row.clock);
+    let line = format!("  {:<30} {cost:>10} {ratio:>12} {step:>12}   {served}", plain(&row.clock));
     writeln!(out, "{}", line.trim_end())
 }
 

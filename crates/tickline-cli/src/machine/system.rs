@@ -12,9 +12,9 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 /// What the kernel says about its Unix time, by `adjtimex(2)` with modes 0, which only asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+// Recorded whole or not at all: a figure that is missing is not zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(default)]
 pub(crate) struct Ntp {
     /// Whether somebody keeps it near UTC.
     pub(crate) synchronised: bool,

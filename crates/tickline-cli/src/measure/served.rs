@@ -99,6 +99,15 @@ const SYSTEM_CALL: &str = "system_call";
 /// No such clock.
 const NEITHER: &str = "neither";
 
+/// What a clock's answer shows: whether it has panicked, with what error it has failed, and what it has told, ns.
+fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> &'static str {
+    match (panicked, errno, reading_ns) {
+        (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => SYSTEM_CALL,
+        (_, 0, _) => VDSO,
+        _ => NEITHER,
+    }
+}
+
 /// The filtered process: asks the clocks from the one of this number on.
 pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
     let mut out = io::stdout().lock();
@@ -112,12 +121,11 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
     let ask = |call: &Call| {
         errno::set_errno(errno::Errno(0));
         let told = panic::catch_unwind(AssertUnwindSafe(|| call.run.as_ref().map(|run| run(1))));
-        match errno::errno().0 {
-            _ if told.is_err() => SYSTEM_CALL,
-            filter::ANSWER => SYSTEM_CALL,
-            0 => VDSO,
-            _ => NEITHER,
-        }
+        let errno = errno::errno().0;
+        // errno is the C library's: where gettimeofday and time are the vDSO's own functions, as in glibc on x86_64, a system
+        // call that they make fails without it, and leaves a time of zero.
+        let reading = call.read_ns.as_ref().filter(|_| told.is_ok() && errno == 0).map(|read_ns| read_ns());
+        judged(told.is_err(), errno, reading)
     };
     // A filter that does not filter would make everything the vDSO's.
     let calls = calls::all(false);
@@ -172,5 +180,21 @@ mod filter {
 
     pub(super) fn install() -> Result<(), String> {
         Err("no filter is known for this target".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_time_that_was_told_is_the_vdsos() {
+        assert_eq!(judged(false, 0, Some(1_700_000_000_000_000_000)), VDSO);
+        assert_eq!(judged(false, 0, None), VDSO);
+        for asked_the_kernel in [(true, 0, None), (false, filter::ANSWER, None), (false, 0, Some(0))] {
+            let (panicked, errno, reading_ns) = asked_the_kernel;
+            assert_eq!(judged(panicked, errno, reading_ns), SYSTEM_CALL, "{asked_the_kernel:?}");
+        }
+        assert_eq!(judged(false, 1, Some(0)), NEITHER);
     }
 }

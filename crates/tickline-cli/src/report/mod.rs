@@ -48,10 +48,7 @@ impl Page {
             (Target::Stdout, Outputs::Text(_)) => Ok(Self::Stdout),
             (Target::File(path), outputs) => {
                 let (name, file) = (path.display().to_string(), Destination::open(path)?);
-                match outputs {
-                    Outputs::Text(Some(json)) if json.is_same(&file) => Err(one_place(&name)),
-                    _ => Ok(Self::File { name, file }),
-                }
+                if outputs.goes_to(path) { Err(one_place(&name)) } else { Ok(Self::File { name, file }) }
             }
         }
     }

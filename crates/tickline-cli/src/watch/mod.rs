@@ -53,9 +53,16 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         return Err(io::Error::other("--csv - and --json -: only one of them can have standard output"));
     }
     let outputs = Outputs::open(&args.json)?;
+    match &args.csv {
+        Some(Target::File(path)) if outputs.goes_to(path) => {
+            let name = path.display();
+            return Err(io::Error::other(format!("--csv {name} and --json: one place for two documents")));
+        }
+        _ => {}
+    }
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in STOPS {
+    for signal in STOPS.iter().filter(|signal| !is_ignored(**signal)) {
         signal_hook::flag::register(*signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
@@ -80,6 +87,16 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         outputs.emit(&document, |out| lines::summary(&document, out))?;
     }
     Ok(exit)
+}
+
+/// Whether the program was started to go on in spite of this signal, as `nohup` and shells that run it in the background do.
+/// Where `/proc` does not tell, it was not.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let bit = u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift));
+    bit.is_some_and(|bit| mask & bit != 0)
 }
 
 /// What is kept of the looks: the points only for whoever wants them.
