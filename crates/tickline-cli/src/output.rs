@@ -126,8 +126,10 @@ impl Destination {
 
 /// A temporary file in the folder of `place`.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-    tempfile::Builder::new().prefix(".tickline-").tempfile_in(folder.unwrap_or(Path::new(".")))
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The system's own error where there is no folder: that of `tempfile` hides its number, and says "entity not found".
+    fs::metadata(folder)?;
+    tempfile::Builder::new().prefix(".tickline-").tempfile_in(folder)
 }
 
 /// The file that `path` leads to, also if it does not exist yet.
