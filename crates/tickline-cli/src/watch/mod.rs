@@ -100,7 +100,7 @@ fn look(
     let mut watcher = Watcher::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
-    loop {
+    let ending = loop {
         let sample = watcher.look();
         found.tally.add(&sample);
         if let Some(points) = &mut found.points {
@@ -108,19 +108,21 @@ fn look(
         }
         let told = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
         match told {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ending::ReaderLeft),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             told => told?,
         }
         // After a suspend, looks that were missed are not made up for.
         due = (due + args.interval).max(Instant::now());
         let end = args.time.and_then(|time| start.checked_add(time));
         if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
-            return Ok(Ending::Stopped);
+            break Ending::Stopped;
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            return Ok(Ending::Time);
+            break Ending::Time;
         }
-    }
+    };
+    found.tally.add_visits(&watcher.visits());
+    Ok(ending)
 }
 
 /// Where the looks are shown.
