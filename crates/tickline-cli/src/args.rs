@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use tickline_core::cpu_list;
 
@@ -90,7 +91,7 @@ pub(crate) struct Report {
     pub(crate) time: Duration,
 
     /// Writes the page to FILE (`-`: to standard output)
-    #[arg(long = "out", value_name = "FILE", value_parser = target)]
+    #[arg(long = "out", value_name = "FILE", value_parser = target())]
     pub(crate) page: Target,
 }
 
@@ -159,7 +160,7 @@ pub(crate) struct Watch {
     pub(crate) interval: Duration,
 
     /// Writes each look as a row to FILE (`-`: to standard output, instead of the view)
-    #[arg(long, value_name = "FILE", value_parser = target)]
+    #[arg(long, value_name = "FILE", value_parser = target())]
     pub(crate) csv: Option<Target>,
 
     /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
@@ -193,7 +194,7 @@ fn cpu_list(value: &str) -> Result<CpuList, String> {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
-    #[arg(long = "json", value_name = "FILE", value_parser = target)]
+    #[arg(long = "json", value_name = "FILE", value_parser = target())]
     pub(crate) target: Option<Target>,
 }
 
@@ -204,12 +205,13 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
-fn target(value: &str) -> Result<Target, String> {
-    match value {
-        "" => Err("an empty name is neither a file nor -".to_owned()),
-        "-" => Ok(Target::Stdout),
-        name => Ok(Target::File(PathBuf::from(name))),
-    }
+/// Names of files need not be UTF-8.
+fn target() -> impl TypedValueParser<Value = Target> {
+    OsStringValueParser::new().try_map(|value| match value.to_str() {
+        Some("") => Err("an empty name is neither a file nor -"),
+        Some("-") => Ok(Target::Stdout),
+        _ => Ok(Target::File(PathBuf::from(value))),
+    })
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {

@@ -132,7 +132,9 @@ fn filled(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
 
 /// A temporary file in the folder of `place`, which whoever may read new files here may read.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The system's own error where there is no folder: that of `tempfile` hides its number, and says "entity not found".
+    fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tickline-");
     #[cfg(unix)]
@@ -141,7 +143,7 @@ fn beside(place: &Path) -> io::Result<NamedTempFile> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+    builder.tempfile_in(folder)
 }
 
 /// The file that `path` leads to, also if it does not exist yet.

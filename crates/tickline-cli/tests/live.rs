@@ -43,6 +43,7 @@ fn bad_arguments_are_named_with_their_limits() {
         (&["watch", "--interval", "x"], &["x", "0.05 to 3600"]),
         (&["watch", "--csv", "no/such/folder/a.csv"], &["no/such/folder/a.csv: No such file"]),
         (&["watch", "--csv", "-", "--json", "-"], &["only one of them"]),
+        (&["bench", "--json", "no/such/folder/a.json"], &["no/such/folder/a.json: No such file"]),
         (&["bench", "--rounds", "0"], &["0", "1 to 100000"]),
         (&["bench", "--rounds", "100001"], &["100001", "1 to 100000"]),
         (&["bench", "--calls", "1000000001"], &["1000000001", "1 to 1000000000"]),

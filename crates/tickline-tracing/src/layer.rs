@@ -22,8 +22,8 @@ static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
 /// Times every span that it is told of. The times are in the span's extensions ([`SpanTiming`]), and told to its sink `K`.
 ///
-/// A layer is for one subscriber. Of two on one subscriber, the first that sees a span times it, and the sinks of both are
-/// told. A span that was created before the layer was there is not timed; what a layer that was replaced by
+/// A layer is for one subscriber. Of two on one subscriber, the first that is told of a span's end leaves its times in the
+/// extensions, and the sinks of both are told those. A span that was created before the layer was there is not timed; what a layer that was replaced by
 /// [reloading](tracing_subscriber::reload) began, nobody ends.
 ///
 /// ```

@@ -161,7 +161,7 @@ impl SpanTiming {
         self.enters
     }
 
-    /// When it was created, by the offset between Unix and monotonic time at its end (at most 10 ms old): a clock that was set
+    /// When it was created, by the offset between Unix and monotonic time at its end (some 10 ms old at most): a clock that was set
     /// in between does not make the span longer or shorter.
     #[inline]
     #[must_use]

@@ -90,7 +90,7 @@ impl Builder {
     }
 
     /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms. Shorter gives tighter
-    /// bounds, at some 50 us of CPU for each, most of it for waking up.
+    /// bounds, at some 190 us of CPU for each, most of it for waking up and for looking at the kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self

@@ -122,6 +122,11 @@ impl Watcher {
             status,
         }
     }
+
+    /// The newest look on each CPU.
+    pub(crate) fn visits(&self) -> Vec<CpuLook> {
+        self.visitor.looks()
+    }
 }
 
 /// A thread that visits CPUs in turn. It may have to wait for one that is busy, so nobody waits for it: at the end it is told,

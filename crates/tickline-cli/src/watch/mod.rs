@@ -63,6 +63,10 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOPS.iter().filter(|signal| !is_ignored(**signal)) {
+        // A second one ends it where it stands: lines that nobody takes may hold it up. The screen needs its end.
+        if !terminal::draws() {
+            signal_hook::flag::register_conditional_default(*signal, Arc::clone(&stop))?;
+        }
         signal_hook::flag::register(*signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
@@ -117,7 +121,7 @@ fn look(
     let mut watcher = Watcher::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
-    loop {
+    let ending = loop {
         let sample = watcher.look();
         found.tally.add(&sample);
         if let Some(points) = &mut found.points {
@@ -125,19 +129,21 @@ fn look(
         }
         let told = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
         match told {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ending::ReaderLeft),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             told => told?,
         }
         // After a suspend, looks that were missed are not made up for.
         due = (due + args.interval).max(Instant::now());
         let end = args.time.and_then(|time| start.checked_add(time));
         if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
-            return Ok(Ending::Stopped);
+            break Ending::Stopped;
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            return Ok(Ending::Time);
+            break Ending::Time;
         }
-    }
+    };
+    found.tally.add_visits(&watcher.visits());
+    Ok(ending)
 }
 
 /// Where the looks are shown.

@@ -78,7 +78,7 @@ impl Table {
 
     /// The row of a look, and those of the visits since the last one.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        let visits: Vec<CpuLook> = self.fresh.of(sample).copied().collect();
+        let visits: Vec<CpuLook> = self.fresh.of(&sample.cpus).copied().collect();
         self.row(&Row { sample, cpu: None })?;
         visits.iter().try_for_each(|look| self.row(&Row { sample, cpu: Some(look) }))
     }

@@ -94,8 +94,8 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    pub(crate) fn of<'a>(&mut self, sample: &'a Sample) -> impl Iterator<Item = &'a CpuLook> + use<'a, '_> {
-        sample.cpus.iter().filter(|look| {
+    pub(crate) fn of<'a>(&mut self, looks: &'a [CpuLook]) -> impl Iterator<Item = &'a CpuLook> + use<'a, '_> {
+        looks.iter().filter(|look| {
             let before = self.seen_s.insert(look.cpu, look.point.at_s);
             before.is_none_or(|at_s| at_s < look.point.at_s)
         })
@@ -153,12 +153,18 @@ impl Tally {
         if sample.state == tickline::State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
         }
-        for look in self.fresh.of(sample) {
+        self.add_visits(&sample.cpus);
+        self.events.clone_from(&sample.events);
+    }
+
+    /// Adds the newest look on each CPU, if it is new. Visits go on after the last sample: without those, states are an
+    /// interval old at the end.
+    pub(crate) fn add_visits(&mut self, looks: &[CpuLook]) {
+        for look in self.fresh.of(looks) {
             let (state, figures) = self.cpus.entry(look.cpu).or_default();
             *state = state_name(look.state);
             figures.add(&look.point, look.state);
         }
-        self.events.clone_from(&sample.events);
     }
 
     pub(crate) fn end(self, interval_s: f64, watched_s: f64, ended_by: Ending) -> Watch {
@@ -200,6 +206,19 @@ mod tests {
         let mut few = Points::new(8);
         (0..8_u8).for_each(|at| few.add(point(f64::from(at), 0.0)));
         assert_eq!(few.track().points.len(), 8);
+    }
+
+    /// `watch --secs 2` said "calibrating" of every CPU at the end of two seconds by the counter: the visits that came after
+    /// the last sample were lost.
+    #[test]
+    fn a_visit_after_the_last_sample_counts_once() {
+        let look = |at_s, state| CpuLook { cpu: 3, point: point(at_s, 1.0), state };
+        let mut tally = Tally::default();
+        tally.add_visits(&[look(0.0, tickline::State::Calibrating)]);
+        tally.add_visits(&[look(1.0, tickline::State::Fast)]);
+        tally.add_visits(&[look(1.0, tickline::State::Fast)]);
+        let watch = tally.end(1.0, 2.0, Ending::Time);
+        assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.looks), ("fast", 2));
     }
 
     #[test]
