@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+pub(crate) use image::LEAN;
 use scenario::Scenario;
 use table::Row;
 

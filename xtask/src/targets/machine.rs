@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::list::{HOST, Runner, Target};
 use crate::step;
+use crate::vm::LEAN;
 
 /// Random cases of each property where integers were tested by the thousand natively.
 const CASES: &str = "32";
@@ -59,9 +60,8 @@ impl Machine {
         }
         if target.triple != HOST {
             // Nobody debugs these, and a quarter of the time goes into it.
-            for profile in ["DEV", "RELEASE"] {
-                machine.environment.push((format!("CARGO_PROFILE_{profile}_DEBUG"), "0".to_owned()));
-            }
+            let lean = LEAN.into_iter().chain([("CARGO_PROFILE_DEV_DEBUG", "0")]);
+            machine.environment.extend(lean.map(|(name, value)| (name.to_owned(), value.to_owned())));
             // criterion brings a few lines of C along (alloca). Nothing that is linked here has them, so no compiler of the
             // target's is needed for them.
             for tool in ["CC", "AR"] {
