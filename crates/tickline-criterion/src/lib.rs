@@ -23,7 +23,7 @@
 //! In benchmarks that exist, `config` changes, and `&mut Criterion` becomes `&mut Criterion<TscTime>`. On the standard error stream:
 //!
 //! ```text
-//! tickline: counter at 2596.120 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 16.9 ns, taken off
+//! tickline: counter at 2596.120 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 17.5 ns, taken off
 //! ```
 //!
 //! # What it is for
@@ -39,12 +39,12 @@
 //!
 //! | | truth | `WallTime` | `TscTime` |
 //! |---|---|---|---|
-//! | an empty closure | 0 | +21.6 (3.6) | +0.2 (1.5) |
-//! | the call of a function that does nothing | 2.6 | +20.0 (4.2) | +4.6 (4.9) |
-//! | 20 ns of multiplications in that function | 22.2 | +14.7 (5.0) | +4.4 (4.4) |
-//! | 50 ns | 50.7 | +14.4 (4.4) | +4.3 (3.2) |
-//! | 100 ns | 97.1 | +15.0 (5.0) | +3.8 (4.6) |
-//! | 1000 ns | 986.7 | +13.6 (12.8) | +4.0 (6.1) |
+//! | an empty closure | 0 | +23.4 (4.7) | 0.0 (1.2) |
+//! | the call of a function that does nothing | 2.7 | +22.6 (4.6) | +4.6 (5.0) |
+//! | 20 ns of multiplications in that function | 22.8 | +15.4 (4.8) | +4.8 (4.9) |
+//! | 50 ns | 51.9 | +14.8 (5.0) | +4.3 (4.7) |
+//! | 100 ns | 101.3 | +15.2 (2.9) | +4.6 (4.7) |
+//! | 1000 ns | 1008.3 | +14.4 (6.1) | +4.0 (14.6) |
 //!
 //! The 4 ns are the call's, in an empty pipeline ([caveats](#caveats)); the truth is that of a run of calls, between which the processor
 //! is never idle. Routines that take long, measured by both at once, agree within 40 ppm.

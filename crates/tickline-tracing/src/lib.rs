@@ -33,29 +33,30 @@
 //! is taken is kept in its extensions, which cost a look into the registry at each of the four. A subscriber without the layer
 //! pays nothing, and spans that a filter keeps from it cost it nothing.
 //!
-//! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 9.3 ns: on a
-//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, where `std::time::Instant::now` takes 22 ns; and in an
-//! emulated guest (QEMU 7.2, one CPU) whose clocksource is hpet, where it takes 800. rustc 1.95, 2026-11-20,
+//! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 9.0 ns: on a
+//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, where `std::time::Instant::now` takes 21 ns; and in an
+//! emulated guest (QEMU 7.2, one CPU) whose clocksource is hpet, where it takes 1,090. rustc 1.95, 2026-11-20,
 //! `cargo run --release -p tickline-benches --bin spans`:
 //!
 //! | | 1 thread | 2 threads | x rdtsc | hpet, emulated |
 //! |---|---|---|---|---|
-//! | a registry without layers | 79 | 99 | 8.5 | 603 |
-//! | a layer that does nothing | 71 | 74 | 7.6 | 793 |
-//! | a layer that stores an extension | 113 | 116 | 12.1 | 1,416 |
-//! | the same, looking it up three times | 213 | 223 | 22.9 | 1,978 |
-//! | **[`SpanTimingLayer`]** | 229 | 243 | 24.6 | 2,221 |
-//! | the same over [`Ticks`] | 242 | 252 | 25.9 | 2,275 |
-//! | the same over [`Std`] | 333 | 348 | 35.7 | 5,911 |
-//! | **with `Histograms`** | 244 | 253 | 26.2 | 2,335 |
-//! | tracing-timing 0.7, which needs an event in the span | 477 | 500 | 51.1 | 5,418 |
-//! | **with `Chrome`**, to a sink | 264 | 271 | 28.3 | 2,607 |
-//! | tracing-chrome 0.7, to a sink | 335 | 341 | 35.9 | 6,803 |
-//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 720 | 746 | 77.1 | 10,353 |
-//! | `fmt` with `FmtSpan::CLOSE` | 1,125 | 1,131 | 120.5 | 16,064 |
+//! | a registry without layers | 75 | 93 | 8.4 | 602 |
+//! | a layer that does nothing | 69 | 109 | 7.7 | 839 |
+//! | a layer that stores an extension | 108 | 140 | 12.0 | 1,532 |
+//! | the same, looking it up three times | 201 | 336 | 22.5 | 2,255 |
+//! | **[`SpanTimingLayer`]** | 146 | 209 | 16.3 | 1,867 |
+//! | the same over [`Ticks`] | 162 | 222 | 18.1 | 1,999 |
+//! | the same over [`Std`] | 258 | 327 | 28.8 | 6,590 |
+//! | **with `Histograms`** | 160 | 292 | 17.9 | 2,017 |
+//! | tracing-timing 0.7, which needs an event in the span | 454 | 498 | 50.7 | 4,946 |
+//! | **with `Chrome`**, to a sink | 224 | 243 | 25.0 | 2,744 |
+//! | tracing-chrome 0.7, to a sink | 335 | 321 | 37.4 | 7,308 |
+//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 643 | 693 | 71.8 | 9,876 |
+//! | `fmt` with `FmtSpan::CLOSE` | 1,062 | 1,173 | 118.6 | 16,769 |
 //!
-//! So a timed span costs about four bare readings on top of a layer that stores an extension, and less than one that looks its
-//! extension up when the span is entered, exited and closed: each look takes 33 ns.
+//! So on one thread a timed span costs 4.3 bare readings on top of a layer that stores an extension (3.7 to 4.3 in three runs), and
+//! less than one that looks its extension up when the span is entered, exited and closed: each look takes 33 ns. With two threads,
+//! whose figures vary more, it is 4.1 to 7.7.
 //!
 //! # Order
 //!
