@@ -324,7 +324,8 @@ impl Scenario {
         self.done(phase).expect(phase, "ahead_ns", rule, why).expect(phase, "behind_ns", rule, why)
     }
 
-    /// A reading is that many times cheaper than the OS clock.
+    /// A reading is that many times cheaper than the OS clock. Usually 25 to 40 where 12 is asked for: there are boots in which
+    /// everything that is emulated takes twice as long, and the slow path, at 94 ns a reading, would still be told by it.
     fn times_cheaper(self, times: u64) -> Self {
         let why = "a reading is so much cheaper than the OS clock, percent";
         let mut this = self;
@@ -453,7 +454,7 @@ fn machines() -> Vec<Scenario> {
         new("hpet", "two CPUs with a TSC that nobody vouches for", PLAIN, "")
             .clocksource("hpet")
             .serves(Os(&["not_invariant"]), Os(&["not_invariant"]))
-            .finds("tsc_unsynchronised", "tsc=reliable clocksource=tsc"),
+            .finds("tsc_unsynchronised", "-accel kvm"),
         new("hpet_rejected", "the kernel has rejected an invariant TSC", PROCESSOR, REJECTED)
             .clocksource("hpet")
             .serves(Os(REJECTS), Os(REJECTS))
@@ -466,12 +467,12 @@ fn machines() -> Vec<Scenario> {
             .one_cpu() // see `measured`
             .untested_at_first()
             .serves(Counter, Counter)
-            .times_cheaper(20)
-            .finds("tsc_not_chosen", "take `clocksource=hpet` off"),
+            .times_cheaper(12)
+            .finds("tsc_not_chosen", "instead of `clocksource=hpet`"),
         chosen("chosen_cpus", "as chosen, with two CPUs: comparison, order and cost")
             .untested_at_first()
             .used()
-            .times_cheaper(20),
+            .times_cheaper(12),
         chosen("chosen_kernel", "as chosen, and Trust::Kernel")
             .one_cpu()
             .trust(Trust::Kernel)
@@ -523,7 +524,7 @@ fn measured() -> Vec<Scenario> {
             .sparing()
             .untested_at_first()
             .clocksource(clocksource)
-            .times_cheaper(20)
+            .times_cheaper(12)
     };
     let one = |name, about, kernel, clocksource| {
         new(name, about, kernel, clocksource).one_cpu().serves(Serves::Counter, Serves::Counter)
