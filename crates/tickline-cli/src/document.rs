@@ -4,6 +4,8 @@
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -38,6 +40,9 @@ pub(crate) struct Document {
     pub(crate) taken_at: String,
     /// What it comes to, in one sentence.
     pub(crate) verdict: String,
+    /// What the verdict is about: `fast`, `reason` and all else are of the same moment.
+    #[serde(skip)]
+    state: State,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why not, as a stable code.
@@ -224,14 +229,15 @@ pub(crate) struct LatencyBin {
 impl Document {
     /// What can be told without measuring: the machine and the global clock's status.
     pub(crate) fn new(command: &'static str) -> Self {
-        let status = Clock::global().status();
+        let status = settled();
         let machine = Machine::read(&status);
         Self {
             schema: SCHEMA,
             program_version: env!("CARGO_PKG_VERSION"),
             command,
             taken_at: format!("{:.0}", Timestamp::now()),
-            verdict: verdict(&status, &machine, None, None),
+            verdict: verdict(status.state, &machine, None, None),
+            state: status.state,
             fast: status.state == State::Fast,
             reason: status.reason().map(Reason::code),
             clock: ClockStatus::of(&status),
@@ -277,7 +283,7 @@ impl Document {
             })
             .collect();
         let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
-        self.verdict = verdict(&Clock::global().status(), &self.machine, calls, track);
+        self.verdict = verdict(self.state, &self.machine, calls, track);
     }
 
     /// Adds to the costs who serves the clocks, and in which steps they move.
@@ -345,6 +351,20 @@ impl ClockStatus {
     }
 }
 
+/// The global clock's status. On a machine that is busy a line may end before the thread comes to replace it, for some ms, which
+/// is not what is asked for here.
+fn settled() -> Status {
+    const LOOKS: u32 = 50;
+    for _ in 1..LOOKS {
+        let status = Clock::global().status();
+        if status.state != State::Calibrating {
+            return status;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Clock::global().status()
+}
+
 fn gates(status: &Status) -> Vec<Gate> {
     let gate = |verdict: &tickline::Verdict| Gate {
         gate: verdict.gate.name(),
@@ -357,8 +377,8 @@ fn gates(status: &Status) -> Vec<Gate> {
 }
 
 /// One sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
-fn verdict(status: &Status, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
-    match (status.state, calls, track) {
+fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
+    match (state, calls, track) {
         (State::Fast, Some((now, os)), Some(track)) => format!(
             "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast; \
              it was seen at most {:.0} ns from CLOCK_MONOTONIC (its own bound: {} ns).",
