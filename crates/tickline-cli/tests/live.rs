@@ -254,7 +254,7 @@ fn rows_and_document_are_not_written_to_one_file() {
     assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
 }
 
-/// `nohup`, and shells that start something in the background, have signals ignored: they ended the watch all the same.
+/// `nohup` has the hangup ignored: it ended the watch all the same.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_signal_that_was_to_be_ignored_does_not_end_the_watch() {

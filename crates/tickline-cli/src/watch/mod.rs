@@ -37,11 +37,16 @@ const MOST_POINTS: usize = 100_000;
 /// How long a signal may go unnoticed.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What ends it, cleanly.
-#[cfg(unix)]
-const STOPS: &[i32] = &[consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
-#[cfg(not(unix))]
-const STOPS: &[i32] = &[consts::SIGINT, consts::SIGTERM];
+/// The signals that end it, cleanly. A hangup does not where that was asked for, as `nohup` does; the others always do, also
+/// under a shell that has its background programs ignore them.
+fn stops() -> Vec<i32> {
+    let mut stops = vec![consts::SIGINT, consts::SIGTERM];
+    #[cfg(unix)]
+    if !is_ignored(consts::SIGHUP) {
+        stops.push(consts::SIGHUP);
+    }
+    stops
+}
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let guard = rights::start_clock()?;
@@ -62,12 +67,12 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in STOPS.iter().filter(|signal| !is_ignored(**signal)) {
+    for signal in stops() {
         // A second one ends it where it stands: lines that nobody takes may hold it up. The screen needs its end.
         if !terminal::draws() {
-            signal_hook::flag::register_conditional_default(*signal, Arc::clone(&stop))?;
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         }
-        signal_hook::flag::register(*signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
     let start = Instant::now();
@@ -93,8 +98,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Whether the program was started to go on in spite of this signal, as `nohup` and shells that run it in the background do.
-/// Where `/proc` does not tell, it was not.
+/// Whether the program was started to go on in spite of this signal. Where `/proc` does not tell, it was not.
+#[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
