@@ -40,12 +40,10 @@ const NAP: Duration = Duration::from_millis(50);
 /// The signals that end it, cleanly. A hangup does not where that was asked for, as `nohup` does; the others always do, also
 /// under a shell that has its background programs ignore them.
 fn stops() -> Vec<i32> {
-    let mut stops = vec![consts::SIGINT, consts::SIGTERM];
+    let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
-    if !is_ignored(consts::SIGHUP) {
-        stops.push(consts::SIGHUP);
-    }
-    stops
+    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !is_ignored(*hangup)));
+    stops.collect()
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
