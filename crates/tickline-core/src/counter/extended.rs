@@ -91,6 +91,8 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
 
     /// One thread of execution sees its own accesses in order, and there is no other: a counter that is not `Sync` is on one CPU.
     fn barrier(&self) {
+        // ORDERING: SeqCst, pairs with nothing on another CPU: it keeps the compiler from moving the register's read, or what is
+        // done with it, to the other side. Less would let it.
         compiler_fence(Ordering::SeqCst);
     }
 }
