@@ -17,7 +17,7 @@ const HEAD: &str = "\
 # Findings
 
 What `tickline doctor` finds first in guests with bad clocks, under QEMU's emulation (`tests/vm/README.md`): the last run of
-`cargo xtask vm --findings`, which writes this file. What is expected, and of which guests: `xtask/src/vm/scenario.rs`.
+`cargo xtask vm --findings`, which writes this file. What is expected, and of which guests: `xtask/src/vm/scenario/guests.rs`.
 
 ";
 

@@ -95,7 +95,7 @@ const HEAD: &str = "\
 # Guests
 
 What tickline makes of real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`): the last run of
-`cargo xtask vm --write`, which writes this file. What is expected of each guest, and why: `xtask/src/vm/scenario.rs`.
+`cargo xtask vm --write`, which writes this file. What is expected of each guest, and why: `xtask/src/vm/scenario/guests.rs`.
 
 ";
 

@@ -1,0 +1,254 @@
+//! The guests, what is done to them, and what is expected: a table, and why each line of it is so.
+
+use super::super::check::Rule;
+use super::{Scenario, Serves, Trust};
+
+/// A processor whose TSC is not called invariant: with more than one, the kernel marks its TSC unstable and takes hpet.
+const PLAIN: &str = "max";
+
+/// One whose TSC is called invariant. The emulator's is, but QEMU refuses to say so (its `target/i386/cpu.c` has no
+/// `TCG_APM_FEATURES`); the second option makes it. The third hides the emulator's name, so that tickline takes this for a
+/// processor and uses the inlined path, as it does on nearly all machines. Should the emulator split 16-byte loads, then it is
+/// the second look at the word that protects readers, and backward steps would show if it did not.
+const PROCESSOR: &str = "max,+invtsc,x-force-features=on,tcg-cpuid=off";
+
+/// The same without the word.
+const NOT_INVARIANT: &str = "max,tcg-cpuid=off";
+
+/// `PROCESSOR` with the emulator's name, so that tickline guards its cells: every reading takes the slow path.
+const EMULATOR: &str = "max,+invtsc,x-force-features=on";
+
+/// Has the kernel trust the TSC without tests, which an emulated one passes or not as the machine below is loaded.
+const TRUSTED: &str = "tsc=reliable";
+
+/// Has the kernel reject the TSC, as it does with a bad one.
+const REJECTED: &str = "tsc=unstable";
+
+/// The same where there is no hpet either.
+const REJECTED_NO_HPET: &str = "tsc=unstable hpet=disable";
+
+/// Has the kernel use hpet while it trusts the TSC.
+const CHOSEN: &str = "tsc=reliable clocksource=hpet";
+
+/// Has the kernel believe that the TSC runs at a tenth of its rate (2.6 GHz on the machine this was chosen on), as kernels do
+/// now and then that calibrate it against a timer on a busy machine.
+const SLOW: &str = "tsc=reliable tsc_early_khz=260000";
+
+/// What is on offer then: the kernel takes some seconds to make up its mind.
+const ON_OFFER: &[&str] = &["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
+
+/// Why the counter does not serve whose kernel does not accept it.
+const REJECTS: &[&str] = &["kernel_rejected"];
+
+/// The kernel keeps time with the TSC.
+fn tsc(name: &'static str, about: &'static str) -> Scenario {
+    Scenario::new(name, about, PROCESSOR, TRUSTED).clocksource("tsc")
+}
+
+/// The administrator switches the clocksource and gives it back; the TSC stays on offer.
+fn switched(name: &'static str, about: &'static str) -> Scenario {
+    tsc(name, about).act("switch").noticed("switched").noticed("back")
+}
+
+/// Every scenario.
+pub(in crate::vm) fn all() -> Vec<Scenario> {
+    let mut scenarios = machines();
+    scenarios.extend(measured());
+    scenarios.extend(events());
+    scenarios
+}
+
+/// What kinds of machines there are.
+fn machines() -> Vec<Scenario> {
+    use Serves::{Counter, Os};
+    let new = Scenario::new;
+    vec![
+        tsc("tsc", "the kernel keeps time with the TSC")
+            .serves(Counter, Counter)
+            .finds("ntp_unsynchronised", "run an NTP daemon"),
+        asked(),
+        tsc("one_cpu", "one CPU, which readers, driver and everybody share")
+            .one_cpu()
+            .serves(Counter, Counter),
+        new("guarded", "an emulator that says so; the OS clock is dear", EMULATOR, "tsc=reliable vdso=0")
+            .clocksource("tsc")
+            .serves(Counter, Counter)
+            .finds("vdso_off", "take `vdso=0` off"),
+        // `clock_gettime` takes 53 ns in the guest, a guarded reading 94: nobody should use the counter.
+        new("guarded_slow", "an emulator that says so; the OS clock is cheaper", EMULATOR, TRUSTED)
+            .clocksource("tsc")
+            .serves(Os(&["slow"]), Os(&["slow"])),
+        new("slow_machine", "all takes ten times as long, as the guest's clocks have it", PROCESSOR, SLOW)
+            .slow()
+            .clocksource("tsc")
+            .serves(Counter, Counter),
+        new("hpet", "two CPUs with a TSC that nobody vouches for", PLAIN, "")
+            .clocksource("hpet")
+            .serves(Os(&["not_invariant"]), Os(&["not_invariant"]))
+            .finds("tsc_unsynchronised", "-accel kvm"),
+        new("hpet_rejected", "the kernel has rejected an invariant TSC", PROCESSOR, REJECTED)
+            .clocksource("hpet")
+            .serves(Os(REJECTS), Os(REJECTS))
+            .finds("tsc_switched_off", "take `tsc=unstable` off"),
+        new("acpi_pm", "the kernel has rejected it, and there is no hpet", PROCESSOR, REJECTED_NO_HPET)
+            .clocksource("acpi_pm")
+            .serves(Os(REJECTS), Os(REJECTS))
+            .finds("tsc_switched_off", "take `tsc=unstable` off"),
+        chosen("chosen", "hpet by the administrator's choice, tsc on offer")
+            .one_cpu() // see `measured`
+            .untested_at_first()
+            .serves(Counter, Counter)
+            .times_cheaper(12)
+            .finds("tsc_not_chosen", "instead of `clocksource=hpet`"),
+        chosen("chosen_cpus", "as chosen, with two CPUs: comparison, order and cost")
+            .untested_at_first()
+            .used()
+            .times_cheaper(12),
+        chosen("chosen_kernel", "as chosen, and Trust::Kernel")
+            .one_cpu()
+            .trust(Trust::Kernel)
+            .serves(Os(&["kernel_uses_other"]), Os(&["kernel_uses_other"])),
+        chosen("chosen_taken", "as chosen, and the TSC is taken from the kernel, which does not use it")
+            .one_cpu()
+            .act("take")
+            .noticed("taken")
+            .serves(Counter, Os(REJECTS)),
+    ]
+}
+
+/// What the program says about a good guest whose clocks are made bad under it.
+fn asked() -> Scenario {
+    let switch = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
+    tsc(
+        "asked",
+        "the program tickline is asked while its clocks, or its rights, are other than they should be",
+    )
+    .act("ask-program")
+    .serves(Serves::Counter, Serves::Counter)
+    .finds_in("program_hpet", "switched to hpet", "tsc_not_chosen", switch)
+    .finds_in("program_acpi_pm", "switched to acpi_pm", "tsc_not_chosen", switch)
+    .finds_in("program_masked", "without /sys", "clocksource_unknown", "mount -t sysfs -o ro sysfs /sys")
+    .finds_in("program_denied", "after PR_SET_TSC", "counter_denied", "prctl(PR_SET_TSC, PR_TSC_ENABLE)")
+}
+
+/// The kernel keeps time with hpet by the administrator's choice, and would accept the TSC.
+fn chosen(name: &'static str, about: &'static str) -> Scenario {
+    let why = "the kernel has not rejected the TSC";
+    Scenario::new(name, about, PROCESSOR, CHOSEN).sparing().clocksource("hpet").expect(
+        "machine",
+        "clocksources",
+        Rule::OneOf(ON_OFFER),
+        why,
+    )
+}
+
+/// Clocksources that are slow, and counters that their own test finds good.
+///
+/// Most have one CPU: where several read the emulator's TSC at once, it jumps forward by microseconds, many times a second.
+/// (Threads of the machine below read their own counters a little out of order, and QEMU's `cpu_get_ticks` adds whatever it sees
+/// to step back to an offset.) Where the kernel keeps time with that counter, nobody can tell; beside another clock,
+/// no limit on offsets or bounds can be kept.
+fn measured() -> Vec<Scenario> {
+    let new = |name, about, kernel, clocksource| {
+        Scenario::new(name, about, PROCESSOR, kernel)
+            .trust(Trust::Measured)
+            .sparing()
+            .untested_at_first()
+            .clocksource(clocksource)
+            .times_cheaper(12)
+    };
+    let one = |name, about, kernel, clocksource| {
+        new(name, about, kernel, clocksource).one_cpu().serves(Serves::Counter, Serves::Counter)
+    };
+    vec![
+        one("measured_hpet", "hpet, and Trust::Measured", REJECTED, "hpet"),
+        one("measured_acpi_pm", "acpi_pm, and Trust::Measured", REJECTED_NO_HPET, "acpi_pm"),
+        // The emulator stops the counter and what the kernel uses one after the other.
+        one("measured_paused", "as measured_hpet, and stopped for 10 s", REJECTED, "hpet")
+            .act("pause")
+            .done("host"),
+        new("measured_cpus", "as measured_hpet, with two CPUs: order and cost", REJECTED, "hpet").used(),
+        one(
+            "waived",
+            "as measured_hpet, and nobody calls the TSC invariant: waive_invariant()",
+            REJECTED,
+            "hpet",
+        )
+        .processor(NOT_INVARIANT)
+        .trust(Trust::Waived),
+    ]
+}
+
+/// What happens to machines.
+fn events() -> Vec<Scenario> {
+    use Rule::{AtLeast, True};
+    use Serves::{Counter, Os};
+    vec![
+        switched("switched", "the clocksource is switched and given back while readers run")
+            .serves(Counter, Counter)
+            .judged_anew(),
+        // With one CPU, what rests on the other reference can be judged, too.
+        switched("switched_one", "the same with one CPU: offsets and bounds, too")
+            .one_cpu()
+            .sparing()
+            .serves(Counter, Counter)
+            .judged_anew()
+            .quiet("switched_steady", Counter),
+        tsc("demoted", "the TSC is taken from the kernel while readers run")
+            .act("take")
+            .noticed("taken")
+            .serves(Counter, Os(REJECTS)),
+        tsc("set_clock", "the clock is set by an hour and by a second, both ways")
+            .act("set-clock")
+            .serves(Counter, Counter),
+        tsc("adjtimex", "the kernel's rate is changed by +500 ppm, to -500, to 0")
+            .act("adjtimex")
+            .serves(Counter, Counter)
+            .rate_changed("rate_up")
+            .quiet("steady_up", Counter)
+            .rate_changed("rate_down")
+            .quiet("steady_down", Counter)
+            .rate_changed("rate_zero")
+            .quiet("steady_zero", Counter),
+        tsc("hotplug", "a CPU goes offline under a reader, and comes back")
+            .act("hotplug")
+            .serves(Counter, Counter)
+            .done("offline")
+            .quiet("without", Counter)
+            .done("online"),
+        tsc("paused", "the machine is stopped for 10 s and continued")
+            .act("pause")
+            .serves(Counter, Counter)
+            .done("host"),
+        tsc("saved", "the machine's state is saved, loaded and continued")
+            .act("save")
+            .serves(Counter, Counter)
+            .done("host"),
+        tsc("suspended", "suspend to RAM, ended by the real-time clock")
+            .act("suspend")
+            .serves(Counter, Counter)
+            .done("suspend")
+            .expect("suspend", "work.slept_ms", AtLeast(3_000), "the machine slept for longer than a window")
+            .expect("again", "work.reached", True, "the counter is used again")
+            .slews("after"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_every_scenario_expects_something() {
+        let scenarios = all();
+        for (index, one) in scenarios.iter().enumerate() {
+            assert!(scenarios[..index].iter().all(|other| other.name != one.name), "{} twice", one.name);
+            let states = |phase| {
+                one.checks
+                    .iter()
+                    .any(|check| check.phase == phase && ["state", "reason"].contains(&check.path))
+            };
+            assert!(states("before") && states("after"), "{} expects no state", one.name);
+        }
+    }
+}
