@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -10,12 +12,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use common::text;
+
 /// The user and group called nobody on every Linux.
 const NOBODY: u32 = 65_534;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn is_root() -> bool {
     // SAFETY: always succeeds, and changes nothing.

@@ -1,5 +1,7 @@
 //! `warp`, `watch` and `bench` as users run them.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,21 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use common::{code, text};
+
 fn tickline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
     command.args(arguments).env_remove("TICKLINE").stdin(Stdio::null());
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// 0 or 1; anything else is a failure here.
-fn code(output: &Output) -> i32 {
-    let code = output.status.code().unwrap_or(-1);
-    assert!(code == 0 || code == 1, "exit code {code}: {}", text(&output.stderr));
-    code
 }
 
 fn json(output: &Output) -> Value {

@@ -1,14 +1,14 @@
 //! Completions and the manual, in the programs that read them.
 
+mod common;
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use common::text;
+
 fn tickline(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().expect("the program")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// What a program says when it is fed with text; `None` if there is no such program.

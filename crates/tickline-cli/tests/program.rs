@@ -1,25 +1,18 @@
 //! The program as users run it.
 
+mod common;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use common::{code, entries, text};
+
 fn tickline() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
     command.args(["--secs", "1"]).env_remove("TICKLINE");
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// 0 where the counter is used, 1 where a gate is closed; anything else is a failure here.
-fn code(output: &Output) -> i32 {
-    let code = output.status.code().unwrap_or(-1);
-    assert!(code == 0 || code == 1, "exit code {code}: {}", text(&output.stderr));
-    code
 }
 
 #[test]
@@ -77,11 +70,6 @@ fn json_goes_to_a_file_and_the_text_stays() {
     assert_eq!(entries(folder.path()), ["measurement.json"], "no temporary file is left");
 }
 
-fn entries(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("the test's folder");
-    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
-}
-
 /// The machine's facts are in it: whoever keeps his files to himself keeps these, too.
 #[cfg(unix)]
 #[test]
@@ -132,8 +120,7 @@ fn a_failed_write_is_an_error_and_leaves_nothing() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     std::fs::create_dir(&late).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2));
-    let mut left = entries(folder.path());
-    left.sort();
+    let left = entries(folder.path());
     assert_eq!(left, ["late", "taken"], "a half file was left");
 }
 

@@ -1,19 +1,18 @@
 //! `tickline report` as users run it. What the page looks like is for a browser to say: `cargo xtask page`.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use common::{entries, text};
 
 fn report() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
     command.args(["report", "--secs", "1"]).env_remove("TICKLINE");
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn succeeds(output: &Output) {
@@ -24,14 +23,6 @@ fn succeeds(output: &Output) {
 fn fails(output: &Output, reason: &str) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
-}
-
-fn entries(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("the test's folder");
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 /// The data in a page.

@@ -1,0 +1,25 @@
+//! What a program has said, and how it has ended.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::path::Path;
+use std::process::Output;
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// 0 where the counter is used, 1 where a gate is closed; anything else is a failure here.
+pub fn code(output: &Output) -> i32 {
+    let code = output.status.code().unwrap_or(-1);
+    assert!(code == 0 || code == 1, "exit code {code}: {}", text(&output.stderr));
+    code
+}
+
+/// The names in a folder, sorted.
+pub fn entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the test's folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
