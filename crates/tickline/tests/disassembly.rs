@@ -142,13 +142,15 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The optimised example, built into a folder of its own so that it does not disturb the build that runs this test.
+/// The optimised example, built into a folder of its own so that it does not disturb the build that runs this test; with its
+/// symbols, which settings in the environment may take from a release.
 fn example() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembly");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = format!("{}{LIBC}", TARGET.0);
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--example", "hot_path", "--target", &target])
+        .args(["build", "--quiet", "--release", "--config", "profile.release.strip=false"])
+        .args(["--example", "hot_path", "--target", &target])
         .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .arg("--target-dir")
         .arg(&folder)
@@ -228,6 +230,7 @@ fn the_hot_paths_are_what_they_should_be() {
     };
     for function in FUNCTIONS {
         let body = body(&listing, function.name);
+        assert!(!body.is_empty(), "no {} in the listing", function.name);
         let ways = if STRAIGHT { vec![straight_way(&body)] } else { ways_by_the_counter(&body) };
         assert!(!ways.is_empty(), "{} has no way by the counter:\n{body:#?}", function.name);
         for way in ways {
