@@ -122,3 +122,52 @@ impl FormatTime for Rfc3339Local {
         self.write(UnixTime::now(), w)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Offsets of either sign, with half hours and quarters, with summer times that begin and end at odd hours.
+    const ZONES: [&str; 5] = [
+        "UTC0",
+        "IST-5:30",
+        "<+0545>-5:45",
+        "NST3:30NDT,M3.2.0,M11.1.0",
+        "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
+    ];
+
+    fn zone(name: &str) -> TimeZone {
+        TimeZone::posix(name).expect("a zone as POSIX writes it")
+    }
+
+    #[test]
+    fn summer_time_begins_and_ends_on_the_second() {
+        let format = Rfc3339Local::in_zone(zone("NST3:30NDT,M3.2.0,M11.1.0")).digits(0);
+        for (utc, local) in [
+            ("2026-03-08T05:29:59Z", "2026-03-08T01:59:59-03:30"),
+            ("2026-03-08T05:30:00Z", "2026-03-08T03:00:00-02:30"),
+            ("2026-11-01T04:29:59Z", "2026-11-01T01:59:59-02:30"),
+            ("2026-11-01T04:30:00Z", "2026-11-01T01:00:00-03:30"),
+        ] {
+            let ns = utc.parse::<Timestamp>().expect("a time").as_nanosecond();
+            let time = UnixTime::from_nanos(u64::try_from(ns).expect("after 1970"));
+            assert_eq!(format.text(time), local);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn times_in_any_zone_are_as_jiff_writes_them(ns in 172_800_000_000_000_u64..) {
+            let timestamp = Timestamp::from_nanosecond(i128::from(ns)).expect("before 2555");
+            for name in ZONES {
+                let zoned = timestamp.to_zoned(zone(name));
+                let text = Rfc3339Local::in_zone(zone(name)).digits(9).text(UnixTime::from_nanos(ns));
+                prop_assert_eq!(text, zoned.strftime("%Y-%m-%dT%H:%M:%S%.9f%:z").to_string(), "{}", name);
+            }
+        }
+    }
+}
