@@ -113,9 +113,9 @@ fn text(report: &Report) {
         found.map_or(f64::NAN, |span| span.one_thread_ratio)
     };
     println!(
-        "\nSpanTiming is ahead of `stores an extension, looks it up` by {:.2} bare readings, of `stores an extension` by {:.2}",
-        of(TIMING) - of(LOOKS),
-        of(TIMING) - of(STORES)
+        "\nSpanTiming costs {:+.2} bare readings more than `stores an extension`, {:+.2} than the same that looks it up",
+        of(TIMING) - of(STORES),
+        of(TIMING) - of(LOOKS)
     );
     println!("the trace: {}", report.trace);
 }

@@ -5,7 +5,6 @@
 //! Its output has: "total:", "busy:", "GET /item", "query".
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
-use std::io::stdout;
 use std::time::Duration;
 
 use tickline_tracing::SpanTimingLayer;
@@ -16,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _clock = tickline::start()?;
-    let busy = Histograms::new(Measure::Busy).table_at_drop(stdout());
+    let busy = Histograms::new(Measure::Busy);
     let total = Histograms::new(Measure::Total);
     let subscriber = tracing_subscriber::registry()
         .with(SpanTimingLayer::new().with_sink(busy.clone()).with_sink(total.clone()));

@@ -16,6 +16,9 @@ use crate::timing::SpanTiming;
 /// `FmtSpan::CLOSE` prints it: in the span, of its level and target. It goes to all layers of the subscriber, so whatever they
 /// write to and in what form, it will be there.
 ///
+/// Not for a layer that is replaced by [reloading](tracing_subscriber::reload) while other threads close spans: its events
+/// would wait for the reloading, and that for them ([`Sink`]). To reload a filter around the layer is fine.
+///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};
 /// use tracing_subscriber::layer::SubscriberExt;

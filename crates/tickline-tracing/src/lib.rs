@@ -77,7 +77,7 @@
 //! # Features
 //!
 //! `fmt` (default): `format`. `histogram` (default). `chrome` (default). `local-time`: the system's time zone, by jiff. Without
-//! any of them the crate needs `tickline`, `tracing-core` and `tracing-subscriber`'s registry.
+//! any of them the crate needs `tickline`, `tracing-core`, `tracing-subscriber`'s registry, and `spin`, which has none of its own.
 //!
 //! # Examples
 //!

@@ -8,7 +8,11 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::SpanTiming;
 
-/// Is told by a [`SpanTimingLayer`](crate::SpanTimingLayer) what happens to spans. No lock is held during a call.
+/// Is told by a [`SpanTimingLayer`](crate::SpanTimingLayer) what happens to spans. No lock of this crate's is held during a call.
+///
+/// Where the *layer* itself can be [reloaded](tracing_subscriber::reload), that one's lock is held for reading, and an event or a
+/// span of a sink's own takes it once more: if another thread has begun to reload in between, both wait for each other for
+/// good. Let such programs reload a filter around the layer, which is not held, or their sinks make no events.
 ///
 /// `()` does nothing; a pair tells both. [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes one
 /// of a closure.

@@ -53,9 +53,9 @@ impl TimeSource for Nanos {
 /// Ticks of the counter, by tickline's global clock: [`Clock::ticks`], and [`Clock::ticks_to_ns`] when the span is closed or
 /// entered again, by the line that was in use when the stamp was taken.
 ///
-/// The least work between enter and exit. The clock remembers its lines for about a minute: the beginning of an older span is
-/// converted with the oldest of them, so it is off by what the rate has changed since (some 0.1 ms an hour), and without
-/// meaning if the counter was reset.
+/// The least work between enter and exit. The clock remembers 128 lines, a minute at the default interval, some seconds while
+/// lines are short (at the start, after a disturbance): the beginning of an older span is converted with the oldest of them,
+/// so it is off by what the rate has changed since (some 0.1 ms an hour), and without meaning if the counter was reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ticks;
 
