@@ -196,24 +196,31 @@ fn ended(mut child: Child) -> (i32, String) {
     (status.code().unwrap_or(-1), rest)
 }
 
+/// `watch` writing rows to `path`, its output, and the first lines of that.
+#[cfg(unix)]
+fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildStdout>, String) {
+    let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
+    let mut child = command.arg(path).stdout(Stdio::piped()).spawn().expect("it can be started");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    for _ in 0..lines {
+        output.read_line(&mut text).expect("its output is text");
+    }
+    (child, output, text)
+}
+
 #[cfg(unix)]
 #[test]
 fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
     for name in ["INT", "TERM"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("looks.csv");
-        let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
-        let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        for _ in 0..4 {
-            lines.read_line(&mut line).unwrap();
-        }
+        let (child, mut lines, mut text) = watching(&path, 4);
         signal(&child, name);
         let (code, _) = ended(child);
-        lines.read_to_string(&mut line).unwrap();
+        lines.read_to_string(&mut text).unwrap();
         assert!(code == 0 || code == 1, "{name}: exit code {code}");
-        assert!(line.contains("until stopped") && line.contains("Watched for"), "{name}: {line}");
+        assert!(text.contains("until stopped") && text.contains("Watched for"), "{name}: {text}");
         assert!(check_csv(&path) >= 3);
     }
 }
@@ -223,13 +230,7 @@ fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
 fn watch_that_is_killed_leaves_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("looks.csv");
-    let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
-    let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    for _ in 0..5 {
-        lines.read_line(&mut line).unwrap();
-    }
+    let (mut child, _lines, _) = watching(&path, 5);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(check_csv(&path) >= 4, "each row is there before its line is");
