@@ -156,10 +156,24 @@ fn unit_tests(target: &Target, machine: &Machine) -> Outcome {
         Ok(()) => {
             let tests = format!("cargo test -p tickline-core -p tickline{}", option(target));
             match machine.run(&tests) {
-                Some(_) => Outcome::Passed(machine.name.clone()),
+                Some(output) => Outcome::Passed(with_skips(&machine.name, &output)),
                 None => Outcome::Failed,
             }
         }
+    }
+}
+
+/// `name`, and how often tests said that they had nothing to test there. Each reason is printed once.
+fn with_skips(name: &str, output: &str) -> String {
+    let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).collect();
+    for (place, why) in skips.iter().enumerate() {
+        if !skips[..place].contains(why) {
+            println!("    SKIPPED in a test: {why}");
+        }
+    }
+    match skips.len() {
+        0 => name.to_owned(),
+        count => format!("{name}, {count} tests skipped"),
     }
 }
 
@@ -212,6 +226,13 @@ mod tests {
         let skipped = Outcome::Skipped("qemu".to_owned());
         assert!(skipped.text().starts_with("SKIPPED"));
         assert!(!matches!(skipped, Outcome::Passed(_)));
+    }
+
+    #[test]
+    fn tests_that_were_skipped_are_in_the_table() {
+        assert_eq!(with_skips("natively", "test a ... ok\n"), "natively");
+        let output = "SKIPPED: no counter\ntest a ... SKIPPED: no counter\nok";
+        assert_eq!(with_skips("natively", output), "natively, 2 tests skipped");
     }
 
     #[test]
