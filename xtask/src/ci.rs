@@ -5,6 +5,11 @@ use crate::step::Step;
 
 const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 
+/// For the Chrome file; the others are so many in every optimised build.
+const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
+
+const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
+
 /// Miri looks for undefined behaviour and data races in what the unit tests of core execute, over the portable cell. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
@@ -101,15 +106,37 @@ fn own() -> Vec<Step> {
         // 4 s: the machine takes 3.
         Step::new("a clock on a bare machine", "cargo xtask bare")
             .needs(&["rustup target add x86_64-unknown-none", "qemu-system-x86_64 --version"]),
+        Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
+            .with(MIRI)
+            .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+            .beside(),
+        Step::new(
+            "ten million spans",
+            "cargo test -p tickline-tracing --release --target-dir target/spans --test spans --test chrome -- \
+             none_is_lost a_file_from_eight_threads_is_balanced",
+        )
+        .with(MANY_SPANS)
+        .beside(),
+        // What the next compilers will say.
+        Step::new(
+            "clippy, nightly",
+            "cargo +nightly clippy --workspace --all-targets --all-features --target-dir target/nightly -- -D warnings",
+        )
+        .needs(NIGHTLY_CLIPPY)
+        .beside(),
+        Step::new(
+            "docs, nightly",
+            "cargo +nightly doc --workspace --no-deps --all-features --target-dir target/nightly",
+        )
+        .with(DENY)
+        .needs(NIGHTLY_CLIPPY)
+        .beside(),
         Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and back.
             "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
         )
         .with(LOOM),
-        Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
-            .with(MIRI)
-            .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"]),
         Step::new("format of the fuzz targets", "cargo fmt --manifest-path fuzz/Cargo.toml --check"),
         Step::new("fuzz targets build", "cargo +nightly fuzz build -s none")
             .needs(&["cargo +nightly fuzz --version"]),

@@ -25,17 +25,20 @@ pub(crate) fn steps() -> Vec<Step> {
             "oldest supported compiler",
             format!("cargo +1.86 check --all-features --target-dir target/msrv{published}"),
         )
-        .needs(OLDEST_COMPILER),
+        .needs(OLDEST_COMPILER)
+        .beside(),
         Step::new(
             "tests by the oldest supported compiler",
             "cargo +1.86 test --target-dir target/msrv -p tickline-core -p tickline --lib --tests",
         )
-        .needs(OLDEST_COMPILER),
+        .needs(OLDEST_COMPILER)
+        .beside(),
         // Packs each crate, and builds it from what was packed.
         Step::new(
             "packages",
             format!("cargo package --allow-dirty --target-dir target/package-check{published}"),
-        ),
+        )
+        .beside(),
         Step::new(
             "licences, sources, duplicates",
             "cargo deny --workspace check --hide-inclusion-graph licenses sources bans",
@@ -52,7 +55,8 @@ pub(crate) fn steps() -> Vec<Step> {
         .needs(&[
             "mkdir -p target/minimal-versions",
             "cargo +nightly update --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" -Z direct-minimal-versions",
-        ]),
+        ])
+        .beside(),
         Step::new("every set of features", format!("cargo hack check --feature-powerset --quiet{published}"))
             .needs(&["cargo hack --version"]),
     ]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
 /// A command, and what it needs to be there.
@@ -14,11 +15,12 @@ pub(crate) struct Step {
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// Commands that must succeed, or the step is skipped; separated by spaces.
     pub(crate) needs: &'static [&'static str],
+    beside: bool,
 }
 
 impl Step {
     pub(crate) fn new(name: &'static str, command: impl Into<Cow<'static, str>>) -> Self {
-        Self { name, command: command.into(), environment: &[], needs: &[] }
+        Self { name, command: command.into(), environment: &[], needs: &[], beside: false }
     }
 
     pub(crate) fn with(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
@@ -30,6 +32,13 @@ impl Step {
         self.needs = needs;
         self
     }
+
+    /// May run beside the steps that follow, with others of its kind one after the other: it measures nothing, and what it
+    /// builds goes into a directory of its own. Two cores are not kept busy by one build after the other.
+    pub(crate) fn beside(mut self) -> Self {
+        self.beside = true;
+        self
+    }
 }
 
 /// The exit code of a command that has skipped some of its checks, and said which: all others have passed.
@@ -37,35 +46,48 @@ pub(crate) const SOME_SKIPPED: u8 = 77;
 
 enum End {
     Passed,
-    Failed,
+    /// Why.
+    Failed(String),
     /// What it needs; empty if only parts were skipped.
     Skipped(&'static str),
 }
 
-/// Runs every step, even after a failure, and sums up. A step that was skipped has not passed.
+/// How a step has ended, and how long it took, s.
+type Done = (&'static str, End, f64);
+
+/// Runs every step, even after a failure, and sums up. A step that was skipped has not passed. Steps that may run beside others
+/// begin where the first of them stands; what they print follows at the end.
 pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
-    let mut ends = Vec::new();
-    for step in steps {
-        println!("\n=== {}: {}", step.name, step.command);
-        let start = Instant::now();
-        let end = run(step);
-        let seconds = start.elapsed().as_secs_f64();
-        match end {
-            End::Skipped("") => println!("=== SKIPPED parts of {}, named above", step.name),
-            End::Skipped(need) => {
-                println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
+    let ends = thread::scope(|scope| {
+        let (mut ends, mut beside) = (Vec::new(), None);
+        for step in steps {
+            if step.beside {
+                let all = || -> Vec<(Done, String)> {
+                    steps.iter().filter(|step| step.beside).map(|step| done(step, Output::Kept)).collect()
+                };
+                beside.get_or_insert_with(|| scope.spawn(all));
+            } else {
+                println!("\n=== {}: {}", step.name, step.command);
+                let (end, _) = done(step, Output::Shown);
+                ends.push(end);
             }
-            End::Passed | End::Failed => {}
         }
-        ends.push((step.name, end, seconds));
-    }
+        let beside = beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics"));
+        for (step, (end, output)) in steps.iter().filter(|step| step.beside).zip(beside) {
+            println!("\n=== {}: {}\n{output}", step.name, step.command);
+            say(&end);
+            ends.push(end);
+        }
+        ends
+    });
     let count = |wanted: fn(&End) -> bool| ends.iter().filter(|(_, end, _)| wanted(end)).count();
-    let (passed, failed) = (count(|end| matches!(end, End::Passed)), count(|end| matches!(end, End::Failed)));
+    let (passed, failed) =
+        (count(|end| matches!(end, End::Passed)), count(|end| matches!(end, End::Failed(_))));
     println!("\nsummary");
     for (name, end, seconds) in &ends {
         let word = match end {
             End::Passed => "passed",
-            End::Failed => "FAILED",
+            End::Failed(_) => "FAILED",
             End::Skipped(_) => "SKIPPED",
         };
         println!("  {word:<8} {seconds:>7.1} s  {name}");
@@ -74,24 +96,56 @@ pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(step: &Step) -> End {
-    if let Some(need) = step.needs.iter().find(|need| !works(need)) {
-        return End::Skipped(need);
+/// Where the output of a step goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Shown,
+    Kept,
+}
+
+fn done(step: &Step, output: Output) -> (Done, String) {
+    let start = Instant::now();
+    let (end, kept) = run(step, output);
+    let done = (step.name, end, start.elapsed().as_secs_f64());
+    if output == Output::Shown {
+        say(&done);
     }
-    let status =
-        command(&step.command).map(|mut command| command.envs(step.environment.iter().copied()).status());
-    match status {
-        Some(Ok(status)) if status.success() => End::Passed,
-        Some(Ok(status)) if status.code() == Some(SOME_SKIPPED.into()) => End::Skipped(""),
-        Some(Ok(status)) => {
-            println!("=== FAILED {}: {status}", step.name);
-            End::Failed
+    (done, kept)
+}
+
+/// Says aloud if a step has not passed.
+fn say((name, end, _): &Done) {
+    match end {
+        End::Passed => {}
+        End::Failed(why) => println!("=== FAILED {name}: {why}"),
+        End::Skipped("") => println!("=== SKIPPED parts of {name}, named above"),
+        End::Skipped(need) => {
+            println!("=== SKIPPED {name}: `{need}` does not work here; this was NOT checked");
         }
-        Some(Err(error)) => {
-            println!("=== FAILED {}: {error}", step.name);
-            End::Failed
-        }
-        None => End::Failed,
+    }
+}
+
+fn run(step: &Step, output: Output) -> (End, String) {
+    if let Some(need) = step.needs.iter().find(|need| !works(need)) {
+        return (End::Skipped(need), String::new());
+    }
+    let Some(mut command) = command(&step.command) else {
+        return (End::Failed("no command".to_owned()), String::new());
+    };
+    command.envs(step.environment.iter().copied());
+    let ended = match output {
+        Output::Shown => command.status().map(|status| (status, String::new())),
+        Output::Kept => command.output().map(|ended| {
+            let streams =
+                [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+            (ended.status, streams.join("\n"))
+        }),
+    };
+    match ended {
+        Ok((status, kept)) if status.success() => (End::Passed, kept),
+        Ok((status, kept)) if status.code() == Some(SOME_SKIPPED.into()) => (End::Skipped(""), kept),
+        Ok((status, kept)) => (End::Failed(status.to_string()), kept),
+        Err(error) => (End::Failed(error.to_string()), String::new()),
     }
 }
 
@@ -109,4 +163,30 @@ pub(crate) fn command(line: &str) -> Option<Command> {
         command.env_remove(name);
     }
     Some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_counts_wherever_it_runs() {
+        let run = |own: &str, beside: &str| {
+            run_all(&[Step::new("beside", beside.to_owned()).beside(), Step::new("own", own.to_owned())])
+        };
+        let good = "cargo --version";
+        let bad = "cargo no-such-command";
+        assert_eq!(run(good, good), ExitCode::SUCCESS);
+        assert_eq!(run(bad, good), ExitCode::FAILURE);
+        assert_eq!(run(good, bad), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_step_without_what_it_needs_is_skipped_and_not_passed() {
+        let step = || Step::new("needy", "cargo no-such-command").needs(&["cargo no-such-need"]);
+        for step in [step(), step().beside()] {
+            let (end, _) = run(&step, Output::Kept);
+            assert!(matches!(end, End::Skipped("cargo no-such-need")));
+        }
+    }
 }

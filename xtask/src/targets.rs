@@ -10,6 +10,7 @@ use std::time::Instant;
 pub(crate) use list::PUBLISHED;
 
 use crate::step::SOME_SKIPPED;
+use crate::vm::BUILD;
 use list::{Counter, HOST, Runner, TARGETS, Target};
 use machine::{Files, Machine};
 
@@ -139,7 +140,7 @@ fn compile(target: &Target, machine: &Machine) -> Outcome {
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
     let binary = format!("target/{}/release/tickline", target.triple);
-    let built = machine.run(&format!("cargo build --release -p tickline-cli{option}"));
+    let built = machine.run(&format!("{BUILD}{option}"));
     let headers = built.and_then(|_| machine.run(&format!("readelf -lW {binary}")));
     let ran = headers
         .filter(|text| !text.contains("INTERP"))

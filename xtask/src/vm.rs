@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(crate) use image::LEAN;
+pub(crate) use image::{BUILD, LEAN};
 use scenario::Scenario;
 use table::Row;
 

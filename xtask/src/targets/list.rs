@@ -88,7 +88,6 @@ pub(super) const HOST: &str = "x86_64-unknown-linux-gnu";
 pub(super) const TARGETS: [Target; 14] = [
     Target { runner: Runner::Native, tests: Ok(()), counter: Counter::Read, ..published(HOST) },
     Target {
-        linker: "rust-lld",
         runner: Runner::Native,
         tests: Err("no: glibc's and i686's stand for them"),
         counter: Counter::Read,

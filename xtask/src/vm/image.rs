@@ -131,8 +131,11 @@ struct Programs {
     tickline: Vec<u8>,
 }
 
+/// Builds all static programs, for `--target` and the target's name behind it, with `LEAN`.
+pub(crate) const BUILD: &str = "cargo build -q --release -p tickline-vm-guest -p tickline-cli";
+
 fn build() -> Result<Programs, Failure> {
-    let line = format!("cargo build -q --release -p tickline-vm-guest -p tickline-cli --target {TARGET}");
+    let line = format!("{BUILD} --target {TARGET}");
     let status = step::command(&line).map(|mut command| command.envs(LEAN).status());
     if !matches!(status, Some(Ok(status)) if status.success()) {
         return Err(Failure::Broken(format!("`{line}` failed")));

@@ -300,6 +300,18 @@ impl Scenario {
         this
     }
 
+    /// A span of tracing that tickline times is that much cheaper than one that the OS clock times.
+    fn spans_cheaper(self, percent: u64) -> Self {
+        self.act("spans")
+            .expect("spans", "work.state", Rule::Is("fast"), "the counter times the spans")
+            .expect(
+                "spans",
+                "work.over_std_percent",
+                Rule::AtLeast(percent),
+                "a span costs less than over std, percent",
+            )
+    }
+
     /// What the program finds when everything else is done.
     fn finds(self, code: &'static str, fix: &'static str) -> Self {
         self.finds_in("program", "as it is", code, fix)

@@ -23,7 +23,7 @@ pub(super) struct Row {
 }
 
 /// So many columns, without those that are printed only or stored only.
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
 
 const TITLES: [&str; COLUMNS] = [
     "clocksource",
@@ -36,6 +36,7 @@ const TITLES: [&str; COLUMNS] = [
     "outside ns",
     "Unix us",
     "OS/now",
+    "spans",
 ];
 
 impl Row {
@@ -52,7 +53,8 @@ impl Row {
             |phase: &str| format!("{} {}", text(phase, "state"), text(phase, "reason")).trim_end().to_owned();
         let outside =
             ["before", "after"].map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
-        let ratio = largest("end", "cost.os_to_now_percent");
+        let times = |percent: u64| format!("{}.{:02}x", percent / 100, percent % 100);
+        let spans = judge::find(&self.run.phases, "spans", "work.over_std_percent").find_map(Value::as_u64);
         [
             text("before", "clocksource"),
             text("before", "comparison.found"),
@@ -63,16 +65,18 @@ impl Row {
             text("end", "readers.backward"),
             outside[0].max(outside[1]).to_string(),
             largest("set_clock", "work.after_us").to_string(),
-            format!("{}.{:02}x", ratio / 100, ratio % 100),
+            times(largest("end", "cost.os_to_now_percent")),
+            spans.map(times).unwrap_or_default(),
         ]
     }
 }
 
 fn print_line(name: &str, result: &str, seconds: &str, cells: &[String; COLUMNS]) {
-    let [clocksource, counters, before, after, readings, handovers, backward, outside, unix, ratio] = cells;
+    let [clocksource, counters, before, after, readings, handovers, backward, outside, unix, ratio, spans] =
+        cells;
     println!(
         "{name:<16} {result:<8} {seconds:>5} {clocksource:<12} {counters:<9} {before:<24} {after:<24} {readings:>8} \
-         {handovers:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8}"
+         {handovers:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8} {spans:>7}"
     );
 }
 
@@ -109,6 +113,7 @@ const LEGEND: &str = "
   Guests with two CPUs and another clocksource than the TSC are not judged by it: the emulator's TSC jumps.
 - *Unix*: after how long Unix time had followed a clock that was set, at the most.
 - *OS/now*: how many times as long as `now_ns` the guest's own `clock_gettime` takes.
+- *Spans*: how many times as long a span of tracing takes with tickline-tracing's layer over std as over tickline.
 ";
 
 fn head_of_table() -> String {
@@ -164,6 +169,27 @@ fn processor() -> String {
 mod tests {
     use super::super::scenario;
     use super::*;
+
+    /// The README tells how much faster readings are where the OS clock is slow: by the stored table.
+    #[test]
+    fn the_readme_says_what_the_stored_table_does() {
+        let read = |name| fs::read_to_string(super::super::root().join(name)).unwrap();
+        let place = |title| 2 + TITLES.iter().position(|one| *one == title).unwrap();
+        let (source, ratio) = (place("clocksource"), place("OS/now"));
+        let ratios: Vec<f64> = read(STORED)
+            .lines()
+            .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
+            .filter(|cells| cells.get(source).is_some_and(|name| ["hpet", "acpi_pm"].contains(name)))
+            .filter_map(|cells| cells.get(ratio)?.trim_end_matches('x').parse().ok())
+            // Where the counter serves.
+            .filter(|ratio| *ratio > 1.5)
+            .collect();
+        let (least, most) = ratios
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
+        let said = format!("whose counter serves: {least:.0} to {most:.0} times as fast");
+        assert!(read("README.md").contains(&said), "README.md should have: {said}");
+    }
 
     #[test]
     fn the_stored_table_has_a_row_for_each_scenario() {

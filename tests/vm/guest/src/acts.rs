@@ -9,21 +9,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tickline::{Builder, Clock, Event, Reason, State, Trust};
 
-use crate::lab::{Lab, wait_for};
+use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::look::{comparison, state_name};
 use crate::readers::Readers;
 use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
-use crate::{cost, machine, report, system};
+use crate::{cost, machine, report, spans, system};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The interval of the clock under test: the default one. The present one, as the status has it, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
-
-/// How long anything is waited for: on a busy machine a comparison of the counters may take several tries. What is expected,
-/// and how soon, is not decided here.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the machine sleeps in suspend to RAM, s: longer than a window (3 s at the default interval).
 const SLEEP_S: u64 = 6;
@@ -137,6 +133,10 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
             Ok(())
         }
         "suspend" => suspend(lab),
+        "spans" => {
+            lab.phase("spans", spans::measure);
+            Ok(())
+        }
         other => Err(io::Error::other(format!("'{other}' is no act"))),
     }
 }

@@ -15,6 +15,10 @@ use crate::{machine, report};
 const ROW: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// How long anything is waited for: on a busy machine a comparison of the counters may take several tries. What is expected,
+/// and how soon, is not decided here.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The pause between two questions for something that is to happen.
 const POLL: Duration = Duration::from_micros(200);
 

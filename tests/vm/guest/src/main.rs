@@ -20,6 +20,8 @@ mod readers;
 #[cfg(target_os = "linux")]
 mod report;
 #[cfg(target_os = "linux")]
+mod spans;
+#[cfg(target_os = "linux")]
 mod system;
 
 #[cfg(target_os = "linux")]

@@ -67,8 +67,9 @@ fn machines() -> Vec<Scenario> {
             .serves(Counter, Counter)
             .finds("ntp_unsynchronised", "run an NTP daemon"),
         asked(),
-        tsc("one_cpu", "one CPU, which readers, driver and everybody share")
+        tsc("one_cpu", "one CPU, which readers, driver and everybody share; spans of tracing")
             .one_cpu()
+            .spans_cheaper(105)
             .serves(Counter, Counter),
         new("guarded", "an emulator that says so; the OS clock is dear", EMULATOR, "tsc=reliable vdso=0")
             .clocksource("tsc")
@@ -94,8 +95,9 @@ fn machines() -> Vec<Scenario> {
             .clocksource("acpi_pm")
             .serves(Os(REJECTS), Os(REJECTS))
             .finds("tsc_switched_off", "take `tsc=unstable` off"),
-        chosen("chosen", "hpet by the administrator's choice, tsc on offer")
+        chosen("chosen", "hpet by the administrator's choice, tsc on offer; spans of tracing")
             .one_cpu() // see `measured`
+            .spans_cheaper(200)
             .untested_at_first()
             .serves(Counter, Counter)
             .times_cheaper(12)
