@@ -1,0 +1,62 @@
+//! What a span of `tracing` costs in this guest, made, entered, exited and closed: timed by tickline, and by the OS clock.
+
+use std::hint::black_box;
+use std::io;
+
+use serde_json::{Value, json};
+use tickline::{Clock, State};
+use tickline_tracing::{SpanTimingLayer, Std};
+use tracing::{Dispatch, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+use crate::lab::{PATIENCE, wait_for};
+use crate::look::state_name;
+use crate::system::monotonic_ns;
+
+/// Spans a round: less than 1 ms with the OS clock, too, so that a round without an interrupt is common.
+const SPANS: u32 = 100;
+
+/// Rounds; the fastest counts. They are interleaved, so that all meet the same weather.
+const ROUNDS: u32 = 200;
+
+/// ns a span by either clock, and how many percent of ours the other one is. The layer's clock is the global one, as users
+/// have it.
+pub(crate) fn measure() -> Value {
+    let guard = match tickline::start().map_err(io::Error::other) {
+        Ok(guard) => guard,
+        Err(error) => return json!({ "error": error.to_string() }),
+    };
+    let waited = wait_for(PATIENCE, || Clock::global().status().state == State::Fast);
+    let layers = [
+        Dispatch::new(registry().with(SpanTimingLayer::new())),
+        Dispatch::new(registry().with(SpanTimingLayer::with_source(Std::new()))),
+    ];
+    let mut fastest_ns = [u64::MAX; 2];
+    for _ in 0..ROUNDS {
+        for (layer, fastest_ns) in layers.iter().zip(&mut fastest_ns) {
+            *fastest_ns = (*fastest_ns).min(tracing::dispatcher::with_default(layer, round_ns));
+        }
+    }
+    let state = state_name(Clock::global().status().state);
+    drop(guard);
+    let [ours, std] = fastest_ns;
+    json!({
+        "reached": waited["reached"],
+        "state": state,
+        "ns_a_span": ours / u64::from(SPANS),
+        "std_ns_a_span": std / u64::from(SPANS),
+        "over_std_percent": std * 100 / ours.max(1),
+    })
+}
+
+fn round_ns() -> u64 {
+    let start_ns = monotonic_ns();
+    for _ in 0..SPANS {
+        let span = info_span!("span");
+        let entered = span.enter();
+        black_box(());
+        drop(entered);
+    }
+    monotonic_ns() - start_ns
+}
