@@ -11,6 +11,8 @@ const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit",
 const FAST: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
+const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read";
+
 /// One finding for all: the deepest cause that there is evidence for. None where the vDSO answers, whatever the clocksource is
 /// called.
 pub(super) fn slow(facts: &Facts) -> Option<Finding> {
@@ -40,7 +42,8 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         Some((now, then)) if now > 1.5 * then => {
             let seen =
                 format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
-            Finding { gain_ratio: Some(now / then), ..finding.seen(seen) }
+            let gain_ratio = Some(now / then).filter(|_| !fix::is_none(&finding.fix));
+            Finding { gain_ratio, ..finding.seen(seen) }
         }
         _ => finding,
     })
@@ -131,7 +134,7 @@ fn xen(facts: &Facts) -> Finding {
     let what = "the kernel keeps time with xen's clock, which the vDSO cannot read here";
     let finding = Finding::new("xen_clocksource", Severity::Slow, what).seen(keeps("xen"));
     if facts.are_apart() {
-        return finding.fix("none in the guest while the counters are apart: use another type of instance");
+        return finding.fix(fix::none("the counters are apart; use another type of instance"));
     }
     match facts.offers("tsc") {
         Some(true) => finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts)),
@@ -174,7 +177,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
                         .map(|word| format!("the kernel's command line has {word}")),
                 );
         return if facts.are_apart() {
-            finding.fix("none while the counters are apart")
+            finding.fix(fix::none("the counters are apart"))
         } else {
             finding.fix(fix::switch_to("tsc", facts))
         };
@@ -193,15 +196,16 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let Some((blame, lines)) = log.and_then(blame) else {
         let finding =
             slow("tsc_missing", format!("the kernel does not offer tsc, and keeps time with {name}"));
-        let (why, look) = match log {
-            Some(_) => ("the kernel's log does not say why (any more)", ""),
-            None => (
-                "the kernel's log, which says why, may not be read",
-                "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then ",
-            ),
-        };
         let then = fix::on_the_host(facts).map_or_else(|| fix::trust_tsc(facts), str::to_owned);
-        return finding.seen_if(missing).seen(why).fix(format!("{look}{then}"));
+        let (why, then) = match log {
+            Some(_) => ("the kernel's log does not say why (any more)", then),
+            // There is nothing to be done, whatever the log says.
+            None if fix::is_none(&then) => (LOG_UNREADABLE, then),
+            None => {
+                (LOG_UNREADABLE, format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}"))
+            }
+        };
+        return finding.seen_if(missing).seen(why).fix(then);
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),

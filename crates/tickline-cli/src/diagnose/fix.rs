@@ -7,6 +7,19 @@ use crate::machine::CLOCKSOURCE;
 const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: only where the counters of all CPUs are in \
                       step, and the machine is not moved to another host";
 
+/// How a fix begins where there is none: nothing can be gained there either.
+const NONE: &str = "none: ";
+
+/// There is nothing to be done here, for this reason.
+pub(super) fn none(why: &str) -> String {
+    format!("{NONE}{why}")
+}
+
+/// Whether this is no fix, but the reason why there is none.
+pub(super) fn is_none(fix: &str) -> bool {
+    fix.starts_with(NONE)
+}
+
 /// Has the kernel use another clocksource, which it offers, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     let now = format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource");
@@ -24,8 +37,7 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => {
-            "none in this kernel: the TSC is not invariant, as far as CPUID says, so the doubts are right"
-                .to_owned()
+            none("the TSC is not invariant, as far as CPUID says, so the kernel's doubts are right")
         }
         _ => format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}"),
     }

@@ -103,8 +103,9 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
         None if guest => {
             "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
         }
-        None => "none: the processor has no invariant TSC; leave the choice of clocksource to the kernel"
-            .to_owned(),
+        None => {
+            fix::none("the processor has no invariant TSC; leave the choice of clocksource to the kernel")
+        }
     };
     let seen = "CPUID 8000_0007h, EDX bit 8 is 0";
     Some(Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix))
