@@ -122,7 +122,7 @@ fn kvm_clock(facts: &Facts) -> Finding {
         "the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT), so the vDSO cannot read kvm-clock";
     let finding = Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock"));
     if facts.offers("tsc") == Some(true) && !facts.are_apart() {
-        return finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts));
+        return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
     finding.fix(
         "on the host: tsc as its own clocksource (it must not have been marked unstable there), and QEMU with -cpu \
@@ -137,7 +137,7 @@ fn xen(facts: &Facts) -> Finding {
         return finding.fix(fix::none("the counters are apart; use another type of instance"));
     }
     match facts.offers("tsc") {
-        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts)),
+        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts)),
         _ if facts.invariant() == Some(false) => finding.fix(fix::on_the_host_or_trust_tsc(facts)),
         _ => finding.fix(fix::trust_tsc(facts)),
     }
@@ -148,7 +148,7 @@ fn hyperv(name: &str, facts: &Facts) -> Finding {
     let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
     match facts.offers("tsc") {
         Some(true) if !facts.are_apart() => {
-            finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts))
+            finding.seen("available_clocksource has tsc").fix(fix::use_tsc(facts))
         }
         _ => finding.fix(
             "a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), and a kernel with \
@@ -179,7 +179,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         return if facts.are_apart() {
             finding.fix(fix::none("the counters are apart"))
         } else {
-            finding.fix(fix::switch_to("tsc", facts))
+            finding.fix(fix::use_tsc(facts))
         };
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {

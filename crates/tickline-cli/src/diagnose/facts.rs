@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::document::Document;
-use crate::machine::Machine;
+use crate::machine::{IN_STEP, Machine};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served::ServedBy;
 
@@ -131,6 +131,16 @@ impl Facts {
     /// Whether CPUID says that the TSC runs at one rate in all power states.
     pub(super) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
+    }
+
+    /// Whether CPUID says that a hypervisor is below.
+    pub(super) fn is_guest(&self) -> bool {
+        self.machine.cpuid.as_ref().is_some_and(|cpuid| cpuid.hypervisor == Some(true))
+    }
+
+    /// Whether the counters were compared, and found in step.
+    pub(super) fn in_step(&self) -> bool {
+        self.machine.counters.starts_with(IN_STEP) && !self.are_apart()
     }
 
     /// Whether the counters of two CPUs were found to differ.

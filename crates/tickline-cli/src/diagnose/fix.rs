@@ -33,6 +33,43 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     }
 }
 
+/// Has the kernel use the TSC, which it accepts. That is no word for its rate: CPUID may have said otherwise.
+pub(super) fn use_tsc(facts: &Facts) -> String {
+    let switch = switch_to("tsc", facts);
+    if facts.invariant() != Some(false) {
+        return switch;
+    }
+    let fix = invariant_tsc(facts);
+    if is_none(&fix) {
+        return fix;
+    }
+    format!(
+        "{fix}; or, as CPUID does not call the TSC invariant, only where the host's processors are known to keep their TSC \
+         at one rate, `tickline warp` finds the counters in step, and the machine is not moved to another host: {switch}"
+    )
+}
+
+/// The same where the clock in use shows that the host does not vouch for the TSC.
+pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
+    let fix = use_tsc(facts);
+    // The first names that condition already, among others.
+    if facts.invariant() == Some(false) || facts.in_step() {
+        return fix;
+    }
+    format!("where `tickline warp` finds the counters in step, for which the host does not vouch: {fix}")
+}
+
+/// A TSC that CPUID calls invariant: from the host, if there is one.
+pub(super) fn invariant_tsc(facts: &Facts) -> String {
+    match on_the_host(facts) {
+        Some(host) => host.to_owned(),
+        None if facts.is_guest() => {
+            "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
+        }
+        None => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
+    }
+}
+
 /// Has the kernel trust the TSC although it has doubts. They are right where the TSC's rate depends on power states.
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {

@@ -97,18 +97,10 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let what = "CPUID does not say that the counter runs at one rate in all power states";
-    let guest = facts.machine.cpuid.as_ref()?.hypervisor == Some(true);
-    let fix = match fix::on_the_host(facts) {
-        Some(host) => host.to_owned(),
-        None if guest => {
-            "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
-        }
-        None => {
-            fix::none("the processor has no invariant TSC; leave the choice of clocksource to the kernel")
-        }
-    };
     let seen = "CPUID 8000_0007h, EDX bit 8 is 0";
-    Some(Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix))
+    Some(
+        Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix::invariant_tsc(facts)),
+    )
 }
 
 /// How far the measured frequency may be from the named one, ppm: as the gate `plausible` has it.
