@@ -23,15 +23,11 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     if !is_slow && !by_call {
         return unknown(facts);
     }
-    let finding = match current {
+    let bypassed = if is_slow { None } else { bypassed(facts) };
+    let finding = match (bypassed, current) {
         _ if facts.machine.vsyscall64 == Some(0) => vsyscall64(),
-        Some(name) if FAST.contains(&name) => unused(name, facts),
-        Some("kvm-clock") => kvm_clock(facts),
-        Some("xen") => xen(facts),
-        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
-        Some(name) if facts.is_x86() => without_tsc(name, facts),
-        Some(name) => not_read(name),
-        None => unexplained(facts),
+        (Some(finding), _) => finding,
+        (None, current) => by_clocksource(current, facts),
     };
     let asked = served
         .filter(|_| by_call)
@@ -47,6 +43,18 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         }
         _ => finding,
     })
+}
+
+fn by_clocksource(current: Option<&str>, facts: &Facts) -> Finding {
+    match current {
+        Some(name) if FAST.contains(&name) => unused(name, facts),
+        Some("kvm-clock") => kvm_clock(facts),
+        Some("xen") => xen(facts),
+        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
+        Some(name) if facts.is_x86() => without_tsc(name, facts),
+        Some(name) => not_read(name),
+        None => unexplained(facts),
+    }
 }
 
 fn keeps(name: &str) -> String {
@@ -93,24 +101,46 @@ fn vsyscall64() -> Finding {
         .fix("sudo sysctl -w kernel.vsyscall64=1 (2 is as fast, with a resolution of ms); to keep it, the same in /etc/sysctl.conf")
 }
 
-/// The vDSO could read the clocksource, and is not used.
-fn unused(name: &str, facts: &Facts) -> Finding {
-    if let Some(word) = ["vdso=0", "vdso32=0"].into_iter().find(|word| facts.parameter(word)) {
-        let what = "the vDSO is switched off, so each question for the time is a system call";
-        return Finding::new("vdso_off", Severity::Slow, what)
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(format!("take `{word}` off the kernel's command line"));
+/// The vDSO is not used at all, whatever it could read. Not where it answers the coarse clock.
+fn bypassed(facts: &Facts) -> Option<Finding> {
+    let coarse = facts.coarse();
+    if coarse == Some(ServedBy::Vdso) {
+        return None;
     }
-    let what = format!(
-        "the kernel keeps time with {name}, which the vDSO can read, but this process does not use it"
-    );
+    let off = "the vDSO is switched off, so each question for the time is a system call";
+    // `Documentation/admin-guide/kernel-parameters.txt`: the second one is about 32-bit processes.
+    let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
+    if let Some(word) = words.into_iter().find(|word| facts.parameter(word)) {
+        return Some(
+            Finding::new("vdso_off", Severity::Slow, off)
+                .seen(format!("the kernel's command line has {word}"))
+                .fix(format!("take `{word}` off the kernel's command line")),
+        );
+    }
+    // One that is not known may be slow by itself. 32-bit Arm's kernel takes every clock out of the vDSO where that has no
+    // counter to read (PLATFORM.md).
+    let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
+    let what = "this process does not use the vDSO, so each question for the time is a system call";
+    let seen = "clock_gettime MONOTONIC_COARSE is answered by a system call: the vDSO would answer it whatever the \
+                clocksource is";
+    let unused = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen(seen);
+    (coarse == Some(ServedBy::SystemCall)).then(|| between(unused, facts))
+}
+
+/// The vDSO could read the clocksource, and does not answer.
+fn unused(name: &str, facts: &Facts) -> Finding {
+    let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
+    between(Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)), facts)
+}
+
+/// Something stands between the process and the vDSO.
+fn between(finding: Finding, facts: &Facts) -> Finding {
     let mapped = match facts.machine.vdso_mapped {
         Some(false) => Some("/proc/self/maps has no [vdso]".to_owned()),
         Some(true) => Some("/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned()),
         None => None,
     };
-    let what = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen_if(mapped);
-    what.fix(
+    finding.seen_if(mapped).fix(
         "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
          valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
          with an erratum (dmesg | grep -i erratum)",
@@ -118,9 +148,20 @@ fn unused(name: &str, facts: &Facts) -> Finding {
 }
 
 fn kvm_clock(facts: &Facts) -> Finding {
-    let what =
-        "the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT), so the vDSO cannot read kvm-clock";
-    let finding = Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock"));
+    // With that bit, a vDSO that is in use reads kvm-clock (PLATFORM.md).
+    let (what, used) = match facts.coarse() {
+        Some(ServedBy::Vdso) => (
+            "the vDSO cannot read kvm-clock here: the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT)",
+            Some("clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use".to_owned()),
+        ),
+        _ => (
+            "the kernel keeps time with kvm-clock, which the vDSO does not read here, as where the host does not vouch for its \
+             TSC",
+            None,
+        ),
+    };
+    let finding =
+        Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock")).seen_if(used);
     if facts.offers("tsc") == Some(true) && !facts.are_apart() {
         return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }

@@ -81,6 +81,11 @@ impl Facts {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
 
+    /// Who serves the coarse clock, which the vDSO answers whatever the clocksource is.
+    pub(super) fn coarse(&self) -> Option<ServedBy> {
+        self.row(COARSE)?.served_by
+    }
+
     /// What a precise clock would cost if the vDSO read the counter, ns: the coarse clock, which the vDSO answers whatever the
     /// clocksource is, is all of its work but that reading. Both as measured on this machine.
     pub(super) fn attainable_ns(&self) -> Option<f64> {
@@ -114,6 +119,11 @@ impl Facts {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
             None => matches!(self.clocksource(), Some("hpet" | "acpi_pm" | "pit" | "pmtmr")),
         }
+    }
+
+    /// A process of 32 bits, whatever the kernel's are.
+    pub(super) fn is_x86_32(&self) -> bool {
+        self.machine.architecture.as_deref() == Some("x86")
     }
 
     /// A word of the kernel's command line.
