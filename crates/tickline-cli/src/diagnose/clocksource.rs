@@ -155,8 +155,8 @@ fn kvm_clock(facts: &Facts) -> Finding {
             Some("clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use".to_owned()),
         ),
         _ => (
-            "the kernel keeps time with kvm-clock, which the vDSO does not read here, as where the host does not vouch for its \
-             TSC",
+            "the kernel keeps time with kvm-clock, which the vDSO does not read here, as a rule because the host \
+             does not vouch for its TSC",
             None,
         ),
     };
@@ -235,9 +235,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let missing = offered.map(|list| format!("available_clocksource has no tsc: {list}"));
     let log = facts.machine.kernel_log.as_deref();
     let Some((blame, lines)) = log.and_then(blame) else {
-        let finding =
-            slow("tsc_missing", format!("the kernel does not offer tsc, and keeps time with {name}"));
-        let then = fix::on_the_host(facts).map_or_else(|| fix::trust_tsc(facts), str::to_owned);
+        let then = not_offered(facts);
         let (why, then) = match log {
             Some(_) => ("the kernel's log does not say why (any more)", then),
             // There is nothing to be done, whatever the log says.
@@ -246,7 +244,9 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
                 (LOG_UNREADABLE, format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}"))
             }
         };
-        return finding.seen_if(missing).seen(why).fix(then);
+        let Some(missing) = missing else { return offer_unknown(name, facts, &then) };
+        let what = format!("the kernel does not offer tsc, and keeps time with {name}");
+        return slow("tsc_missing", what).seen(missing).seen(why).fix(then);
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
@@ -265,6 +265,28 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
     }
     finding.fix(given_up(&blame, facts))
+}
+
+/// What to do about a TSC that is not on offer, nobody knows why.
+fn not_offered(facts: &Facts) -> String {
+    match fix::on_the_host(facts) {
+        Some(host) => host.to_owned(),
+        None if facts.are_apart() => fix::FIRMWARE.to_owned(),
+        None => fix::trust_tsc(facts),
+    }
+}
+
+/// The kernel keeps time with something slow, and what else it would take is not known. `then` is for a TSC that it would not.
+fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
+    let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
+    let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
+    if facts.are_apart() || facts.invariant() == Some(false) {
+        return finding.fix(then);
+    }
+    let (place, switch) = (crate::machine::CLOCKSOURCE, fix::use_tsc(facts));
+    finding.fix(format!(
+        "see what it would accept: cat {place}/available_clocksource; if tsc is there, {switch}; if not, {then}"
+    ))
 }
 
 /// What to do about a TSC that the kernel has given up.
