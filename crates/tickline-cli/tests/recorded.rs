@@ -31,7 +31,7 @@ const EXPECTED: [(&str, &str, &str); 9] = [
     ("kvm-clickhouse", "", ""),
     ("hyperv-msr", "hyperv_without_page", "hyperv_clocksource_tsc_page"),
     ("rhel6-vsyscall64", "vsyscall64_off", "sysctl -w kernel.vsyscall64=1"),
-    ("numa-watchdog", "tsc_watchdog", "tsc=reliable clocksource=tsc"),
+    ("numa-watchdog", "tsc_watchdog_delay", "tsc=reliable clocksource=tsc"),
 ];
 
 #[test]

@@ -250,7 +250,15 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
-        Blame::Watchdog => ("tsc_watchdog", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Skew => ("tsc_skew", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Delay => (
+            "tsc_watchdog_delay",
+            "could not read its clocks fast enough to compare the TSC with another one".to_owned(),
+        ),
+        Blame::Watchdog => (
+            "tsc_watchdog",
+            "could not confirm the TSC by another clock, and its log does not say why (any more)".to_owned(),
+        ),
         Blame::Unsynchronised => {
             ("tsc_unsynchronised", "has nobody who vouches that the TSCs of several CPUs agree".to_owned())
         }
@@ -295,7 +303,8 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
         // It may well be right.
         _ if facts.are_apart() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
         Blame::Warp if fix::on_the_host(facts).is_none() => fix::FIRMWARE.to_owned(),
-        Blame::Warp | Blame::Watchdog | Blame::Unsynchronised | Blame::Other(_) => {
+        Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
+        Blame::Warp | Blame::Delay | Blame::Unsynchronised | Blame::Other(_) => {
             fix::on_the_host_or_trust_tsc(facts)
         }
         // Each driver has a limit of its own, and only one of them drives.
