@@ -165,10 +165,10 @@ fn kvm_clock(facts: &Facts) -> Finding {
     if facts.offers("tsc") == Some(true) && !facts.are_apart() {
         return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
-    finding.fix(
-        "on the host: tsc as its own clocksource (it must not have been marked unstable there), and QEMU with -cpu \
-         host,+invtsc; after that the guest may use tsc itself",
-    )
+    let host = fix::on_the_host(facts).unwrap_or(fix::QEMU_OR_OTHERS);
+    finding.fix(format!(
+        "{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself"
+    ))
 }
 
 fn xen(facts: &Facts) -> Finding {

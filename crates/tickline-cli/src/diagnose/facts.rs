@@ -113,6 +113,11 @@ impl Facts {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
+    /// Whether the firmware says that the machine is QEMU's. It says something else where a cloud has its own name put in.
+    pub(super) fn is_qemu(&self) -> bool {
+        self.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"))
+    }
+
     /// Where that was not recorded, the clocksource tells: these are found on x86 alone.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {

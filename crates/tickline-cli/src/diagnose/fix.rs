@@ -7,6 +7,14 @@ use crate::machine::CLOCKSOURCE;
 const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: only where the counters of all CPUs are in \
                       step, and the machine is not moved to another host";
 
+/// What QEMU has to be told.
+macro_rules! qemu {
+    () => {
+        "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature policy='require' \
+         name='invtsc'/>), and tsc as the host's own clocksource"
+    };
+}
+
 /// How a fix begins where there is none: nothing can be gained there either.
 const NONE: &str = "none: ";
 
@@ -118,16 +126,23 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
         "tcg" => {
             "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
         }
-        "kvm" => {
-            "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature \
-             policy='require' name='invtsc'/>), and tsc as the host's own clocksource"
-        }
+        "kvm" if facts.is_qemu() => QEMU,
+        "kvm" => QEMU_OR_OTHERS,
         "firecracker" => "on the host: tsc as its own clocksource",
         "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
         "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
         _ => return None,
     })
 }
+
+const QEMU: &str = qemu!();
+
+/// CPUID names KVM alone, whatever is built on it.
+pub(super) const QEMU_OR_OTHERS: &str = concat!(
+    qemu!(),
+    "; if it is not QEMU but something else that is built on KVM (Firecracker, a cloud's own), ask its administrator for an \
+     invariant TSC"
+);
 
 /// Firmware has left the counters of CPUs apart, or has touched them.
 pub(super) const FIRMWARE: &str =

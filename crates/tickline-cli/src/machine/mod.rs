@@ -85,6 +85,7 @@ impl Machine {
                 product: product.as_deref(),
                 kernel_version: line("/proc/version").as_deref(),
                 kernel_log: kernel_log.as_deref(),
+                acpi_devices: &acpi_devices(),
             }),
             product,
             cpuid: cpuid::read(),
@@ -120,6 +121,12 @@ fn cpu() -> Option<String> {
 fn product() -> Option<String> {
     let words = ["sys_vendor", "product_name"].map(|name| line(&format!("/sys/class/dmi/id/{name}")));
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
+}
+
+/// The devices that ACPI tables name; none where there is no ACPI, or no `/sys`.
+fn acpi_devices() -> Vec<String> {
+    let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 fn allowed_cpus() -> Option<String> {
