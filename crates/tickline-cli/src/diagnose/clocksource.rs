@@ -269,8 +269,9 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
     finding.evidence.extend(lines);
     // The kernel's verdict is of the moment of its message.
-    if !facts.machine.counters.is_empty() {
-        finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    let today = facts.counters();
+    if !today.is_empty() {
+        finding.evidence.push(format!("the counters today: {today}"));
     }
     finding.fix(given_up(&blame, facts))
 }

@@ -53,15 +53,21 @@ pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
         Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
         None => host.to_owned(),
     };
-    // A machine that was written down by hand may come without the words.
-    let seen = match facts.machine.counters.as_str() {
+    let seen = facts.are_apart_to_clock().then(|| match facts.machine.counters.as_str() {
+        // A machine that was written down by hand may come without the words.
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
-    };
+    });
     let forced = facts.parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared them itself".to_owned()
     });
-    Some(Finding::new("counters_apart", severity, what).seen(seen).seen_if(forced).fix(fix))
+    Some(
+        Finding::new("counters_apart", severity, what)
+            .seen_if(seen)
+            .seen_if(facts.apart_by_pairs())
+            .seen_if(forced)
+            .fix(fix),
+    )
 }
 
 /// Reading the counter takes longer than entering the kernel: an instruction that does is emulated by somebody.
