@@ -124,27 +124,28 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
     let seen = "clock_gettime MONOTONIC_COARSE is answered by a system call: the vDSO would answer it whatever the \
                 clocksource is";
     let unused = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen(seen);
-    (coarse == Some(ServedBy::SystemCall)).then(|| between(unused, facts))
+    (coarse == Some(ServedBy::SystemCall)).then(|| unused.seen_if(mapped(facts)).fix(BETWEEN))
 }
 
 /// The vDSO could read the clocksource, and does not answer.
 fn unused(name: &str, facts: &Facts) -> Finding {
     let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
-    between(Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)), facts)
+    let finding = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name));
+    finding.seen_if(mapped(facts)).fix(format!(
+        "{BETWEEN}; a kernel too old for its vDSO to read that clocksource; on Arm, a counter with an erratum (dmesg | grep \
+         -i erratum)"
+    ))
 }
 
-/// Something stands between the process and the vDSO.
-fn between(finding: Finding, facts: &Facts) -> Finding {
-    let mapped = match facts.machine.vdso_mapped {
-        Some(false) => Some("/proc/self/maps has no [vdso]".to_owned()),
-        Some(true) => Some("/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned()),
-        None => None,
-    };
-    finding.seen_if(mapped).fix(
-        "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
-         valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
-         with an erratum (dmesg | grep -i erratum)",
-    )
+/// What may stand between a process and its vDSO.
+const BETWEEN: &str = "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger \
+                       (rr, valgrind), a sandbox, a libc without vDSO";
+
+fn mapped(facts: &Facts) -> Option<String> {
+    Some(match facts.machine.vdso_mapped? {
+        false => "/proc/self/maps has no [vdso]".to_owned(),
+        true => "/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned(),
+    })
 }
 
 fn kvm_clock(facts: &Facts) -> Finding {
