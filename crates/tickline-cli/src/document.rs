@@ -4,6 +4,7 @@
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde::Serialize;
 use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
 
 use crate::bench::Bench;
-use crate::diagnose::Finding;
+use crate::diagnose::{self, Facts, Finding};
 use crate::machine::Machine;
 use crate::measure::calls::{COUNTER, MONOTONIC};
 use crate::measure::costs::Cost;
@@ -299,6 +300,17 @@ impl Document {
                 resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, step)| *step);
         }
         self
+    }
+
+    /// Adds what is wrong with the machine, by all that is known of it: to be called last.
+    ///
+    /// # Errors
+    ///
+    /// If the facts cannot be read back, which would be a mistake in this program.
+    pub(crate) fn diagnose(&mut self) -> io::Result<()> {
+        let facts = Facts::of(self).map_err(io::Error::other)?;
+        self.findings = Some(diagnose::diagnose(&facts));
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::document::Document;
 pub(crate) enum Exit {
     /// Fast and trusted; or done, where nothing was to be judged.
     Fast = 0,
-    /// Works, but a gate is closed.
+    /// Works, but a gate is closed, or a comparison that was asked for has found the counters apart.
     Closed = 1,
     /// Something went wrong.
     Error = 2,

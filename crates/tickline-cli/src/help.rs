@@ -69,6 +69,8 @@ Examples:
 
 pub(crate) const REPORT: &str = exit_codes!(
     "\
+A report ends with 1, too, if it finds the counters of two CPUs apart.
+
 Examples:
   tickline report --out clocks.html
   tickline report --secs 60 --out clocks.html --json clocks.json

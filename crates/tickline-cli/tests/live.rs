@@ -277,6 +277,21 @@ fn a_reader_that_has_seen_enough_ends_the_watch() {
     }
 }
 
+/// The row of headings met nobody, and that was an error.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_leaves_before_the_first_row_is_no_error() {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    for arguments in [&["watch"][..], &["watch", "--csv", "-"], &["watch", "--secs", "1", "--json", "-"]] {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        let writer = OwnedFd::from(writer);
+        let (code, _) = ended(tickline(arguments).stdout(writer).stderr(Stdio::null()).spawn().unwrap());
+        assert!(code == 0 || code == 1, "{arguments:?}: exit code {code}");
+    }
+}
+
 #[test]
 fn watch_and_bench_work_without_the_counter() {
     let off = |arguments: &[&str]| tickline(arguments).env("TICKLINE", "off").output().unwrap();

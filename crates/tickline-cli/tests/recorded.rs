@@ -31,7 +31,7 @@ const EXPECTED: [(&str, &str, &str); 9] = [
     ("kvm-clickhouse", "", ""),
     ("hyperv-msr", "hyperv_without_page", "hyperv_clocksource_tsc_page"),
     ("rhel6-vsyscall64", "vsyscall64_off", "sysctl -w kernel.vsyscall64=1"),
-    ("numa-watchdog", "tsc_watchdog", "tsc=reliable clocksource=tsc"),
+    ("numa-watchdog", "tsc_watchdog_delay", "tsc=reliable clocksource=tsc"),
 ];
 
 #[test]
@@ -111,6 +111,25 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
         findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
     };
     assert_eq!(said(&live), said(&saved));
+}
+
+/// What `tickline warp --json` and a report's data hold beside the machine.
+#[test]
+fn counters_that_were_found_apart_are_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("warp.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["warp", "--json", "-"]).output().unwrap();
+    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["machine"]["clocksource"] = "tsc".into();
+    document["warp"]["in_step"] = false.into();
+    document["warp"]["pairs"] = serde_json::json!([{ "from_cpu": 0, "to_cpu": 48, "handovers": 5_000, "warps": 2_000,
+        "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "in_step": false }]);
+    std::fs::write(&path, document.to_string()).unwrap();
+    let output = diagnose(&path);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &said["findings"][0];
+    assert_eq!((&first["code"], output.status.code()), (&"counters_apart".into(), Some(1)), "{said}");
+    assert!(first["evidence"].to_string().contains("CPU 0 and CPU 48"), "{first}");
 }
 
 /// A file may come from anywhere.

@@ -11,6 +11,8 @@ const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit",
 const FAST: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
+const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read";
+
 /// One finding for all: the deepest cause that there is evidence for. None where the vDSO answers, whatever the clocksource is
 /// called.
 pub(super) fn slow(facts: &Facts) -> Option<Finding> {
@@ -21,15 +23,11 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     if !is_slow && !by_call {
         return unknown(facts);
     }
-    let finding = match current {
+    let bypassed = if is_slow { None } else { bypassed(facts) };
+    let finding = match (bypassed, current) {
         _ if facts.machine.vsyscall64 == Some(0) => vsyscall64(),
-        Some(name) if FAST.contains(&name) => unused(name, facts),
-        Some("kvm-clock") => kvm_clock(facts),
-        Some("xen") => xen(facts),
-        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
-        Some(name) if facts.is_x86() => without_tsc(name, facts),
-        Some(name) => not_read(name),
-        None => unexplained(facts),
+        (Some(finding), _) => finding,
+        (None, current) => by_clocksource(current, facts),
     };
     let asked = served
         .filter(|_| by_call)
@@ -40,10 +38,23 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         Some((now, then)) if now > 1.5 * then => {
             let seen =
                 format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
-            Finding { gain_ratio: Some(now / then), ..finding.seen(seen) }
+            let gain_ratio = Some(now / then).filter(|_| !fix::is_none(&finding.fix));
+            Finding { gain_ratio, ..finding.seen(seen) }
         }
         _ => finding,
     })
+}
+
+fn by_clocksource(current: Option<&str>, facts: &Facts) -> Finding {
+    match current {
+        Some(name) if FAST.contains(&name) => unused(name, facts),
+        Some("kvm-clock") => kvm_clock(facts),
+        Some("xen") => xen(facts),
+        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
+        Some(name) if facts.is_x86() => without_tsc(name, facts),
+        Some(name) => not_read(name),
+        None => unexplained(facts),
+    }
 }
 
 fn keeps(name: &str) -> String {
@@ -90,51 +101,85 @@ fn vsyscall64() -> Finding {
         .fix("sudo sysctl -w kernel.vsyscall64=1 (2 is as fast, with a resolution of ms); to keep it, the same in /etc/sysctl.conf")
 }
 
-/// The vDSO could read the clocksource, and is not used.
-fn unused(name: &str, facts: &Facts) -> Finding {
-    if let Some(word) = ["vdso=0", "vdso32=0"].into_iter().find(|word| facts.parameter(word)) {
-        let what = "the vDSO is switched off, so each question for the time is a system call";
-        return Finding::new("vdso_off", Severity::Slow, what)
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(format!("take `{word}` off the kernel's command line"));
+/// The vDSO is not used at all, whatever it could read. Not where it answers the coarse clock.
+fn bypassed(facts: &Facts) -> Option<Finding> {
+    let coarse = facts.coarse();
+    if coarse == Some(ServedBy::Vdso) {
+        return None;
     }
-    let what = format!(
-        "the kernel keeps time with {name}, which the vDSO can read, but this process does not use it"
-    );
-    let mapped = match facts.machine.vdso_mapped {
-        Some(false) => Some("/proc/self/maps has no [vdso]".to_owned()),
-        Some(true) => Some("/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned()),
-        None => None,
-    };
-    let what = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen_if(mapped);
-    what.fix(
-        "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger (rr, \
-         valgrind), a sandbox, a libc without vDSO; a kernel too old for its vDSO to read that clocksource; on Arm, a counter \
-         with an erratum (dmesg | grep -i erratum)",
-    )
+    let off = "the vDSO is switched off, so each question for the time is a system call";
+    // `Documentation/admin-guide/kernel-parameters.txt`: the second one is about 32-bit processes.
+    let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
+    if let Some(word) = words.into_iter().find(|word| facts.parameter(word)) {
+        return Some(
+            Finding::new("vdso_off", Severity::Slow, off)
+                .seen(format!("the kernel's command line has {word}"))
+                .fix(format!("take `{word}` off the kernel's command line")),
+        );
+    }
+    // One that is not known may be slow by itself. 32-bit Arm's kernel takes every clock out of the vDSO where that has no
+    // counter to read (PLATFORM.md).
+    let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
+    let what = "this process does not use the vDSO, so each question for the time is a system call";
+    let seen = "clock_gettime MONOTONIC_COARSE is answered by a system call: the vDSO would answer it whatever the \
+                clocksource is";
+    let unused = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen(seen);
+    (coarse == Some(ServedBy::SystemCall)).then(|| unused.seen_if(mapped(facts)).fix(BETWEEN))
+}
+
+/// The vDSO could read the clocksource, and does not answer.
+fn unused(name: &str, facts: &Facts) -> Finding {
+    let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
+    let finding = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name));
+    finding.seen_if(mapped(facts)).fix(format!(
+        "{BETWEEN}; a kernel too old for its vDSO to read that clocksource; on Arm, a counter with an erratum (dmesg | grep \
+         -i erratum)"
+    ))
+}
+
+/// What may stand between a process and its vDSO.
+const BETWEEN: &str = "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger \
+                       (rr, valgrind), a sandbox, a libc without vDSO";
+
+fn mapped(facts: &Facts) -> Option<String> {
+    Some(match facts.machine.vdso_mapped? {
+        false => "/proc/self/maps has no [vdso]".to_owned(),
+        true => "/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned(),
+    })
 }
 
 fn kvm_clock(facts: &Facts) -> Finding {
-    let what =
-        "the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT), so the vDSO cannot read kvm-clock";
-    let finding = Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock"));
+    // With that bit, a vDSO that is in use reads kvm-clock (PLATFORM.md).
+    let (what, used) = match facts.coarse() {
+        Some(ServedBy::Vdso) => (
+            "the vDSO cannot read kvm-clock here: the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT)",
+            Some("clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use".to_owned()),
+        ),
+        _ => (
+            "the kernel keeps time with kvm-clock, which the vDSO does not read here, as a rule because the host \
+             does not vouch for its TSC",
+            None,
+        ),
+    };
+    let finding =
+        Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock")).seen_if(used);
     if facts.offers("tsc") == Some(true) && !facts.are_apart() {
-        return finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts));
+        return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
-    finding.fix(
-        "on the host: tsc as its own clocksource (it must not have been marked unstable there), and QEMU with -cpu \
-         host,+invtsc; after that the guest may use tsc itself",
-    )
+    let host = fix::on_the_host(facts).unwrap_or(fix::QEMU_OR_OTHERS);
+    finding.fix(format!(
+        "{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself"
+    ))
 }
 
 fn xen(facts: &Facts) -> Finding {
     let what = "the kernel keeps time with xen's clock, which the vDSO cannot read here";
     let finding = Finding::new("xen_clocksource", Severity::Slow, what).seen(keeps("xen"));
     if facts.are_apart() {
-        return finding.fix("none in the guest while the counters are apart: use another type of instance");
+        return finding.fix(fix::none("the counters are apart; use another type of instance"));
     }
     match facts.offers("tsc") {
-        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts)),
+        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts)),
         _ if facts.invariant() == Some(false) => finding.fix(fix::on_the_host_or_trust_tsc(facts)),
         _ => finding.fix(fix::trust_tsc(facts)),
     }
@@ -145,7 +190,7 @@ fn hyperv(name: &str, facts: &Facts) -> Finding {
     let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
     match facts.offers("tsc") {
         Some(true) if !facts.are_apart() => {
-            finding.seen("available_clocksource has tsc").fix(fix::switch_to("tsc", facts))
+            finding.seen("available_clocksource has tsc").fix(fix::use_tsc(facts))
         }
         _ => finding.fix(
             "a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), and a kernel with \
@@ -174,9 +219,9 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
                         .map(|word| format!("the kernel's command line has {word}")),
                 );
         return if facts.are_apart() {
-            finding.fix("none while the counters are apart")
+            finding.fix(fix::none("the counters are apart"))
         } else {
-            finding.fix(fix::switch_to("tsc", facts))
+            finding.fix(fix::use_tsc(facts))
         };
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
@@ -191,21 +236,30 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let missing = offered.map(|list| format!("available_clocksource has no tsc: {list}"));
     let log = facts.machine.kernel_log.as_deref();
     let Some((blame, lines)) = log.and_then(blame) else {
-        let finding =
-            slow("tsc_missing", format!("the kernel does not offer tsc, and keeps time with {name}"));
-        let (why, look) = match log {
-            Some(_) => ("the kernel's log does not say why (any more)", ""),
-            None => (
-                "the kernel's log, which says why, may not be read",
-                "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then ",
-            ),
+        let then = not_offered(facts);
+        let (why, then) = match log {
+            Some(_) => ("the kernel's log does not say why (any more)", then),
+            // There is nothing to be done, whatever the log says.
+            None if fix::is_none(&then) => (LOG_UNREADABLE, then),
+            None => {
+                (LOG_UNREADABLE, format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}"))
+            }
         };
-        let then = fix::on_the_host(facts).map_or_else(|| fix::trust_tsc(facts), str::to_owned);
-        return finding.seen_if(missing).seen(why).fix(format!("{look}{then}"));
+        let Some(missing) = missing else { return offer_unknown(name, facts, &then) };
+        let what = format!("the kernel does not offer tsc, and keeps time with {name}");
+        return slow("tsc_missing", what).seen(missing).seen(why).fix(then);
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
-        Blame::Watchdog => ("tsc_watchdog", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Skew => ("tsc_skew", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Delay => (
+            "tsc_watchdog_delay",
+            "could not read its clocks fast enough to compare the TSC with another one".to_owned(),
+        ),
+        Blame::Watchdog => (
+            "tsc_watchdog",
+            "could not confirm the TSC by another clock, and its log does not say why (any more)".to_owned(),
+        ),
         Blame::Unsynchronised => {
             ("tsc_unsynchronised", "has nobody who vouches that the TSCs of several CPUs agree".to_owned())
         }
@@ -216,10 +270,33 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
     finding.evidence.extend(lines);
     // The kernel's verdict is of the moment of its message.
-    if !facts.machine.counters.is_empty() {
-        finding.evidence.push(format!("the counters today: {}", facts.machine.counters));
+    let today = facts.counters();
+    if !today.is_empty() {
+        finding.evidence.push(format!("the counters today: {today}"));
     }
     finding.fix(given_up(&blame, facts))
+}
+
+/// What to do about a TSC that is not on offer, nobody knows why.
+fn not_offered(facts: &Facts) -> String {
+    match fix::on_the_host(facts) {
+        Some(host) => host.to_owned(),
+        None if facts.are_apart() => fix::FIRMWARE.to_owned(),
+        None => fix::trust_tsc(facts),
+    }
+}
+
+/// The kernel keeps time with something slow, and what else it would take is not known. `then` is for a TSC that it would not.
+fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
+    let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
+    let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
+    if facts.are_apart() || facts.invariant() == Some(false) {
+        return finding.fix(then);
+    }
+    let (place, switch) = (crate::machine::CLOCKSOURCE, fix::use_tsc(facts));
+    finding.fix(format!(
+        "see what it would accept: cat {place}/available_clocksource; if tsc is there, {switch}; if not, {then}"
+    ))
 }
 
 /// What to do about a TSC that the kernel has given up.
@@ -228,7 +305,8 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
         // It may well be right.
         _ if facts.are_apart() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
         Blame::Warp if fix::on_the_host(facts).is_none() => fix::FIRMWARE.to_owned(),
-        Blame::Warp | Blame::Watchdog | Blame::Unsynchronised | Blame::Other(_) => {
+        Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
+        Blame::Warp | Blame::Delay | Blame::Unsynchronised | Blame::Other(_) => {
             fix::on_the_host_or_trust_tsc(facts)
         }
         // Each driver has a limit of its own, and only one of them drives.

@@ -1,12 +1,16 @@
 //! What is diagnosed: the part of a document that rules look at, as its JSON has it. The machine at hand goes through the
 //! same JSON, so both ways end in one place.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
+use crate::cpus::ranges;
 use crate::document::Document;
-use crate::machine::Machine;
+use crate::machine::{IN_STEP, Machine};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served::ServedBy;
+use crate::measure::warp::Warp;
 
 /// The facts. Whatever is missing is not known.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -19,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) clock: Clock,
     pub(crate) costs: Vec<Row>,
     pub(crate) served_unknown: Option<String>,
+    /// The CPUs' counters, compared pair by pair.
+    pub(crate) warp: Option<Warp>,
 }
 
 /// What the global clock says.
@@ -81,6 +87,11 @@ impl Facts {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
 
+    /// Who serves the coarse clock, which the vDSO answers whatever the clocksource is.
+    pub(super) fn coarse(&self) -> Option<ServedBy> {
+        self.row(COARSE)?.served_by
+    }
+
     /// What a precise clock would cost if the vDSO read the counter, ns: the coarse clock, which the vDSO answers whatever the
     /// clocksource is, is all of its work but that reading. Both as measured on this machine.
     pub(super) fn attainable_ns(&self) -> Option<f64> {
@@ -108,12 +119,22 @@ impl Facts {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
+    /// Whether the firmware says that the machine is QEMU's. It says something else where a cloud has its own name put in.
+    pub(super) fn is_qemu(&self) -> bool {
+        self.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"))
+    }
+
     /// Where that was not recorded, the clocksource tells: these are found on x86 alone.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
             None => matches!(self.clocksource(), Some("hpet" | "acpi_pm" | "pit" | "pmtmr")),
         }
+    }
+
+    /// A process of 32 bits, whatever the kernel's are.
+    pub(super) fn is_x86_32(&self) -> bool {
+        self.machine.architecture.as_deref() == Some("x86")
     }
 
     /// A word of the kernel's command line.
@@ -133,8 +154,50 @@ impl Facts {
         self.machine.cpuid.as_ref()?.invariant_tsc
     }
 
+    /// Whether CPUID says that a hypervisor is below.
+    pub(super) fn is_guest(&self) -> bool {
+        self.machine.cpuid.as_ref().is_some_and(|cpuid| cpuid.hypervisor == Some(true))
+    }
+
+    /// Whether the counters of all CPUs were compared, and found in step.
+    pub(super) fn in_step(&self) -> bool {
+        let online = self.machine.online_cpus.as_deref();
+        let all = |warp: &Warp| warp.in_step == Some(true) && online == Some(ranges(&warp.cpus).as_str());
+        let found = self.machine.counters.starts_with(IN_STEP) || self.warp.as_ref().is_some_and(all);
+        found && !self.are_apart()
+    }
+
     /// Whether the counters of two CPUs were found to differ.
     pub(super) fn are_apart(&self) -> bool {
+        self.are_apart_to_clock() || self.apart_by_pairs().is_some()
+    }
+
+    /// ...by the comparison that tickline's clock makes.
+    pub(super) fn are_apart_to_clock(&self) -> bool {
         self.machine.counters_apart_ticks.is_some() || self.reason.as_deref() == Some("apart")
+    }
+
+    /// ...by the comparison of all pairs: the worst one, in words.
+    pub(super) fn apart_by_pairs(&self) -> Option<String> {
+        let warp = self.warp.as_ref().filter(|warp| warp.in_step == Some(false))?;
+        let apart: Vec<_> = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).collect();
+        let worst = apart.iter().max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
+        Some(match worst {
+            Some(worst) => format!(
+                "CPU {} and CPU {} are apart by {:.0} ns at least ({} of {} pairs are)",
+                worst.from_cpu,
+                worst.to_cpu,
+                worst.largest_warp_ns,
+                apart.len(),
+                warp.pairs.len()
+            ),
+            None => "a comparison of the CPUs' counters, pair by pair".to_owned(),
+        })
+    }
+
+    /// What the comparisons of the counters have found, in words.
+    pub(crate) fn counters(&self) -> Cow<'_, str> {
+        let by_pairs = self.apart_by_pairs().filter(|_| !self.are_apart_to_clock());
+        by_pairs.map_or_else(|| self.machine.counters.as_str().into(), Cow::from)
     }
 }

@@ -7,6 +7,27 @@ use crate::machine::CLOCKSOURCE;
 const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: only where the counters of all CPUs are in \
                       step, and the machine is not moved to another host";
 
+/// What QEMU has to be told.
+macro_rules! qemu {
+    () => {
+        "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature policy='require' \
+         name='invtsc'/>), and tsc as the host's own clocksource"
+    };
+}
+
+/// How a fix begins where there is none: nothing can be gained there either.
+const NONE: &str = "none: ";
+
+/// There is nothing to be done here, for this reason.
+pub(super) fn none(why: &str) -> String {
+    format!("{NONE}{why}")
+}
+
+/// Whether this is no fix, but the reason why there is none.
+pub(super) fn is_none(fix: &str) -> bool {
+    fix.starts_with(NONE)
+}
+
 /// Has the kernel use another clocksource, which it offers, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     let now = format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource");
@@ -20,15 +41,63 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     }
 }
 
+/// Has the kernel use the TSC, which it accepts. That is no word for its rate: CPUID may have said otherwise.
+pub(super) fn use_tsc(facts: &Facts) -> String {
+    let switch = switch_to("tsc", facts);
+    if facts.invariant() != Some(false) {
+        return switch;
+    }
+    let fix = invariant_tsc(facts);
+    if is_none(&fix) {
+        return fix;
+    }
+    format!(
+        "{fix}; or, as CPUID does not call the TSC invariant, only where the host's processors are known to keep their TSC \
+         at one rate, `tickline warp` finds the counters in step, and the machine is not moved to another host: {switch}"
+    )
+}
+
+/// The same where the clock in use shows that the host does not vouch for the TSC.
+pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
+    let fix = use_tsc(facts);
+    // The first names that condition already, among others.
+    if facts.invariant() == Some(false) || facts.in_step() {
+        return fix;
+    }
+    format!("where `tickline warp` finds the counters in step, for which the host does not vouch: {fix}")
+}
+
+/// A TSC that CPUID calls invariant: from the host, if there is one.
+pub(super) fn invariant_tsc(facts: &Facts) -> String {
+    match on_the_host(facts) {
+        Some(host) => host.to_owned(),
+        None if facts.is_guest() => {
+            "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
+        }
+        None => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
+    }
+}
+
 /// Has the kernel trust the TSC although it has doubts. They are right where the TSC's rate depends on power states.
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => {
-            "none in this kernel: the TSC is not invariant, as far as CPUID says, so the doubts are right"
-                .to_owned()
+            none("the TSC is not invariant, as far as CPUID says, so the kernel's doubts are right")
         }
         _ => format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}"),
     }
+}
+
+/// A TSC of which the kernel has seen that its rate was another one, or may have. Its watchdog's limits are some 100 ppm and
+/// more (`kernel/time/clocksource.c`), which `tickline warp` can still tell beside an hpet of 700 ns.
+pub(super) fn check_tsc(facts: &Facts) -> String {
+    if facts.invariant() == Some(false) {
+        return on_the_host_or_trust_tsc(facts);
+    }
+    let check = "the kernel may be right: see whether the counter keeps one rate (`tickline warp` names it: the same to 100 \
+                 ppm when idle, under load, and hours later)";
+    let place = on_the_host(facts).unwrap_or(FIRMWARE);
+    format!("{check}; {place}; only if the rate is steady then: {}", trust_tsc(facts))
 }
 
 /// What can be done on the host; or else, where that may be right, in the kernel.
@@ -57,16 +126,23 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
         "tcg" => {
             "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
         }
-        "kvm" => {
-            "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature \
-             policy='require' name='invtsc'/>), and tsc as the host's own clocksource"
-        }
+        "kvm" if facts.is_qemu() => QEMU,
+        "kvm" => QEMU_OR_OTHERS,
         "firecracker" => "on the host: tsc as its own clocksource",
         "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
         "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
         _ => return None,
     })
 }
+
+const QEMU: &str = qemu!();
+
+/// CPUID names KVM alone, whatever is built on it.
+pub(super) const QEMU_OR_OTHERS: &str = concat!(
+    qemu!(),
+    "; if it is not QEMU but something else that is built on KVM (Firecracker, a cloud's own), ask its administrator for an \
+     invariant TSC"
+);
 
 /// Firmware has left the counters of CPUs apart, or has touched them.
 pub(super) const FIRMWARE: &str =

@@ -53,15 +53,21 @@ pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
         Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
         None => host.to_owned(),
     };
-    // A machine that was written down by hand may come without the words.
-    let seen = match facts.machine.counters.as_str() {
+    let seen = facts.are_apart_to_clock().then(|| match facts.machine.counters.as_str() {
+        // A machine that was written down by hand may come without the words.
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
-    };
+    });
     let forced = facts.parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared them itself".to_owned()
     });
-    Some(Finding::new("counters_apart", severity, what).seen(seen).seen_if(forced).fix(fix))
+    Some(
+        Finding::new("counters_apart", severity, what)
+            .seen_if(seen)
+            .seen_if(facts.apart_by_pairs())
+            .seen_if(forced)
+            .fix(fix),
+    )
 }
 
 /// Reading the counter takes longer than entering the kernel: an instruction that does is emulated by somebody.
@@ -97,17 +103,10 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let what = "CPUID does not say that the counter runs at one rate in all power states";
-    let guest = facts.machine.cpuid.as_ref()?.hypervisor == Some(true);
-    let fix = match fix::on_the_host(facts) {
-        Some(host) => host.to_owned(),
-        None if guest => {
-            "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
-        }
-        None => "none: the processor has no invariant TSC; leave the choice of clocksource to the kernel"
-            .to_owned(),
-    };
     let seen = "CPUID 8000_0007h, EDX bit 8 is 0";
-    Some(Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix))
+    Some(
+        Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix::invariant_tsc(facts)),
+    )
 }
 
 /// How far the measured frequency may be from the named one, ppm: as the gate `plausible` has it.

@@ -8,7 +8,6 @@ use std::io;
 use std::time::Duration;
 
 use crate::args::Doctor;
-use crate::diagnose::{Facts, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::machine;
@@ -26,7 +25,8 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     let patient = Patient::admit()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
-    let document = patient.examine("doctor", args.time, &progress, 1.0)?;
+    let mut document = patient.examine("doctor", args.time, &progress, 1.0);
+    document.diagnose()?;
     progress.finish();
     outputs.emit(&document, |out| text::write(&document, out))?;
     Ok(Exit::of(&document))
@@ -51,8 +51,8 @@ impl Patient {
         Ok(Self { counter_readable, served, _guard: guard })
     }
 
-    /// Watches the offset for `time`, measures the clocks, collects the facts, and says what is wrong, all within the first
-    /// `share` of the progress.
+    /// Watches the offset for `time`, measures the clocks, and collects the facts, all within the first `share` of the
+    /// progress. What is wrong is not said yet: there may be more to measure.
     ///
     /// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
     /// steady state.
@@ -62,7 +62,7 @@ impl Patient {
         time: Duration,
         progress: &Progress,
         share: f64,
-    ) -> io::Result<Document> {
+    ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
         let mut costs = costs::measure(progress.part("costs", 0.6 * share, share));
         costs.iter_mut().filter(|cost| !self.can_call(cost.name)).for_each(Cost::forget);
@@ -70,8 +70,7 @@ impl Patient {
         let mut document =
             Document::new(command).measured(&costs, track).explained(self.served.clone(), &resolutions);
         document.machine.counter_readable = self.counter_readable;
-        document.findings = Some(diagnose(&Facts::of(&document).map_err(io::Error::other)?));
-        Ok(document)
+        document
     }
 
     /// Whether programs that are started like this one can call a clock: where that would end them, it has no cost for them.

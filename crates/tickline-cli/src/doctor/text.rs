@@ -54,7 +54,7 @@ fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Res
 /// What "nothing wrong" rests on: no more than was looked at.
 fn nothing_wrong(facts: &Facts) -> String {
     let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
-    let counters = &facts.machine.counters;
+    let counters = facts.counters();
     match facts.precise() {
         Some((clock, ServedBy::Vdso)) => format!(
             "Nothing is wrong with the clocks here: {clock} is answered by the vDSO, clocksource {source}, counters \
@@ -83,7 +83,7 @@ fn machine(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
     fact("clocksource", format!("{current} (available: {available})"))?;
     fact("hypervisor", known(machine.hypervisor.as_ref()))?;
     fact("counter", frequencies(facts))?;
-    fact("counters", machine.counters.clone())?;
+    fact("counters", facts.counters().into_owned())?;
     fact("CPUID", cpuid(machine))?;
     fact("rights", rights(machine))?;
     fact(

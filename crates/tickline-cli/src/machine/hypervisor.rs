@@ -13,6 +13,8 @@ pub(super) struct Traces<'a> {
     /// `/proc/version`.
     pub(super) kernel_version: Option<&'a str>,
     pub(super) kernel_log: Option<&'a [String]>,
+    /// The names in `/sys/bus/acpi/devices`, which everybody may read.
+    pub(super) acpi_devices: &'a [String],
 }
 
 /// What gVisor's kernel claims to have been built as, whatever its version (`pkg/sentry/syscalls/linux/linux64.go`,
@@ -22,6 +24,10 @@ const GVISOR_LOG: &str = "Starting gVisor";
 
 /// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it boots.
 const FIRECRACKER_ACPI: &str = "FIRECK";
+
+/// What Firecracker called its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`) from 1.8 until pull request 5760 of
+/// 2026, which gave it a name that is not its own.
+const FIRECRACKER_DEVICE: &str = "FCVMGID:";
 
 /// Words of the firmware, and whose they are.
 const PRODUCTS: [(&str, &str); 4] = [
@@ -37,7 +43,8 @@ pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     if traces.kernel_version.is_some_and(|version| version.contains(GVISOR_BUILD)) || logged(GVISOR_LOG) {
         return Some("gvisor".to_owned());
     }
-    if logged(FIRECRACKER_ACPI) {
+    let has_device = traces.acpi_devices.iter().any(|name| name.starts_with(FIRECRACKER_DEVICE));
+    if logged(FIRECRACKER_ACPI) || has_device {
         return Some("firecracker".to_owned());
     }
     let by_product = PRODUCTS.iter().find(|(word, _)| traces.product.is_some_and(|text| text.contains(word)));
@@ -57,6 +64,7 @@ mod tests {
         product: None,
         kernel_version: None,
         kernel_log: None,
+        acpi_devices: &[],
     };
 
     fn found(traces: Traces<'_>) -> String {
@@ -69,6 +77,10 @@ mod tests {
         let kvm = Traces { by_cpuid: Hypervisor::Kvm, ..NOTHING };
         assert_eq!(found(kvm), "kvm");
         assert_eq!(found(Traces { kernel_log: Some(&log), ..kvm }), "firecracker");
+        // A user who may not read the log.
+        let devices = ["ACPI0013:00".to_owned(), "FCVMGID:00".to_owned()];
+        assert_eq!(found(Traces { acpi_devices: &devices, ..kvm }), "firecracker");
+        assert_eq!(found(Traces { acpi_devices: &["VMGENCTR:00".to_owned()], ..kvm }), "kvm");
         assert_eq!(found(Traces { product: Some("innotek GmbH VirtualBox"), ..kvm }), "virtualbox");
         let version = Some("Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016");
         assert_eq!(found(Traces { kernel_version: version, ..kvm }), "gvisor");

@@ -19,6 +19,9 @@ pub(crate) use system::{Ntp, allow_counter, counter_readable};
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
+/// How the words begin that say that the counters are in step.
+pub(crate) const IN_STEP: &str = "in step";
+
 /// The machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -82,6 +85,7 @@ impl Machine {
                 product: product.as_deref(),
                 kernel_version: line("/proc/version").as_deref(),
                 kernel_log: kernel_log.as_deref(),
+                acpi_devices: &acpi_devices(),
             }),
             product,
             cpuid: cpuid::read(),
@@ -119,6 +123,12 @@ fn product() -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
+/// The devices that ACPI tables name; none where there is no ACPI, or no `/sys`.
+fn acpi_devices() -> Vec<String> {
+    let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
 fn allowed_cpus() -> Option<String> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -130,7 +140,7 @@ fn comparison(comparison: Comparison) -> String {
     match comparison {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
-        Comparison::InStep { cpus } => format!("in step on {cpus} CPUs"),
+        Comparison::InStep { cpus } => format!("{IN_STEP} on {cpus} CPUs"),
         Comparison::Apart(pair) => format!(
             "CPU {} and CPU {} are apart by {} ticks at least",
             pair.here,

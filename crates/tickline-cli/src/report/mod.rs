@@ -21,15 +21,27 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let page = Page::open(args, &outputs)?;
     let progress = Progress::new();
-    let mut document = patient.examine("report", args.time, &progress, 0.7)?;
+    let mut document = patient.examine("report", args.time, &progress, 0.7);
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
     let cpus = tickline::pair::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
     document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
     progress.finish();
+    let exit = conclude(&mut document)?;
     page.write(&document, outputs)?;
-    Ok(Exit::of(&document))
+    Ok(exit)
+}
+
+/// Adds what all that was measured comes to. The clock may serve readings of the counter while the comparison of all pairs has
+/// found two that are apart: on bare metal it takes the kernel's word.
+fn conclude(document: &mut Document) -> io::Result<Exit> {
+    document.diagnose()?;
+    let Some(apart) = document.warp.as_ref().filter(|warp| warp.in_step == Some(false)) else {
+        return Ok(Exit::of(document));
+    };
+    document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(apart));
+    Ok(Exit::Closed)
 }
 
 /// Where the page goes.
@@ -63,5 +75,35 @@ impl Page {
                 outputs.emit(document, |out| writeln!(out, "{}\n\nThe page is in {name}.", document.verdict))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The findings were made before the counters were compared: nothing was wrong, beside a map of what was.
+    #[test]
+    fn counters_that_the_report_finds_apart_are_its_finding() {
+        let found = |document: &Document| {
+            let findings = document.findings.as_deref().expect("somebody has looked");
+            findings.iter().any(|finding| finding.code == "counters_apart")
+        };
+        let mut document = sample::document();
+        let before = document.verdict.clone();
+        document.fast = true;
+        assert_eq!(conclude(&mut document).unwrap(), Exit::Closed);
+        assert!(found(&document), "{:?}", document.findings);
+        assert!(
+            document.verdict.starts_with(&before) && document.verdict.contains("The counters are apart: ")
+        );
+
+        let warp = document.warp.as_mut().expect("the sample has one");
+        warp.in_step = Some(true);
+        warp.pairs.clear();
+        (document.verdict, document.machine.counters_apart_ticks, document.reason) =
+            (before.clone(), None, None);
+        assert_eq!(conclude(&mut document).unwrap(), Exit::Fast);
+        assert!(!found(&document) && document.verdict == before, "{document:?}");
     }
 }

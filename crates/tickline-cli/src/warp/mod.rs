@@ -3,6 +3,8 @@
 pub(crate) mod map;
 mod text;
 
+pub(crate) use text::verdict;
+
 use std::io;
 
 use crate::args;
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let mut document = Document::new("warp");
     drop(guard);
     progress.finish();
-    document.verdict = text::verdict(&warp);
+    document.verdict = verdict(&warp);
     let exit = if warp.in_step == Some(true) { Exit::Fast } else { Exit::Closed };
     document.warp = Some(warp);
     outputs.emit(&document, |out| text::write(&document, &map::Look::of_stdout(), out))?;

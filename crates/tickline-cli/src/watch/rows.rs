@@ -72,8 +72,11 @@ impl Table {
         };
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
-        table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events))?;
-        Ok(table)
+        match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
+            // The first row finds the reader gone, too, which ends the watch as it does at any other row.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(table),
+        }
     }
 
     /// The row of a look, and those of the visits since the last one.
