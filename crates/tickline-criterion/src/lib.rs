@@ -91,8 +91,8 @@
 //! # What is printed
 //!
 //! Libraries of this project do not print. This one does, on the standard error stream, where criterion's users look: the line above
-//! once a process, or why `WallTime` measures instead; and when the last clone of a [`TscTime`] is dropped, which `criterion_group!` does
-//! at its end, a line for each kind of incident, if there was one. [`Builder::quiet`] turns all of it off.
+//! once a process; why `WallTime` measures instead, each time that it does; and when the last clone of a [`TscTime`] is dropped, which
+//! `criterion_group!` does at its end, a line for each kind of incident, if there was one. [`Builder::quiet`] turns all of it off.
 //!
 //! # Examples
 //!

@@ -67,7 +67,7 @@ impl Session {
             overhead,
             messages,
         };
-        messages.at_start(&session.calibration());
+        messages.by_counter(&session.calibration());
         Ok(session)
     }
 
