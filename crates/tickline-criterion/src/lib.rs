@@ -108,6 +108,7 @@ mod error;
 mod incidents;
 mod message;
 mod pair;
+mod progress;
 mod rate;
 mod session;
 mod time;

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::incidents::{Incidents, is_disturbed};
 use crate::message::Messages;
 use crate::pair::Source;
+use crate::progress::Progress;
 use crate::rate::{Anchor, Follower, Rate};
 
 /// Good enough to begin with: what the clock of a machine drifts by in seconds, and a thousandth of what criterion resolves.
@@ -32,14 +33,6 @@ pub(crate) struct Session {
     progress: Mutex<Progress>,
 }
 
-struct Progress {
-    follower: Follower,
-    /// What a pair costs.
-    pair_ticks: f64,
-    events: Events,
-    incidents: Incidents,
-}
-
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("clock", &self.clock).finish_non_exhaustive()
@@ -53,14 +46,12 @@ impl Session {
         (source, counter): (Source, HardwareCounter),
         (settle, overhead, messages): (Duration, Overhead, Messages),
     ) -> Result<Self, Error> {
-        let follower = wait(&clock, counter, settle)?;
-        let events = clock.status().events;
+        let (follower, events) = wait(&clock, counter, settle)?;
         // The first one is for a processor that was idle, and is still speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
-        let incidents = Incidents::default();
         let session = Self {
             quantum_ticks: quantum_ticks(&counter),
-            progress: Mutex::new(Progress { follower, pair_ticks, events, incidents }),
+            progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
             clock,
             source,
             counter,
@@ -95,25 +86,21 @@ impl Session {
 
     /// A sample in ns. Looks after the clock, the rate, and the cost of a pair by the way, between samples.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
-        let status = self.clock.status();
         let mut progress = self.progress();
-        let Progress { follower, pair_ticks, events, incidents } = &mut *progress;
-        let disturbed = incidents.count(sample, events, &status.events);
-        *events = status.events;
-        // With a gate closed nothing is learnt, and the counter is left alone.
-        if status.state == State::Fast {
-            if disturbed {
-                follower.restart(Anchor::take(&self.clock, self.counter), status.rho_ppb);
-            } else if follower.is_due() {
-                follower.advance(Anchor::take(&self.clock, self.counter), status.rho_ppb);
-                *pair_ticks = cost::pair_ticks(self.source);
-            }
+        let mut status = self.clock.status();
+        let mut anchor = None;
+        if progress.wants_anchor(status.state) {
+            anchor = Some(Anchor::take(&self.clock, self.counter));
+            status = self.clock.status();
+        }
+        if progress.count(sample, &status, anchor) {
+            progress.pair_ticks = cost::pair_ticks(self.source);
         }
         let taken_off_ticks = match self.overhead {
-            Overhead::TakenOff => *pair_ticks,
+            Overhead::TakenOff => progress.pair_ticks,
             Overhead::Kept => 0.0,
         };
-        sample.to_ns(follower.rate().ns_per_tick, taken_off_ticks)
+        sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
     }
 }
 
@@ -123,8 +110,8 @@ impl Drop for Session {
     }
 }
 
-/// The clock's rate as soon as it is good enough, or as good as it is after `limit`.
-fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Follower, Error> {
+/// The clock's rate as soon as it is good enough, or as good as it is after `limit`, and the events of which it knows.
+fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
     let begin = Instant::now();
     let (mut first, mut found) = (None, None);
     let mut events = clock.status().events;
@@ -148,7 +135,7 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Foll
         }
         let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
         if good || begin.elapsed() >= limit {
-            return found.ok_or_else(|| match status.state {
+            return found.map(|follower| (follower, events)).ok_or_else(|| match status.state {
                 State::Fallback(reason) => Error::closed(reason),
                 state => Error::not_ready(state, limit),
             });
