@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tickline::{Event, Events};
+use tickline::{Event, Events, State};
 
 use crate::elapsed::Elapsed;
 
@@ -46,6 +46,11 @@ pub struct Incidents {
     pub disturbed: u64,
     /// What it was, and how often.
     pub events: Vec<(Event, u64)>,
+    /// Samples before or after which tickline's clock did not serve by the counter, because a gate was closed, or there was no line.
+    /// They are by the counter all the same, which nobody vouches for.
+    pub unserved: u64,
+    /// What the clock said of itself then, the last time.
+    pub unserved_state: Option<State>,
 }
 
 impl Incidents {
@@ -65,6 +70,12 @@ impl Incidents {
         }
         self.disturbed += u64::from(disturbed);
         disturbed
+    }
+
+    /// Counts a sample, before or after which the clock was in `state`.
+    pub(crate) fn count_unserved(&mut self, state: State) {
+        self.unserved += 1;
+        self.unserved_state = Some(state);
     }
 
     fn add(&mut self, event: Event, more: u64) {
@@ -103,6 +114,14 @@ impl fmt::Display for Incidents {
             for (event, count) in &self.events {
                 write!(f, " {} {count}", event.name())?;
             }
+            gap = "\n";
+        }
+        if let Some(state) = self.unserved_state {
+            write!(
+                f,
+                "{gap}{} of {} samples were taken while the clock did not vouch for the counter, to be repeated: {state}",
+                self.unserved, self.samples
+            )?;
         }
         Ok(())
     }
@@ -131,6 +150,21 @@ mod tests {
     #[test]
     fn nothing_to_say_is_an_empty_text() {
         assert_eq!(Incidents { samples: 7, ..Incidents::default() }.to_string(), "");
+    }
+
+    #[test]
+    fn what_the_clock_said_of_itself_is_told() {
+        let mut incidents = Incidents { samples: 7, moved: 1, ..Incidents::default() };
+        incidents.count_unserved(State::Fallback(tickline::Reason::Disabled));
+        incidents.count_unserved(State::Calibrating);
+        let text = incidents.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(
+            lines[1],
+            "2 of 7 samples were taken while the clock did not vouch for the counter, to be repeated: calibrating: \
+             the OS clock serves until there is a line"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@
 //! | the rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the limits of [`tickline::Reading`] hold; it is followed while benchmarks run | frequency of the CPU's cores: these are ns, not cycles |
 //! | a counter that cannot be trusted is an [`Error`] with the reason, and is not used | the same digits on all machines: counters step by 0.2 to 40 ns, [`Calibration::resolution_ns`] |
 //! | a thread that was moved between the two readings of a pair is noticed, where the CPU's id comes with the counter (x86_64) | a thread that was moved away and back, or between two pairs |
-//! | disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed ([`Incidents`]) | time that other programs took from the process, which is in the samples as with every clock: look at criterion's outliers |
+//! | disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed, and every sample that was taken while one was ([`Incidents`]) | time that other programs took from the process, which is in the samples as with every clock: look at criterion's outliers |
 //! | no sample is told to have taken 0, which criterion would refuse: the least is an attosecond | a single pair to be better than the counter's step; means over many pairs are |
 //!
 //! # What it costs

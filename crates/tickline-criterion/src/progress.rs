@@ -12,8 +12,9 @@ pub(crate) struct Progress {
     /// What a pair costs.
     pub(crate) pair_ticks: f64,
     pub(crate) incidents: Incidents,
-    /// The clock's when it was last looked at.
+    /// What the clock said when it was last looked at.
     events: Events,
+    state: State,
     /// Whether there was a disturbance since the baseline began. With a gate closed there is no anchor to begin a new one at, and
     /// the old one would span the jump when the gate opens again, so this stays until then.
     restart_pending: bool,
@@ -22,7 +23,14 @@ pub(crate) struct Progress {
 impl Progress {
     /// `events` are those before the follower's first anchor or later.
     pub(crate) fn new(follower: Follower, pair_ticks: f64, events: Events) -> Self {
-        Self { follower, pair_ticks, incidents: Incidents::default(), events, restart_pending: false }
+        Self {
+            follower,
+            pair_ticks,
+            incidents: Incidents::default(),
+            events,
+            state: State::Fast,
+            restart_pending: false,
+        }
     }
 
     /// Whether [`count`](Self::count) could learn from an anchor. With a gate closed there is nothing to learn, and the counter is left
@@ -36,7 +44,12 @@ impl Progress {
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status, anchor: Option<Anchor>) -> bool {
         let disturbed = self.incidents.count(sample, &self.events, &status.events);
         self.restart_pending |= disturbed;
-        self.events = status.events;
+        // On both sides of the sample.
+        let states = [status.state, self.state];
+        if let Some(state) = states.into_iter().find(|state| *state != State::Fast) {
+            self.incidents.count_unserved(state);
+        }
+        (self.events, self.state) = (status.events, status.state);
         match anchor {
             // The disturbance may be on either side of the anchor: the next one is behind it.
             Some(anchor) if !disturbed && status.state == State::Fast => {
@@ -127,5 +140,25 @@ mod tests {
         assert!(progress.count(&Elapsed::default(), &jumped, Some(ahead(4 * S))));
         assert!(progress.count(&Elapsed::default(), &jumped, Some(ahead(5 * S))));
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
+    }
+
+    /// Symptom: all samples after a gate had closed were by a counter that nobody vouched for, and one of them was told of.
+    #[test]
+    fn every_sample_while_a_gate_is_closed_counts() {
+        let (clock, open) = clock();
+        let mut progress = progress(&open);
+        let sample = Elapsed::default();
+        progress.count(&sample, &open, None);
+        clock.disable();
+        let closed = clock.status();
+        for _ in 0..3 {
+            progress.count(&sample, &closed, None);
+        }
+        let open = opened(closed.clone());
+        progress.count(&sample, &open, None); // it began with a closed gate
+        progress.count(&sample, &open, None);
+        let incidents = &progress.incidents;
+        assert_eq!((incidents.samples, incidents.disturbed, incidents.unserved), (6, 1, 4));
+        assert_eq!(incidents.unserved_state, Some(closed.state));
     }
 }
