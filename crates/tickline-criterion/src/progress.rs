@@ -64,6 +64,12 @@ impl Progress {
             _ => false,
         }
     }
+
+    /// Counts what the clock has noticed since the last sample.
+    pub(crate) fn end(&mut self, status: &Status) {
+        self.restart_pending |= self.incidents.disturb_last(&self.events, &status.events);
+        (self.events, self.state) = (status.events, status.state);
+    }
 }
 
 #[cfg(test)]
