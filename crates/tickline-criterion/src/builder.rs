@@ -111,7 +111,7 @@ impl Builder {
     pub fn start_or_wall_time(self) -> TscTime {
         let messages = self.messages;
         self.start().unwrap_or_else(|error| {
-            messages.at_start(&format_args!("measuring with WallTime: {error}"));
+            messages.by_wall_time(&error);
             TscTime::by_wall_time(error)
         })
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tickline::{Event, Events};
+use tickline::{Event, Events, State};
 
 use crate::elapsed::Elapsed;
 
@@ -42,10 +42,17 @@ pub struct Incidents {
     /// Samples in which the counter stepped back: the CPUs' counters are apart, or were reset.
     pub backwards: u64,
     /// Samples at whose conversion tickline's clock had noticed something since the one before. It notices within half a second, so
-    /// it may have happened during the sample, or shortly before.
+    /// it may have happened during the sample, or shortly before. What is printed at the end counts the last sample, too, if something
+    /// was noticed after it.
     pub disturbed: u64,
     /// What it was, and how often.
     pub events: Vec<(Event, u64)>,
+    /// Samples before or after which tickline's clock did not serve by the counter, because a gate was closed, or there was no line.
+    /// They are by the counter all the same, which nobody vouches for.
+    pub unserved: u64,
+    /// What the clock said of itself then, the last time.
+    pub unserved_state: Option<State>,
+    last_is_disturbed: bool,
 }
 
 impl Incidents {
@@ -55,6 +62,12 @@ impl Incidents {
         self.samples += 1;
         self.moved += u64::from(sample.moved > 0);
         self.backwards += u64::from(sample.backwards > 0);
+        self.last_is_disturbed = false;
+        self.disturb_last(before, now)
+    }
+
+    /// Counts what the clock has noticed since the last sample was converted as a disturbance of that one: it may have happened then.
+    pub(crate) fn disturb_last(&mut self, before: &Events, now: &Events) -> bool {
         let mut disturbed = false;
         for event in DISTURBING {
             let more = now.get(event).saturating_sub(before.get(event));
@@ -63,8 +76,17 @@ impl Incidents {
                 self.add(event, more);
             }
         }
-        self.disturbed += u64::from(disturbed);
+        if disturbed && self.samples > 0 && !self.last_is_disturbed {
+            self.last_is_disturbed = true;
+            self.disturbed += 1;
+        }
         disturbed
+    }
+
+    /// Counts a sample, before or after which the clock was in `state`.
+    pub(crate) fn count_unserved(&mut self, state: State) {
+        self.unserved += 1;
+        self.unserved_state = Some(state);
     }
 
     fn add(&mut self, event: Event, more: u64) {
@@ -103,6 +125,14 @@ impl fmt::Display for Incidents {
             for (event, count) in &self.events {
                 write!(f, " {} {count}", event.name())?;
             }
+            gap = "\n";
+        }
+        if let Some(state) = self.unserved_state {
+            write!(
+                f,
+                "{gap}{} of {} samples were taken while the clock did not vouch for the counter, to be repeated: {state}",
+                self.unserved, self.samples
+            )?;
         }
         Ok(())
     }
@@ -131,6 +161,44 @@ mod tests {
     #[test]
     fn nothing_to_say_is_an_empty_text() {
         assert_eq!(Incidents { samples: 7, ..Incidents::default() }.to_string(), "");
+    }
+
+    #[test]
+    fn what_is_noticed_after_the_last_sample_is_counted_with_it_once() {
+        let clock = tickline::Clock::builder().driver(tickline::Driver::Manual).start().expect("a clock");
+        let mut events = vec![clock.status().events];
+        for _ in 0..3 {
+            clock.disable();
+            clock.enable();
+            events.push(clock.status().events);
+        }
+        let mut none = Incidents::default();
+        none.disturb_last(&events[0], &events[1]);
+        assert_eq!((none.disturbed, none.to_string().as_str()), (0, ""), "no sample, nothing to say");
+        let mut incidents = Incidents::default();
+        incidents.count(&Elapsed::default(), &events[0], &events[0]);
+        incidents.count(&Elapsed::default(), &events[0], &events[1]);
+        incidents.disturb_last(&events[1], &events[2]);
+        assert_eq!((incidents.samples, incidents.disturbed), (2, 1));
+        incidents.count(&Elapsed::default(), &events[2], &events[2]);
+        incidents.disturb_last(&events[2], &events[3]);
+        assert_eq!((incidents.samples, incidents.disturbed), (3, 2));
+        assert_eq!(incidents.events, [(Event::GateClosed, 3)]);
+    }
+
+    #[test]
+    fn what_the_clock_said_of_itself_is_told() {
+        let mut incidents = Incidents { samples: 7, moved: 1, ..Incidents::default() };
+        incidents.count_unserved(State::Fallback(tickline::Reason::Disabled));
+        incidents.count_unserved(State::Calibrating);
+        let text = incidents.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(
+            lines[1],
+            "2 of 7 samples were taken while the clock did not vouch for the counter, to be repeated: calibrating: \
+             the OS clock serves until there is a line"
+        );
     }
 
     #[test]

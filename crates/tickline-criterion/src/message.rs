@@ -1,8 +1,11 @@
 //! What is told on the standard error stream.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::sync::Once;
 
+use crate::calibration::Calibration;
+use crate::error::Error;
 use crate::incidents::Incidents;
 
 /// Benchmarks are read on a terminal, beside criterion's own lines: the exception to the rule that libraries do not print.
@@ -15,11 +18,19 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    /// A line about what is measured with; the first one in a process, because each `criterion_group!` may make its own clock.
-    pub(crate) fn at_start(self, what: &dyn Display) {
+    /// What the counter is known by; once in a process, because each `criterion_group!` may make its own clock.
+    pub(crate) fn by_counter(self, calibration: &Calibration) {
         static FIRST: Once = Once::new();
         if self == Self::Shown {
-            FIRST.call_once(|| print(what));
+            FIRST.call_once(|| print(calibration));
+        }
+    }
+
+    /// Why `WallTime` measures instead; each time, because a later clock may find a gate closed that was open for an earlier one, and
+    /// its results would look like those by the counter.
+    pub(crate) fn by_wall_time(self, error: &Error) {
+        if self == Self::Shown {
+            print(&format_args!("measuring with WallTime: {error}"));
         }
     }
 
@@ -33,7 +44,7 @@ impl Messages {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the documented lines, which `quiet` turns off")]
+/// A stream that is gone is no reason to panic, least of all in a drop.
 fn print(what: &dyn Display) {
-    eprintln!("tickline: {what}");
+    writeln!(io::stderr(), "tickline: {what}").ok();
 }

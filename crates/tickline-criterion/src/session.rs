@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::incidents::{Incidents, is_disturbed};
 use crate::message::Messages;
 use crate::pair::Source;
+use crate::progress::Progress;
 use crate::rate::{Anchor, Follower, Rate};
 
 /// Good enough to begin with: what the clock of a machine drifts by in seconds, and a thousandth of what criterion resolves.
@@ -32,14 +33,6 @@ pub(crate) struct Session {
     progress: Mutex<Progress>,
 }
 
-struct Progress {
-    follower: Follower,
-    /// What a pair costs.
-    pair_ticks: f64,
-    events: Events,
-    incidents: Incidents,
-}
-
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("clock", &self.clock).finish_non_exhaustive()
@@ -53,21 +46,19 @@ impl Session {
         (source, counter): (Source, HardwareCounter),
         (settle, overhead, messages): (Duration, Overhead, Messages),
     ) -> Result<Self, Error> {
-        let follower = wait(&clock, counter, settle)?;
-        let events = clock.status().events;
+        let (follower, events) = wait(&clock, counter, settle)?;
         // The first one is for a processor that was idle, and is still speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
-        let incidents = Incidents::default();
         let session = Self {
             quantum_ticks: quantum_ticks(&counter),
-            progress: Mutex::new(Progress { follower, pair_ticks, events, incidents }),
+            progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
             clock,
             source,
             counter,
             overhead,
             messages,
         };
-        messages.at_start(&session.calibration());
+        messages.by_counter(&session.calibration());
         Ok(session)
     }
 
@@ -95,36 +86,41 @@ impl Session {
 
     /// A sample in ns. Looks after the clock, the rate, and the cost of a pair by the way, between samples.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
-        let status = self.clock.status();
         let mut progress = self.progress();
-        let Progress { follower, pair_ticks, events, incidents } = &mut *progress;
-        let disturbed = incidents.count(sample, events, &status.events);
-        *events = status.events;
-        // With a gate closed nothing is learnt, and the counter is left alone.
-        if status.state == State::Fast {
-            if disturbed {
-                follower.restart(Anchor::take(&self.clock, self.counter), status.rho_ppb);
-            } else if follower.is_due() {
-                follower.advance(Anchor::take(&self.clock, self.counter), status.rho_ppb);
-                *pair_ticks = cost::pair_ticks(self.source);
-            }
+        let mut status = self.clock.status();
+        let mut anchor = None;
+        if progress.wants_anchor(status.state) {
+            anchor = Some(Anchor::take(&self.clock, self.counter));
+            status = self.clock.status();
+        }
+        if progress.count(sample, &status, anchor) {
+            progress.pair_ticks = cost::pair_ticks(self.source);
         }
         let taken_off_ticks = match self.overhead {
-            Overhead::TakenOff => *pair_ticks,
+            Overhead::TakenOff => progress.pair_ticks,
             Overhead::Kept => 0.0,
         };
-        sample.to_ns(follower.rate().ns_per_tick, taken_off_ticks)
+        sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
+    }
+
+    /// What happened until now, not only until the last sample: the clock's thread may not have looked for half a second, so it is made
+    /// to, which takes some us. It does not while the thread is at it, or a gate is closed.
+    fn at_end(&self) -> Incidents {
+        self.clock.maintain();
+        let mut progress = self.progress();
+        progress.end(&self.clock.status());
+        progress.incidents.clone()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.messages.at_end(&self.incidents());
+        self.messages.at_end(&self.at_end());
     }
 }
 
-/// The clock's rate as soon as it is good enough, or as good as it is after `limit`.
-fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Follower, Error> {
+/// The clock's rate as soon as it is good enough, or as good as it is after `limit`, and the events of which it knows.
+fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
     let begin = Instant::now();
     let (mut first, mut found) = (None, None);
     let mut events = clock.status().events;
@@ -148,7 +144,7 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<Foll
         }
         let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
         if good || begin.elapsed() >= limit {
-            return found.ok_or_else(|| match status.state {
+            return found.map(|follower| (follower, events)).ok_or_else(|| match status.state {
                 State::Fallback(reason) => Error::closed(reason),
                 state => Error::not_ready(state, limit),
             });
@@ -164,6 +160,8 @@ fn may_pass(reason: Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tickline::{Driver, Event, PerCpu};
+
     use super::*;
 
     fn skip(why: &str) {
@@ -185,22 +183,20 @@ mod tests {
         assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
     }
 
-    #[test]
-    fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
+    fn session(messages: Messages) -> Option<Session> {
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             skip("no counter on this target");
-            return;
+            return None;
         };
-        let clock = Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
-        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
-        let session = match Session::start(clock, (source, counter), settings) {
-            Ok(session) => session,
-            Err(error) => {
-                skip(&error.to_string());
-                return;
-            }
-        };
-        let sample = source.start().end();
+        let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
+        let settings = (Duration::from_secs(2), Overhead::Kept, messages);
+        Session::start(clock, (source, counter), settings).inspect_err(|error| skip(&error.to_string())).ok()
+    }
+
+    #[test]
+    fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
+        let Some(session) = session(Messages::Hidden) else { return };
+        let sample = session.source.start().end();
         session.to_ns(&sample);
         assert_eq!(session.incidents().samples, 1);
         session.clock.disable();
@@ -209,5 +205,50 @@ mod tests {
         let incidents = session.incidents();
         assert!(incidents.disturbed >= 1, "{incidents:?}");
         assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");
+    }
+
+    /// Symptom: what happened to the clock in the last half second of a benchmark was never told.
+    #[test]
+    fn the_clock_is_looked_at_once_more_at_the_end() {
+        let Some(session) = session(Messages::Hidden) else { return };
+        session.to_ns(&session.source.start().end());
+        // Rounds of the clock: what is found in them is for the tests of tickline. Its thread may just be at one, and may have
+        // published its line before `before`.
+        let published = || session.clock.status().events.get(Event::Publication);
+        let looked = (0..10).any(|_| {
+            let before = published();
+            session.at_end();
+            published() > before
+        });
+        assert!(looked, "no round at the end");
+        let quiet = session.incidents().disturbed;
+        session.clock.disable();
+        assert_eq!(session.incidents().disturbed, quiet);
+        assert_eq!(session.at_end().disturbed, 1);
+    }
+
+    /// The same, through the drop, by a child process, whose standard error stream is looked at.
+    #[test]
+    fn what_happened_after_the_last_sample_is_told_when_all_is_dropped() {
+        const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
+        const NAME: &str = "session::tests::what_happened_after_the_last_sample_is_told_when_all_is_dropped";
+        if std::env::var_os(CHILD).is_some() {
+            let Some(session) = session(Messages::Shown) else { return };
+            session.to_ns(&session.source.start().end());
+            session.clock.disable();
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", NAME, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("a child");
+        let text = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(child.status.success(), "{text}");
+        if text.contains("SKIPPED: ") {
+            return skip("as the child");
+        }
+        let told = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: gate_closed 1\n";
+        assert!(text.contains(told), "{text}");
     }
 }

@@ -67,7 +67,8 @@ impl TscTime {
         Self::builder().start()
     }
 
-    /// By the counter, or, where [`new`](Self::new) gives an error, by the OS clock as `WallTime` does, after printing why.
+    /// By the counter, or, where [`new`](Self::new) gives an error, by the OS clock as `WallTime` does, after printing why, each
+    /// time.
     #[must_use]
     pub fn or_wall_time() -> Self {
         Self::builder().start_or_wall_time()

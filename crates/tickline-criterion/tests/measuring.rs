@@ -1,5 +1,7 @@
 //! What is measured, against clocks that cannot be wrong about it, and through the whole of criterion.
 
+#[path = "../benches/clocks/mod.rs"]
+mod clocks;
 mod common;
 
 use std::fs;
@@ -11,6 +13,7 @@ use criterion::measurement::Measurement;
 use criterion::{BatchSize, Criterion, Throughput};
 use tickline_criterion::{Elapsed, Overhead, TscTime};
 
+use clocks::{Clocks, Which};
 use common::skip;
 
 fn by_counter() -> Option<TscTime> {
@@ -173,7 +176,7 @@ impl Directory {
         Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
     }
 
-    fn criterion(&self, time: TscTime) -> Criterion<TscTime> {
+    fn criterion<M: Measurement>(&self, time: M) -> Criterion<M> {
         Criterion::default()
             .with_measurement(time)
             .output_directory(&self.0)
@@ -252,4 +255,26 @@ fn samples_of_nothing_have_a_report() {
     assert!(estimate(&directory.0.join("custom"), "mean") < 1e-3);
     assert!(estimate(&directory.0.join("batched"), "mean") > 0.0);
     assert!(directory.0.join("batched/report/index.html").exists());
+}
+
+/// Symptom: each clock had a `Criterion` of its own, and the page of a group was that of the last one, with half of the benchmarks.
+#[test]
+fn both_clocks_are_on_the_page_of_their_group() {
+    let directory = Directory::new("both");
+    let clocks = Clocks::new(TscTime::builder().quiet().start_or_wall_time());
+    let mut criterion = directory.criterion(clocks.clone());
+    let mut group = criterion.benchmark_group("group");
+    for which in Which::BOTH {
+        group.bench_function(clocks.choose(which), |bencher| {
+            bencher.iter_batched(|| (), |()| std::thread::yield_now(), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+    let report = directory.0.join("group/report");
+    assert!(report.join("index.html").exists());
+    let plot = fs::read_to_string(report.join("violin.svg")).expect("the plot of the group");
+    for which in Which::BOTH {
+        assert!(plot.contains(which.name()), "{} is missing: {plot}", which.name());
+        assert!(estimate(&directory.0.join("group").join(which.name()), "mean") > 1.0);
+    }
 }

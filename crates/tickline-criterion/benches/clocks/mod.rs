@@ -1,0 +1,99 @@
+//! Two clocks in one `Criterion`.
+//!
+//! With a `Criterion` for each, both would write the page of a group to the same place, each with its own benchmarks alone, and the
+//! last one would stay. Here the benchmarks of both clocks are in one group, and criterion draws them in one plot.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use tickline_criterion::{Elapsed, Start, TscTime};
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    WallTime,
+    TscTime,
+}
+
+impl Which {
+    pub(crate) const BOTH: [Self; 2] = [Self::WallTime, Self::TscTime];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::WallTime => "WallTime",
+            Self::TscTime => "TscTime",
+        }
+    }
+}
+
+/// Measures by the clock that was chosen last, by this one or by a clone. To choose takes a branch at both readings, and nothing that
+/// could be seen beside them; whoever needs one clock uses that by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Clocks {
+    tsc: TscTime,
+    chosen: Rc<Cell<Which>>,
+}
+
+impl Clocks {
+    pub(crate) fn new(tsc: TscTime) -> Self {
+        Self { tsc, chosen: Rc::new(Cell::new(Which::WallTime)) }
+    }
+
+    /// For what is measured from now on. The name of the clock.
+    pub(crate) fn choose(&self, which: Which) -> &'static str {
+        self.chosen.set(which);
+        which.name()
+    }
+}
+
+/// A reading of the clock that is chosen.
+pub(crate) enum Begun {
+    Wall(Instant),
+    Tsc(Start),
+}
+
+impl Measurement for Clocks {
+    type Intermediate = Begun;
+    /// By the one and by the other; the one that is not chosen has measured nothing.
+    type Value = (Duration, Elapsed);
+
+    #[inline]
+    fn start(&self) -> Begun {
+        match self.chosen.get() {
+            Which::WallTime => Begun::Wall(WallTime.start()),
+            Which::TscTime => Begun::Tsc(self.tsc.start()),
+        }
+    }
+
+    #[inline]
+    fn end(&self, begun: Begun) -> Self::Value {
+        match begun {
+            Begun::Wall(start) => (WallTime.end(start), self.tsc.zero()),
+            Begun::Tsc(start) => (WallTime.zero(), self.tsc.end(start)),
+        }
+    }
+
+    #[inline]
+    fn add(&self, one: &Self::Value, other: &Self::Value) -> Self::Value {
+        (WallTime.add(&one.0, &other.0), self.tsc.add(&one.1, &other.1))
+    }
+
+    #[inline]
+    fn zero(&self) -> Self::Value {
+        (WallTime.zero(), self.tsc.zero())
+    }
+
+    fn to_f64(&self, value: &Self::Value) -> f64 {
+        match self.chosen.get() {
+            Which::WallTime => WallTime.to_f64(&value.0),
+            Which::TscTime => self.tsc.to_f64(&value.1),
+        }
+    }
+
+    /// Both measure ns, and share theirs.
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}

@@ -1,0 +1,170 @@
+//! What is known of the clock between samples: counted, and learnt from.
+
+use tickline::{Events, State, Status};
+
+use crate::elapsed::Elapsed;
+use crate::incidents::Incidents;
+use crate::rate::{Anchor, Follower};
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) follower: Follower,
+    /// What a pair costs.
+    pub(crate) pair_ticks: f64,
+    pub(crate) incidents: Incidents,
+    /// What the clock said when it was last looked at.
+    events: Events,
+    state: State,
+    /// Whether there was a disturbance since the baseline began. With a gate closed there is no anchor to begin a new one at, and
+    /// the old one would span the jump when the gate opens again, so this stays until then.
+    restart_pending: bool,
+}
+
+impl Progress {
+    /// `events` are those before the follower's first anchor or later.
+    pub(crate) fn new(follower: Follower, pair_ticks: f64, events: Events) -> Self {
+        Self {
+            follower,
+            pair_ticks,
+            incidents: Incidents::default(),
+            events,
+            state: State::Fast,
+            restart_pending: false,
+        }
+    }
+
+    /// Whether [`count`](Self::count) could learn from an anchor. With a gate closed there is nothing to learn, and the counter is left
+    /// alone.
+    pub(crate) fn wants_anchor(&self, state: State) -> bool {
+        state == State::Fast && (self.restart_pending || self.follower.is_due())
+    }
+
+    /// Counts a sample. `status` was asked for after it, and after `anchor`, so that a jump before that is not fitted. Returns whether
+    /// the rate was looked at.
+    pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status, anchor: Option<Anchor>) -> bool {
+        let disturbed = self.incidents.count(sample, &self.events, &status.events);
+        self.restart_pending |= disturbed;
+        // On both sides of the sample.
+        let states = [status.state, self.state];
+        if let Some(state) = states.into_iter().find(|state| *state != State::Fast) {
+            self.incidents.count_unserved(state);
+        }
+        (self.events, self.state) = (status.events, status.state);
+        match anchor {
+            // The disturbance may be on either side of the anchor: the next one is behind it.
+            Some(anchor) if !disturbed && status.state == State::Fast => {
+                if self.restart_pending {
+                    self.follower.restart(anchor, status.rho_ppb);
+                } else {
+                    self.follower.advance(anchor, status.rho_ppb);
+                }
+                self.restart_pending = false;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts what the clock has noticed since the last sample.
+    pub(crate) fn end(&mut self, status: &Status) {
+        self.restart_pending |= self.incidents.disturb_last(&self.events, &status.events);
+        (self.events, self.state) = (status.events, status.state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline::{Clock, Driver};
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// At `ns`, with a counter of 2.5 GHz; known within 30 ns and 100 ticks.
+    fn anchor(ns: u64) -> Anchor {
+        let ticks = ns * 5 / 2 + 7_000;
+        Anchor { before_ticks: ticks - 50, after_ticks: ticks + 50, earliest_ns: ns - 15, latest_ns: ns + 15 }
+    }
+
+    /// The same, after the clock has jumped ahead by a second.
+    fn ahead(ns: u64) -> Anchor {
+        Anchor { earliest_ns: ns + S - 15, latest_ns: ns + S + 15, ..anchor(ns) }
+    }
+
+    /// A clock that does nothing by itself, and what it says when its gates are open, which they need not be here.
+    fn clock() -> (Clock, Status) {
+        let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
+        let status = opened(clock.status());
+        (clock, status)
+    }
+
+    fn opened(mut status: Status) -> Status {
+        status.state = State::Fast;
+        status
+    }
+
+    fn progress(status: &Status) -> Progress {
+        let follower = Follower::new(anchor(S), anchor(2 * S), 0).expect("a rate");
+        Progress::new(follower, 0.0, status.events)
+    }
+
+    fn ns_per_tick_is_right(progress: &Progress) -> bool {
+        (progress.follower.rate().ns_per_tick - 0.4).abs() < 1e-6
+    }
+
+    /// Symptom: the disturbance was seen while the gate was closed and nothing could be learnt, and forgotten; when the gate opened
+    /// again, the rate was fitted across the jump.
+    #[test]
+    fn a_jump_behind_a_closed_gate_is_not_in_the_rate() {
+        let (clock, open) = clock();
+        let mut progress = progress(&open);
+        let sample = Elapsed::default();
+        clock.disable();
+        let closed = clock.status();
+        assert!(!progress.wants_anchor(closed.state));
+        for _ in 0..2 {
+            assert!(!progress.count(&sample, &closed, None));
+        }
+        let open = opened(closed);
+        assert!(progress.wants_anchor(open.state), "before it would be due");
+        assert!(progress.count(&sample, &open, Some(ahead(3 * S))));
+        assert!(progress.count(&sample, &open, Some(ahead(4 * S))));
+        assert!(ns_per_tick_is_right(&progress), "{progress:?}");
+        assert_eq!(progress.incidents.disturbed, 1);
+    }
+
+    /// Symptom: the clock had jumped between the look at its events and the anchor, so the rate was fitted across the jump, and kept
+    /// when the events told of it.
+    #[test]
+    fn an_anchor_that_came_with_a_disturbance_is_not_used() {
+        let (clock, open) = clock();
+        let mut progress = progress(&open);
+        clock.disable();
+        let jumped = opened(clock.status());
+        assert!(!progress.count(&Elapsed::default(), &jumped, Some(ahead(3 * S))));
+        assert!(ns_per_tick_is_right(&progress), "{progress:?}");
+        assert!(progress.count(&Elapsed::default(), &jumped, Some(ahead(4 * S))));
+        assert!(progress.count(&Elapsed::default(), &jumped, Some(ahead(5 * S))));
+        assert!(ns_per_tick_is_right(&progress), "{progress:?}");
+    }
+
+    /// Symptom: all samples after a gate had closed were by a counter that nobody vouched for, and one of them was told of.
+    #[test]
+    fn every_sample_while_a_gate_is_closed_counts() {
+        let (clock, open) = clock();
+        let mut progress = progress(&open);
+        let sample = Elapsed::default();
+        progress.count(&sample, &open, None);
+        clock.disable();
+        let closed = clock.status();
+        for _ in 0..3 {
+            progress.count(&sample, &closed, None);
+        }
+        let open = opened(closed.clone());
+        progress.count(&sample, &open, None); // it began with a closed gate
+        progress.count(&sample, &open, None);
+        let incidents = &progress.incidents;
+        assert_eq!((incidents.samples, incidents.disturbed, incidents.unserved), (6, 1, 4));
+        assert_eq!(incidents.unserved_state, Some(closed.state));
+    }
+}
