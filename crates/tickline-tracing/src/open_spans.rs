@@ -18,15 +18,12 @@ use crate::timing::Running;
 /// the depth to which they are nested, times the threads, and those of waiting tasks.
 const SLOTS_LOG2: u32 = 8;
 
-/// Slots of one thread's spans, before they go elsewhere: deeper than spans are nested.
-const OF_A_THREAD_LOG2: u32 = 4;
-
-/// Where the registry's numbers name the thread that made the span, and in how many bits (sharded-slab 0.1.7, `cfg.rs`: 38 or 22
-/// bits of address come first, a count of uses last). It is no matter of what is right, only of what it costs.
-const THREAD: (u32, u32) = if cfg!(target_pointer_width = "64") { (38, 13) } else { (22, 8) };
-
-/// 2^64 by the golden ratio: a multiple's uppermost bits depend on all bits (Fibonacci hashing).
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The uppermost bits of the registry's numbers, which count how often a place in its slab was used (sharded-slab 0.1.7, `cfg.rs`:
+/// below are 38 bits of the place, and 13 of the thread; with 32 bits, two uppermost ones are the count, which are left in). A
+/// thread's spans take the places that it has left last. Without the count they come to the same slots again, which stay in that
+/// CPU's cache; with it they would go through all, and threads would take them from each other. Where numbers are made
+/// otherwise, that costs time, and nothing else.
+const USES_BITS: u32 = 13;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -55,8 +52,8 @@ impl Slot {
         self.span.load(Ordering::Relaxed)
     }
 
-    /// What is kept for `span`, if it is here. Waits only for a thread that is at the same span: a forked child has none of its
-    /// parent's other threads, and must not wait for what they had locked.
+    /// What is kept for `span`, if it is here. Waits only for a thread that is at the same span, or in `insert` has just found that
+    /// it came too late: a forked child has none of its parent's other threads, and must not wait for what they had locked.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Running>> {
         (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
@@ -96,59 +93,48 @@ impl OpenSpans {
         Self { slots: Box::new(std::array::from_fn(|_| Slot::new())) }
     }
 
-    /// The slots that a span may be in. The first is one of a few that are its thread's, in turn, as the registry counts places up:
-    /// lines that stay in that CPU's cache, where those of one table for all would wander from one to the other. The second
-    /// may be any.
+    /// Fibonacci hashing of what is below the count of uses.
     #[inline]
-    fn places(span: u64) -> [usize; 2] {
-        let hash = |number: u64, bits: u32| number.wrapping_mul(GOLDEN) >> (u64::BITS - bits);
-        let (shift, bits) = THREAD;
-        let thread = hash(span >> shift & ((1 << bits) - 1), SLOTS_LOG2 - OF_A_THREAD_LOG2);
-        let first = thread << OF_A_THREAD_LOG2 | span & ((1 << OF_A_THREAD_LOG2) - 1);
-        // BOUND: the mask takes nothing off, by the shifts.
-        [first, hash(span, SLOTS_LOG2)].map(|place| (place & ((1 << SLOTS_LOG2) - 1)) as usize)
+    fn place(span: u64) -> usize {
+        // BOUND: below 2^SLOTS_LOG2, by the shift.
+        ((span << USES_BITS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SLOTS_LOG2)) as usize
     }
 
+    /// The slot in which `span` is, if it is in any.
     #[inline]
-    fn slots(&self, span: u64) -> [&Slot; 2] {
-        Self::places(span).map(|place| &self.slots[place])
+    fn slot(&self, span: u64) -> &Slot {
+        &self.slots[Self::place(span)]
     }
 
-    /// What is kept for `span`, and where, if it is in a slot.
-    #[inline]
-    fn get(&self, span: u64) -> Option<(&Slot, SpinMutexGuard<'_, Running>)> {
-        self.slots(span).into_iter().find_map(|slot| Some((slot, slot.get(span)?)))
-    }
-
-    /// Keeps `running` for `span`, if one of its slots is free, or has what was kept for an earlier span of that number, of whose
-    /// end the layer was not told: the registry uses numbers again after some thousand spans. A free slot that another
+    /// Keeps `running` for `span`, if its slot is free, or has what was kept for an earlier span of that number, of whose end
+    /// the layer was not told: the registry uses a number again when its count of uses comes round. A free slot that another
     /// thread has locked counts as taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: Running) -> bool {
-        let kept = self.slots(span).into_iter().find_map(|slot| {
-            let kept = match slot.span() {
-                FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
-                _ => slot.get(span),
-            };
-            Some((slot, kept?))
-        });
-        let Some((slot, mut kept)) = kept else { return false };
+        let slot = self.slot(span);
+        let kept = match slot.span() {
+            FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
+            _ => slot.get(span),
+        };
+        let Some(mut kept) = kept else { return false };
         *kept = running;
         // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(span, Ordering::Relaxed);
         true
     }
 
-    /// Changes what is kept for `span`, if it is in a slot.
+    /// Changes what is kept for `span`, if it is in its slot.
     #[inline]
     pub(crate) fn change(&self, span: u64, change: impl FnOnce(&mut Running)) -> bool {
-        self.get(span).map(|(_, mut running)| change(&mut running)).is_some()
+        let kept = self.slot(span).get(span);
+        kept.map(|mut running| change(&mut running)).is_some()
     }
 
-    /// What `end` makes of what is kept for `span`, if it is in a slot, which is free then.
+    /// What `end` makes of what is kept for `span`, if it is in its slot, which is free then.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
-        let (slot, kept) = self.get(span)?;
+        let slot = self.slot(span);
+        let kept = slot.get(span)?;
         // ORDERING: as in `insert`.
         slot.span.store(FREE, Ordering::Relaxed);
         Some(end(&kept))
@@ -194,54 +180,41 @@ pub(crate) fn from_extensions<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>, laye
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
+    use tracing_subscriber::layer::SubscriberExt;
 
-    /// Three spans with the same two slots.
-    fn rivals() -> [u64; 3] {
-        let mut rivals = (1..).filter(|span| OpenSpans::places(*span) == OpenSpans::places(1));
-        core::array::from_fn(|_| rivals.next().unwrap())
-    }
+    use super::*;
 
     #[test]
     fn a_slot_is_taken_until_its_span_ends() {
         let spans = OpenSpans::new();
-        let [first, second, third] = rivals();
-        assert!(spans.insert(first, Running::new(10)) && spans.insert(second, Running::new(20)));
-        assert!(!spans.insert(third, Running::new(30)), "all have the same slots");
-        assert!(!spans.change(third, |_| unreachable!()));
-        for span in [first, second] {
-            assert!(spans.change(span, |running| running.exit(&crate::Nanos, 0)));
-        }
-        assert!(spans.remove(third, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
+        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
+        assert!(spans.insert(first, Running::new(10)));
+        assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
+        assert!(!spans.change(second, |_| unreachable!()));
+        assert!(spans.change(first, |running| running.exit(&crate::Nanos, 0)));
+        assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
         assert!(spans.remove(first, |_| ()).is_none(), "once");
-        assert!(spans.insert(third, Running::new(30)) && spans.remove(third, |_| ()).is_some());
-        assert!(spans.remove(second, |_| ()).is_some());
+        assert!(spans.insert(second, Running::new(20)));
     }
 
-    /// Symptom: a span cost 1.2 times as much while another thread made spans, too.
+    /// Symptom: one span after the other, a thread went through all slots, and took them from the other threads' caches.
     #[test]
-    fn threads_have_slots_of_their_own() {
-        let (shift, _) = THREAD;
-        let of_a_thread = |thread: u64| -> BTreeSet<usize> {
-            (1..1_000).map(|place| OpenSpans::places(thread << shift | place)[0]).collect()
+    #[cfg(target_pointer_width = "64")]
+    fn the_spans_of_a_thread_come_to_the_same_slots_again() {
+        const DEEP: usize = 3;
+        let places = || -> BTreeSet<usize> {
+            let place = |span: &tracing::Span| OpenSpans::place(span.id().expect("enabled").into_u64());
+            let nested = |_| {
+                let spans = [(); DEEP].map(|()| tracing::info_span!("span"));
+                spans.each_ref().map(place)
+            };
+            (0..1_000).flat_map(nested).collect()
         };
-        for thread in 0..8 {
-            let slots = of_a_thread(thread);
-            assert_eq!(slots.len(), 1 << OF_A_THREAD_LOG2);
-            assert!((0..thread).all(|other| of_a_thread(other).is_disjoint(&slots)), "{thread}");
-        }
-    }
-
-    /// The registry's numbers are what they are taken for.
-    #[test]
-    fn the_spans_of_a_thread_are_in_a_few_slots() {
-        let places: BTreeSet<usize> =
-            tracing::subscriber::with_default(tracing_subscriber::registry(), || {
-                let place =
-                    |span: tracing::Span| OpenSpans::places(span.id().expect("enabled").into_u64())[0];
-                (0..1_000).map(|_| place(tracing::info_span!("span"))).collect()
-            });
-        assert_eq!(places.len(), 1 << OF_A_THREAD_LOG2, "{places:?}");
+        // Only a layer's presence has the registry use places again.
+        let subscriber = tracing_subscriber::registry().with(crate::SpanTimingLayer::new());
+        let dispatch = tracing_core::Dispatch::new(subscriber);
+        let here = tracing::dispatcher::with_default(&dispatch, places);
+        assert_eq!(here.len(), DEEP, "{here:?}");
     }
 
     /// The layer was away when the first one ended; its number is used again.
@@ -259,15 +232,15 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_thread_that_is_at_another_span() {
         let spans = OpenSpans::new();
-        let [first, second, third] = rivals();
-        assert!(spans.insert(first, Running::new(10)) && spans.insert(second, Running::new(20)));
-        let slots = spans.slots(first);
-        slots.into_iter().for_each(|slot| core::mem::forget(slot.running.lock()));
+        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
+        let lock_for_good = || core::mem::forget(spans.slot(first).running.lock());
+        assert!(spans.insert(first, Running::new(10)));
+        lock_for_good();
         let is_without = |span| !spans.change(span, |_| ()) && spans.remove(span, |_| ()).is_none();
-        assert!(!spans.insert(third, Running::new(30)) && is_without(third), "taken, and locked");
+        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "taken, and locked");
         // ORDERING: Relaxed, one thread.
-        slots.into_iter().for_each(|slot| slot.span.store(FREE, Ordering::Relaxed));
-        assert!(!spans.insert(third, Running::new(30)) && is_without(third), "free, and locked");
+        spans.slot(first).span.store(FREE, Ordering::Relaxed);
+        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "free, and locked");
     }
 
     #[test]
