@@ -291,8 +291,8 @@ impl Scenario {
         self.done(phase).expect(phase, "ahead_ns", rule, why).expect(phase, "behind_ns", rule, why)
     }
 
-    /// A reading is that many times cheaper than the OS clock. Usually 25 to 40 where 12 is asked for: there are boots in which
-    /// everything that is emulated takes twice as long, and the slow path, at 94 ns a reading, would still be told by it.
+    /// A reading is that many times cheaper than the OS clock. There are boots in which everything that is emulated takes twice as
+    /// long, 59 ns a reading in place of 27, and the slow path, at 94 ns a reading, is still to be told by it.
     fn times_cheaper(self, times: u64) -> Self {
         let why = "a reading is so much cheaper than the OS clock, percent";
         let mut this = self;
