@@ -15,9 +15,10 @@
 //!
 //! # What it costs the program
 //!
-//! The threads convert two readings and put some 64 bytes into a bounded queue; a thread of its own makes text of them, two
-//! to three million a second. A thread never waits for it: what does not fit is dropped and counted, and the file says how
-//! much is missing, and where.
+//! The threads convert two readings and put some 64 bytes into a bounded queue; a thread of its own makes text of them. A
+//! program never waits for it, but on a machine whose CPUs are all busy it takes time from the others: with two threads on
+//! two CPUs a span costs twice as much as with one, as it does with tracing-chrome. What does not fit is dropped and counted,
+//! and the file says how much is missing, and where.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};

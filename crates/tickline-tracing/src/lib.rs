@@ -33,30 +33,33 @@
 //! is taken is kept in its extensions, which cost a look into the registry at each of the four. A subscriber without the layer
 //! pays nothing, and spans that a filter keeps from it cost it nothing.
 //!
-//! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 9.0 ns: on a
-//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, where `std::time::Instant::now` takes 21 ns; and in an
-//! emulated guest (QEMU 7.2, one CPU) whose clocksource is hpet, where it takes 1,090. rustc 1.95, 2026-11-20,
-//! `cargo run --release -p tickline-benches --bin spans`:
+//! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 8.8 ns: on a
+//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, where `std::time::Instant::now` takes 21 ns. rustc 1.95,
+//! 2026-11-20, `cargo run --release -p tickline-benches --bin spans`; with two threads the median, and both CPUs are busy:
 //!
-//! | | 1 thread | 2 threads | x rdtsc | hpet, emulated |
-//! |---|---|---|---|---|
-//! | a registry without layers | 75 | 93 | 8.4 | 602 |
-//! | a layer that does nothing | 69 | 109 | 7.7 | 839 |
-//! | a layer that stores an extension | 108 | 140 | 12.0 | 1,532 |
-//! | the same, looking it up three times | 201 | 336 | 22.5 | 2,255 |
-//! | **[`SpanTimingLayer`]** | 146 | 209 | 16.3 | 1,867 |
-//! | the same over [`Ticks`] | 162 | 222 | 18.1 | 1,999 |
-//! | the same over [`Std`] | 258 | 327 | 28.8 | 6,590 |
-//! | **with `Histograms`** | 160 | 292 | 17.9 | 2,017 |
-//! | tracing-timing 0.7, which needs an event in the span | 454 | 498 | 50.7 | 4,946 |
-//! | **with `Chrome`**, to a sink | 224 | 243 | 25.0 | 2,744 |
-//! | tracing-chrome 0.7, to a sink | 335 | 321 | 37.4 | 7,308 |
-//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 643 | 693 | 71.8 | 9,876 |
-//! | `fmt` with `FmtSpan::CLOSE` | 1,062 | 1,173 | 118.6 | 16,769 |
+//! | | 1 thread | x rdtsc | 2 threads |
+//! |---|---|---|---|
+//! | a registry without layers | 72 | 8.2 | 162 |
+//! | a layer that does nothing | 69 | 7.8 | 109 |
+//! | a layer that stores an extension | 107 | 12.1 | 183 |
+//! | the same, looking it up three times | 198 | 22.5 | 239 |
+//! | **[`SpanTimingLayer`]** | 145 | 16.4 | 199 |
+//! | the same over [`Ticks`] | 162 | 18.3 | 231 |
+//! | the same over [`Std`] | 241 | 27.3 | 327 |
+//! | **with `Histograms`** | 159 | 18.0 | 228 |
+//! | tracing-timing 0.7, which needs an event in the span | 458 | 51.9 | 1,104 |
+//! | **with `Chrome`**, to a sink | 231 | 26.2 | 447 |
+//! | tracing-chrome 0.7, to a sink | 336 | 38.1 | 414 |
+//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 614 | 69.6 | 687 |
+//! | `fmt` with `FmtSpan::CLOSE` | 1,025 | 116.2 | 1,177 |
 //!
-//! So on one thread a timed span costs 4.3 bare readings on top of a layer that stores an extension (3.7 to 4.3 in three runs), and
-//! less than one that looks its extension up when the span is entered, exited and closed: each look takes 33 ns. With two threads,
-//! whose figures vary more, it is 4.1 to 7.7.
+//! So on one thread a timed span costs 4.3 bare readings on top of a layer that stores an extension (3.7 to 4.5 in ten runs), and
+//! less than one that looks its extension up when the span is entered, exited and closed: each look takes 31 ns. With two threads
+//! the figures of every subject vary from run to run, by 50 ns and more: the same difference was 1.9 to 9.4 readings. `Chrome` has
+//! a third thread then, its writer, and two CPUs; from run to run it is a little ahead of tracing-chrome, or behind.
+//!
+//! Over the OS clock a span takes 1.7 times as long here. In emulated guests (`docs/guests.md` in the repository) it takes 1.4 times
+//! as long if the clocksource is tsc, and 3.9 times if it is hpet.
 //!
 //! # Order
 //!
