@@ -174,7 +174,7 @@ fn with_skips(name: &str, output: &str) -> String {
     }
     match skips.len() {
         0 => name.to_owned(),
-        count => format!("{name}, {count} tests skipped"),
+        count => format!("{name}, {count} skips"),
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
     fn tests_that_were_skipped_are_in_the_table() {
         assert_eq!(with_skips("natively", "test a ... ok\n"), "natively");
         let output = "SKIPPED: no counter\ntest a ... SKIPPED: no counter\nok";
-        assert_eq!(with_skips("natively", output), "natively, 2 tests skipped");
+        assert_eq!(with_skips("natively", output), "natively, 2 skips");
     }
 
     #[test]
