@@ -18,6 +18,12 @@ pub(crate) fn is_disturbed(before: &Events, now: &Events) -> bool {
     DISTURBING.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
+/// Whether one has that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix time does not.
+pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
+    let jumps = DISTURBING.into_iter().filter(|event| *event != Event::UnixStep);
+    jumps.into_iter().any(|event| now.get(event) > before.get(event))
+}
+
 /// What happened while samples were taken, counted since the [`TscTime`](crate::TscTime) was made. Its text is what is printed when
 /// that is dropped: a line for each kind, and none if there is nothing to say.
 ///
@@ -76,11 +82,18 @@ impl Incidents {
                 self.add(event, more);
             }
         }
-        if disturbed && self.samples > 0 && !self.last_is_disturbed {
+        if disturbed {
+            self.mark_last();
+        }
+        disturbed
+    }
+
+    /// The last sample is disturbed, once.
+    pub(crate) fn mark_last(&mut self) {
+        if self.samples > 0 && !self.last_is_disturbed {
             self.last_is_disturbed = true;
             self.disturbed += 1;
         }
-        disturbed
     }
 
     /// Counts a sample, before or after which the clock was in `state`.

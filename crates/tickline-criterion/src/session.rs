@@ -93,7 +93,12 @@ impl Session {
             anchor = Some(Anchor::take(&self.clock, self.counter));
             status = self.clock.status();
         }
-        if progress.count(sample, &status, anchor) {
+        let mut is_looked_at = progress.count(sample, &status, anchor);
+        if !is_looked_at && progress.wants_restart(status.state) {
+            let anchor = Anchor::take(&self.clock, self.counter);
+            is_looked_at = progress.learn(&self.clock.status(), anchor);
+        }
+        if is_looked_at {
             progress.pair_ticks = cost::pair_ticks(self.source);
         }
         let taken_off_ticks = match self.overhead {
@@ -134,8 +139,15 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
         match status.state {
             State::Fast => {
                 let anchor = Anchor::take(clock, counter);
-                let from = *first.get_or_insert(anchor);
-                found = Follower::new(from, anchor, status.rho_ppb).or(found);
+                // A line that nobody has read since a suspend is not known to have ended; the anchor's readings end it.
+                let after = clock.status();
+                if is_disturbed(&events, &after.events) || after.state != State::Fast {
+                    (first, found) = (None, None);
+                } else {
+                    let from = *first.get_or_insert(anchor);
+                    found = Follower::new(from, anchor, after.rho_ppb).or(found);
+                }
+                events = after.events;
             }
             State::Fallback(reason) if status.judged && !may_pass(reason) => {
                 return Err(Error::closed(reason));
@@ -248,7 +260,8 @@ mod tests {
         if text.contains("SKIPPED: ") {
             return skip("as the child");
         }
-        let told = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: gate_closed 1\n";
-        assert!(text.contains(told), "{text}");
+        let told = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
+        // A busy machine may have changed its rate, too.
+        assert!(text.contains(told) && text.contains("gate_closed 1"), "{text}");
     }
 }
