@@ -3,6 +3,7 @@
 use std::io;
 
 use tickline::pair;
+use tickline_core::cpu_list;
 
 use crate::args::CpuList;
 
@@ -28,6 +29,12 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     text
 }
 
+/// How many CPUs are in such a list; `None` if it is none.
+pub(crate) fn count(list: &str) -> Option<u32> {
+    let ids = cpu_list::ids_in_list(list.as_bytes())?;
+    u32::try_from((0..ids).filter(|cpu| cpu_list::names(list.as_bytes(), *cpu)).count()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +43,7 @@ mod tests {
     fn lists_are_short() {
         for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
             assert_eq!(ranges(cpus), text);
+            assert_eq!(count(text).map_or(0, |count| count as usize), cpus.len());
         }
     }
 

@@ -11,6 +11,8 @@ const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit",
 const FAST: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
+const COARSE_BY_VDSO: &str = "clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use";
+
 const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read";
 
 /// One finding for all: the deepest cause that there is evidence for. None where the vDSO answers, whatever the clocksource is
@@ -110,7 +112,9 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
     let off = "the vDSO is switched off, so each question for the time is a system call";
     // `Documentation/admin-guide/kernel-parameters.txt`: the second one is about 32-bit processes.
     let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
-    if let Some(word) = words.into_iter().find(|word| facts.parameter(word)) {
+    // What is there all the same is not off.
+    let word = words.into_iter().find(|word| facts.parameter(word));
+    if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
         return Some(
             Finding::new("vdso_off", Severity::Slow, off)
                 .seen(format!("the kernel's command line has {word}"))
@@ -131,10 +135,13 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
 fn unused(name: &str, facts: &Facts) -> Finding {
     let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
     let finding = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name));
-    finding.seen_if(mapped(facts)).fix(format!(
-        "{BETWEEN}; a kernel too old for its vDSO to read that clocksource; on Arm, a counter with an erratum (dmesg | grep \
-         -i erratum)"
-    ))
+    let unable = "a kernel too old for its vDSO to read that clocksource, or on Arm, a counter with an erratum (dmesg | grep -i \
+                  erratum)";
+    match facts.coarse() {
+        // So it is in use, and nothing stands in between.
+        Some(ServedBy::Vdso) => finding.seen(COARSE_BY_VDSO).fix(format!("look for {unable}")),
+        _ => finding.seen_if(mapped(facts)).fix(format!("{BETWEEN}; {unable}")),
+    }
 }
 
 /// What may stand between a process and its vDSO.
@@ -149,11 +156,22 @@ fn mapped(facts: &Facts) -> Option<String> {
 }
 
 fn kvm_clock(facts: &Facts) -> Finding {
-    // With that bit, a vDSO that is in use reads kvm-clock (PLATFORM.md).
-    let (what, used) = match facts.coarse() {
+    const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
+    if facts.parameter(NO_VSYSCALL) {
+        return Finding::new(
+            "vdso_off",
+            Severity::Slow,
+            "the kernel was told to keep kvm-clock from the vDSO",
+        )
+        .seen(keeps("kvm-clock"))
+        .seen(format!("the kernel's command line has {NO_VSYSCALL}"))
+        .fix(format!("take `{NO_VSYSCALL}` off the kernel's command line"));
+    }
+    // With that bit, a vDSO of 64 bits that is in use reads kvm-clock (PLATFORM.md).
+    let (what, used) = match facts.coarse().filter(|_| !facts.is_x86_32()) {
         Some(ServedBy::Vdso) => (
             "the vDSO cannot read kvm-clock here: the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT)",
-            Some("clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use".to_owned()),
+            Some(COARSE_BY_VDSO.to_owned()),
         ),
         _ => (
             "the kernel keeps time with kvm-clock, which the vDSO does not read here, as a rule because the host \
@@ -178,11 +196,24 @@ fn xen(facts: &Facts) -> Finding {
     if facts.are_apart() {
         return finding.fix(fix::none("the counters are apart; use another type of instance"));
     }
-    match facts.offers("tsc") {
-        Some(true) => finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts)),
-        _ if facts.invariant() == Some(false) => finding.fix(fix::on_the_host_or_trust_tsc(facts)),
-        _ => finding.fix(fix::trust_tsc(facts)),
+    if facts.offers("tsc") == Some(true) {
+        return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
+    // The kernel may have given it up, and have said why.
+    if let Some((blame, lines)) = facts.machine.kernel_log.as_deref().and_then(blame) {
+        return Finding {
+            evidence: [finding.evidence.clone(), lines].concat(),
+            ..finding.fix(given_up(&blame, facts))
+        };
+    }
+    finding.fix(match (facts.offers("tsc"), facts.invariant()) {
+        (_, Some(false)) => fix::on_the_host_or_trust_tsc(facts),
+        (None, _) => {
+            let (place, then) = (crate::machine::CLOCKSOURCE, fix::use_tsc_of_doubtful_host(facts));
+            format!("see what it would accept: cat {place}/available_clocksource; if tsc is there, {then}")
+        }
+        _ => fix::trust_tsc(facts),
+    })
 }
 
 fn hyperv(name: &str, facts: &Facts) -> Finding {
@@ -230,7 +261,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
             format!("the kernel was told not to use the TSC, and keeps time with {name}"),
         )
         .seen(format!("the kernel's command line has {word}"))
-        .fix(format!("take `{word}` off the kernel's command line"));
+        .fix(take_off(word, facts));
     }
     let offered = facts.machine.available_clocksources.as_deref();
     let missing = offered.map(|list| format!("available_clocksource has no tsc: {list}"));
@@ -315,6 +346,17 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
              that does not stop"
                 .to_owned()
         }
-        Blame::Parameter => "take `tsc=unstable` off the kernel's command line".to_owned(),
+        Blame::Parameter => take_off("tsc=unstable", facts),
     }
+}
+
+/// What to do about a word that keeps the kernel from the TSC: somebody may have had his reasons.
+fn take_off(word: &str, facts: &Facts) -> String {
+    if facts.are_apart() {
+        return fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned();
+    }
+    if facts.invariant() == Some(false) {
+        return fix::invariant_tsc(facts);
+    }
+    format!("take `{word}` off the kernel's command line")
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::cpus::ranges;
+use crate::cpus::{count, ranges};
 use crate::document::Document;
-use crate::machine::{IN_STEP, Machine};
+use crate::machine::{Machine, in_step_on};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served::ServedBy;
 use crate::measure::warp::Warp;
@@ -163,8 +163,9 @@ impl Facts {
     pub(super) fn in_step(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
         let all = |warp: &Warp| warp.in_step == Some(true) && online == Some(ranges(&warp.cpus).as_str());
-        let found = self.machine.counters.starts_with(IN_STEP) || self.warp.as_ref().is_some_and(all);
-        found && !self.are_apart()
+        // The clock compares those that this process may use.
+        let clock = online.and_then(count).is_some_and(|online| self.machine.counters == in_step_on(online));
+        (clock || self.warp.as_ref().is_some_and(all)) && !self.are_apart()
     }
 
     /// Whether the counters of two CPUs were found to differ.

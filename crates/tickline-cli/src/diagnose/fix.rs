@@ -89,13 +89,13 @@ pub(super) fn trust_tsc(facts: &Facts) -> String {
 }
 
 /// A TSC of which the kernel has seen that its rate was another one, or may have. Its watchdog's limits are some 100 ppm and
-/// more (`kernel/time/clocksource.c`), which `tickline warp` can still tell beside an hpet of 700 ns.
+/// more (`kernel/time/clocksource.c`), which `tickline warp` can still tell beside an hpet of 700 ns, over `RATE_TIME`.
 pub(super) fn check_tsc(facts: &Facts) -> String {
     if facts.invariant() == Some(false) {
         return on_the_host_or_trust_tsc(facts);
     }
     let check = "the kernel may be right: see whether the counter keeps one rate (`tickline warp` names it: the same to 100 \
-                 ppm when idle, under load, and hours later)";
+                 ppm when idle, under load, and hours later, while NTP slews nothing; a single jump does not show there)";
     let place = on_the_host(facts).unwrap_or(FIRMWARE);
     format!("{check}; {place}; only if the rate is steady then: {}", trust_tsc(facts))
 }

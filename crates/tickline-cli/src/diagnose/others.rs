@@ -29,17 +29,23 @@ pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// Clocksources that are the counter itself, so that the counters' differences are theirs. kvm-clock's are not, where the host
-/// does not vouch for its TSC.
+/// Clocksources that are the counter itself, so that the counters' differences are theirs.
 const COUNTERS: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
+
+/// Clocksources that the vDSO makes of the counters, with one CPU's figures for all of them, where the host vouches for that
+/// (`__arch_get_hw_counter` and `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). Otherwise each CPU has its own.
+fn is_read_by_vdso(name: &str, facts: &Facts) -> bool {
+    ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
+}
 
 /// The counters of two CPUs differ.
 pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
     if !facts.are_apart() {
         return None;
     }
-    let used = facts.clocksource().is_some_and(|name| COUNTERS.contains(&name));
+    let used =
+        facts.clocksource().is_some_and(|name| COUNTERS.contains(&name) || is_read_by_vdso(name, facts));
     let what = if used {
         "the counters of two CPUs differ, and the kernel keeps time with them: threads see time step back"
     } else {
@@ -48,7 +54,8 @@ pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
     let severity = if used { Severity::Wrong } else { Severity::Note };
     let host = fix::on_the_host(facts).unwrap_or(fix::FIRMWARE);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
-    let other = others.split_whitespace().find(|name| !COUNTERS.contains(name)).filter(|_| used);
+    let is_other = |name: &&str| !COUNTERS.contains(name) && facts.clocksource() != Some(name);
+    let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
         Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
         None => host.to_owned(),

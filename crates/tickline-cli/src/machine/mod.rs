@@ -19,8 +19,10 @@ pub(crate) use system::{Ntp, allow_counter, counter_readable};
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// How the words begin that say that the counters are in step.
-pub(crate) const IN_STEP: &str = "in step";
+/// The words that say that the counters of so many CPUs are in step.
+pub(crate) fn in_step_on(cpus: u32) -> String {
+    format!("in step on {cpus} CPUs")
+}
 
 /// The machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -140,7 +142,7 @@ fn comparison(comparison: Comparison) -> String {
     match comparison {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
-        Comparison::InStep { cpus } => format!("{IN_STEP} on {cpus} CPUs"),
+        Comparison::InStep { cpus } => in_step_on(cpus),
         Comparison::Apart(pair) => format!(
             "CPU {} and CPU {} are apart by {} ticks at least",
             pair.here,

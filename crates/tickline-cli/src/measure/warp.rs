@@ -27,8 +27,12 @@ const MORE_TRIES: u32 = 5;
 /// Fewer to and fro say nothing: the first ones run with cold caches. As in `tickline`'s own comparison.
 const LEAST_ROUNDS: u32 = 50;
 
-/// Over how long the counter's rate is measured: two looks of 50 ns make that good to 5 ppm.
-const RATE_TIME: Duration = Duration::from_millis(20);
+/// Over how long the counter's rate is measured: two looks of 50 ns make that good to 1 ppm, and two of 2 us, between readings of
+/// hpet, to 20.
+const RATE_TIME: Duration = Duration::from_millis(100);
+
+/// Looks at either end, of which the narrowest counts: one that was interrupted is none.
+const RATE_LOOKS: u32 = 16;
 
 /// Which pairs are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -198,10 +202,15 @@ const fn sign(ticks: i64) -> f64 {
 
 /// The rate of the counter of the CPU that this runs on, Hz.
 fn rate_hz(counter: HardwareCounter) -> f64 {
-    let look = || (counter.now_ordered(), monotonic_ns());
-    let (start_ticks, start_ns) = look();
+    let look = || {
+        let looks = (0..RATE_LOOKS).map(|_| (monotonic_ns(), counter.now_ordered(), monotonic_ns()));
+        let (before_ns, ticks, after_ns) =
+            looks.min_by_key(|(before_ns, _, after_ns)| after_ns - before_ns)?;
+        Some((ticks, before_ns.midpoint(after_ns)))
+    };
+    let start = look();
     thread::sleep(RATE_TIME);
-    let (end_ticks, end_ns) = look();
+    let (Some((start_ticks, start_ns)), Some((end_ticks, end_ns))) = (start, look()) else { return 0.0 };
     as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
 }
 

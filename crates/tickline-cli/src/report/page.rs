@@ -74,10 +74,11 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
 fn head(document: &Document) -> Markup {
     let cost = |name: &str| document.costs.iter().find(|row| row.clock == name)?.cost_ns;
     let (call, os) = (cost("tickline::now_ns"), cost("clock_gettime MONOTONIC"));
+    let apart = document.warp.as_ref().is_some_and(|warp| warp.in_step == Some(false));
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } }
+            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } @if apart { ", but CPUs are apart" } }
             p.verdict { (document.verdict) }
             ul.figures {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
