@@ -79,6 +79,12 @@ fn own() -> Vec<Step> {
         Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
         Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new(
+            "ten million spans",
+            "cargo test -p tickline-tracing --release --test spans --test chrome -- none_is_lost \
+             a_file_from_eight_threads_is_balanced",
+        )
+        .with(MANY_SPANS),
         Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
@@ -110,13 +116,6 @@ fn own() -> Vec<Step> {
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
             .beside(),
-        Step::new(
-            "ten million spans",
-            "cargo test -p tickline-tracing --release --target-dir target/spans --test spans --test chrome -- \
-             none_is_lost a_file_from_eight_threads_is_balanced",
-        )
-        .with(MANY_SPANS)
-        .beside(),
         // What the next compilers will say.
         Step::new(
             "clippy, nightly",

@@ -40,7 +40,7 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         Some((now, then)) if now > 1.5 * then => {
             let seen =
                 format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
-            let gain_ratio = Some(now / then).filter(|_| !fix::is_none(&finding.fix));
+            let gain_ratio = (!fix::is_none(&finding.fix)).then_some(now / then);
             Finding { gain_ratio, ..finding.seen(seen) }
         }
         _ => finding,
