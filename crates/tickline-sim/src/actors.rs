@@ -227,8 +227,10 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
+                    // Nothing has happened since the reading's second look, so this belongs to its line.
+                    let slack_ns = shared.cell.peek_unix_slack_ns();
                     complete();
-                    return check.unix(ns);
+                    return check.unix(ns, slack_ns);
                 }
             }
             3 => {

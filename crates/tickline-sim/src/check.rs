@@ -307,14 +307,15 @@ impl Check {
         );
     }
 
-    /// A reading in Unix time is complete.
-    pub(crate) fn unix(&self, ns: i64) {
+    /// A reading in Unix time is complete, whose line claims to know Unix time to `slack_ns`: the narrowest of a few looks, all of
+    /// which may have been interrupted.
+    pub(crate) fn unix(&self, ns: i64, slack_ns: u64) {
         let look = self.world.me().look.get();
         if look.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
         }
         let truth_ns = look.told_ns + self.world.clocks.borrow().unix_offset_ns();
-        let limit_ns = self.limits.offset_ns + self.limits.unix_ns;
+        let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(slack_ns);
         assert!(
             ns.abs_diff(truth_ns) <= limit_ns,
             "Unix time is off by {} ns, limit {limit_ns}",

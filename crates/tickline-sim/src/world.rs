@@ -317,6 +317,11 @@ impl SteppedCell {
         self.world.word.get()
     }
 
+    /// How well the present line claims to know Unix time, without a step.
+    pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
+        inner!(self, envelope(self.peek().slot())).unix_slack_ns
+    }
+
     fn loaded(&self, state: State) -> State {
         self.world.me().loaded.set(state.word);
         state
