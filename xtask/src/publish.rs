@@ -33,10 +33,11 @@ pub(crate) fn steps() -> Vec<Step> {
         )
         .needs(OLDEST_COMPILER)
         .beside(),
-        // Packs each crate, and builds it from what was packed.
+        // Packs each crate, and builds it from what was packed. Cargo unpacks them for its user, under the folder's name, and
+        // takes what is there for that version: with one name for all commits, it would build what was packed first.
         Step::new(
             "packages",
-            format!("cargo package --allow-dirty --target-dir target/package-check{published}"),
+            format!("cargo package --allow-dirty --target-dir target/package-check/{}{published}", commit()),
         )
         .beside(),
         Step::new(
@@ -60,6 +61,13 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("every set of features", format!("cargo hack check --feature-powerset --quiet{published}"))
             .needs(&["cargo hack --version"]),
     ]
+}
+
+/// The commit that is checked out, as short as git has it.
+fn commit() -> String {
+    let output = command("git rev-parse --short HEAD").and_then(|mut command| command.output().ok());
+    let name = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "no-commit".to_owned())
 }
 
 /// `cargo xtask dependencies`: what comes along with the crates that promise to bring little.
