@@ -211,6 +211,11 @@ fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
     Box::new(move || Dispatch::new(Arc::clone(&subscriber)))
 }
 
+/// This thread's own ways to all of them.
+fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
+    subjects.iter().map(|subject| (subject.dispatch)()).collect()
+}
+
 /// A guard that is only to be dropped, and may be held by any thread.
 struct Held<T>(Mutex<T>);
 
@@ -330,7 +335,7 @@ fn std_now(rounds: u32) -> f64 {
 /// ns a span for each subject.
 fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
-    let dispatches: Vec<Dispatch> = subjects.iter().map(|subject| (subject.dispatch)()).collect();
+    let dispatches = dispatches(subjects);
     for _ in 0..rounds {
         for ((subject, dispatch), fastest) in subjects.iter().zip(&dispatches).zip(&mut fastest) {
             tracing::dispatcher::with_default(dispatch, || {
@@ -358,13 +363,12 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
             core_affinity::set_for_current(*cpu);
         }
     };
-    let own = || -> Vec<Dispatch> { subjects.iter().map(|subject| (subject.dispatch)()).collect() };
     let (current, running) = (AtomicUsize::new(IDLE), AtomicUsize::new(IDLE));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             pin(1);
-            let dispatches = own();
+            let dispatches = dispatches(subjects);
             // ORDERING: Relaxed for all: hints about what to do next.
             while !stop.load(Ordering::Relaxed) {
                 // ORDERING: as above.
@@ -381,7 +385,7 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
         });
         let measured = scope.spawn(|| {
             pin(0);
-            let dispatches = own();
+            let dispatches = dispatches(subjects);
             let mut times = vec![Vec::new(); subjects.len()];
             for _ in 0..rounds {
                 for (index, (subject, times)) in subjects.iter().zip(&mut times).enumerate() {
