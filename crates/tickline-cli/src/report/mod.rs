@@ -94,6 +94,9 @@ mod tests {
         document.fast = true;
         assert_eq!(conclude(&mut document).unwrap(), Exit::Closed);
         assert!(found(&document), "{:?}", document.findings);
+        let says_so =
+            |document: &Document| page::html(document).unwrap().contains(", but CPUs are apart</h1>");
+        assert!(says_so(&document), "the page's heading");
         assert!(
             document.verdict.starts_with(&before) && document.verdict.contains("The counters are apart: ")
         );
@@ -105,5 +108,6 @@ mod tests {
             (before.clone(), None, None);
         assert_eq!(conclude(&mut document).unwrap(), Exit::Fast);
         assert!(!found(&document) && document.verdict == before, "{document:?}");
+        assert!(!says_so(&document));
     }
 }
