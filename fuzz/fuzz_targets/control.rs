@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cell::{NativeCell, StateCell, portable::PortableCell};
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
@@ -167,8 +167,8 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
     }
 }
 
-fn run<S: StateCell + 'static>(cell: S, input: &Input) {
-    let shared = Shared::new(cell);
+fn run(input: &Input) {
+    let shared = Shared::new(Latch::new());
     let (kind, fraction) = (input.byte(), u64::from(input.byte()));
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;
@@ -179,7 +179,6 @@ fn run<S: StateCell + 'static>(cell: S, input: &Input) {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
         },
-        guarded: kind & 1 != 0,
         renewal: if kind & 2 != 0 { Renewal::Ahead } else { Renewal::AtExpiry },
     });
     let machine = Machine {
@@ -218,10 +217,10 @@ fn run<S: StateCell + 'static>(cell: S, input: &Input) {
             }
             _ => machine.anyone(),
         }
-        // The portable cell takes a slope of 0 for a line that was never published.
-        let state = shared.cell.load_whole();
+        // The cell takes a slope of 0 for a line that was never published.
+        let state = shared.cell.load();
         assert!(
-            !state.word.is_live() || shared.line(state).slope > Slope::default(),
+            !state.word.is_live() || state.line.slope > Slope::default(),
             "a line that stands still"
         );
     }
@@ -229,5 +228,5 @@ fn run<S: StateCell + 'static>(cell: S, input: &Input) {
 
 fuzz_target!(|data: &[u8]| {
     let input = Input(RefCell::new(Vec::from(data).into_iter()));
-    if input.byte() & 1 == 0 { run(NativeCell::new(), &input) } else { run(PortableCell::new(), &input) }
+    run(&input);
 });

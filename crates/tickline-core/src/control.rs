@@ -16,7 +16,7 @@
 //! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end. It is down to a
 //! sixteenth of the configured interval while the bound would otherwise grow wide, or the line is off its target.
 
-use crate::cell::{Envelope, State, StateCell};
+use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
@@ -30,7 +30,7 @@ use crate::units::{
 };
 use crate::unix::UnixTrack;
 use crate::watch::{Noted, Watch};
-use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
+use crate::word::{GRANULE_TICKS, Phase};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
@@ -72,14 +72,22 @@ const PATIENT_ROUNDS: u32 = 16;
 /// Rounds of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
 
-/// When the next line is published, seen from the end of a soft window.
+/// The shortest window, ticks: eight granules. A line's start lies up to two before the tick at which it was published.
+pub const MIN_WINDOW_TICKS: u64 = 8 * GRANULE_TICKS;
+
+/// The longest window, ticks: a line is valid for twice that, half of what [`Line::at`](crate::line::Line::at) converts exactly.
+pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
+
+const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
+
+/// When the next line is published, seen from the end of a line's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// Before it: a driver comes by itself, so the soft window lasts 1.5 to 3 intervals.
+    /// Before it: a driver comes by itself, so the window lasts for 2 intervals.
     Ahead,
-    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the soft window lasts 3 to 6 intervals.
+    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the window lasts for 4 intervals.
     Visit,
-    /// At it: a reader that finds it passed renews the line, so the soft window lasts 1 to 2 intervals.
+    /// At it: a reader that finds it passed renews the line, so the window lasts for 1 interval.
     AtExpiry,
 }
 
@@ -90,8 +98,6 @@ pub struct Config {
     pub interval_ns: u64,
     /// Largest steps of counter and reference.
     pub quanta: Quanta,
-    /// Whether lines are for the slow path only, because 16-byte loads are not atomic here.
-    pub guarded: bool,
     /// Who publishes the next line.
     pub renewal: Renewal,
 }
@@ -218,28 +224,26 @@ impl Control {
             let fit = self.watch.fit(slope, shared);
             self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
 
-            let state = shared.cell.load_whole();
+            let state = shared.cell.load();
             let result = match state.word.phase() {
                 // We hold the lock, so its writer is gone: it was in the process that forked us, or is closing a gate.
-                Phase::Closing => {
-                    shared.finish_closing(state, counter, reference);
+                Phase::Closing | Phase::Opening => {
+                    shared.finish_closing(&state, counter, reference);
                     continue;
                 }
                 _ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),
-                Phase::Live | Phase::LiveGuarded if noted == Noted::Void && !self.settled => {
+                Phase::Live if noted == Noted::Void && !self.settled => {
                     // All that is known of this line's slope is void. Its readers get the OS until there is another.
-                    if shared.cell.retire(state, state.word.closing(), state.base_ns) {
+                    if shared.cell.swap(state.word, state.word.closing()) {
                         let closing = State { word: state.word.closing(), ..state };
-                        shared.finish_closing(closing, counter, reference);
+                        shared.finish_closing(&closing, counter, reference);
                     }
                     return (Round::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Live | Phase::LiveGuarded => {
-                    self.relay(state, shared, counter, reference, fit.as_ref())
-                }
+                Phase::Live => self.relay(&state, shared, counter, reference, fit.as_ref()),
                 Phase::Cold => match fit.filter(|_| self.watch.is_confirmed()) {
                     None => return (Round::Learning, self.patience_ns()),
-                    Some(fit) => self.restart(state, shared, counter, reference, &fit),
+                    Some(fit) => self.restart(&state, shared, counter, reference, &fit),
                 },
             };
             match result {
@@ -319,26 +323,26 @@ impl Control {
         self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(self.least_age_ticks.saturating_mul(2))
     }
 
-    /// The soft window's exponent for an interval.
-    fn exponent(&self, interval_ticks: u64) -> u32 {
-        let wanted = match self.config.renewal {
-            Renewal::Ahead => interval_ticks.saturating_add(interval_ticks >> 1),
-            Renewal::Visit => interval_ticks.saturating_mul(3),
-            Renewal::AtExpiry => interval_ticks,
+    /// The window of a line, ticks.
+    fn window_ticks(&self, interval_ticks: u64) -> u64 {
+        let intervals = match self.config.renewal {
+            Renewal::Ahead => 2,
+            Renewal::Visit => 4,
+            Renewal::AtExpiry => 1,
         };
-        ceil_log2(wanted)
+        interval_ticks.saturating_mul(intervals).clamp(MIN_WINDOW_TICKS, MAX_WINDOW_TICKS)
     }
 
     /// Rule 2: replaces a line by the next one.
     fn relay<S: StateCell>(
         &mut self,
-        state: State,
+        state: &State,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
     ) -> Result<(Round, u64), Refusal> {
-        let old = shared.line(state);
+        let old = state.line;
         let interval_ns = self.interval_ns(fit);
         let target = match fit {
             Some(fit) => self.watch.history.target(fit, old.slope.ticks_in(interval_ns)),
@@ -353,50 +357,48 @@ impl Control {
         let envelope = self.bounds(target.slope, fit).ok_or(Refusal::Stale)?;
 
         let before = counter.now_ordered();
-        if before.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.expire(state, &old, before, reference);
+        if !state.is_valid_at(before) {
+            shared.expire(state, before, reference);
             return Err(Refusal::Lost);
         }
         if self.is_stale(before, target.slope) {
             return Err(Refusal::Stale);
         }
-        if !state.word.precedes(before, reset_slack_ticks(old.slope)) {
-            return Err(Refusal::Early);
-        }
         let offset = old.fixed_at(before).saturating_sub(target.at(before));
         let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);
-        let interval_ticks = old.slope.ticks_in(interval_ns);
+        let window_ticks = self.window_ticks(old.slope.ticks_in(interval_ns));
         let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
+        let reset_ticks = reset_slack_ticks(old.slope);
         let next = |at_ticks| {
-            let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            // An offset is gone at the end of the soft window, not before: the line may be in use to the end of the hard one,
+            let word = state.word.next_live(at_ticks, reset_ticks)?;
+            // An offset is gone at the end of the window, not before: the line may be in use to the end of its validity,
             // and a bend that removed the offset within the interval would by then have made several times as much.
-            let steering = steer(&old, at_ticks, &target, word.soft_ticks());
-            (steering, word, join(&old, &steering, word.ticks(), at_ticks, slack_ticks))
+            let steering = steer(&old, at_ticks, &target, window_ticks);
+            let line = join(&old, &steering, word.to_bits(), at_ticks, slack_ticks);
+            Some((steering, word, Published { line, window_ticks }))
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
-        // microseconds (one closing in 25 was rescued by a reader without this).
-        core::hint::black_box(next(before));
+        // microseconds (one closing in 25 was rescued by a reader without this). And no line is closed in vain.
+        core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
 
-        if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
+        let closing = State { word: state.word.closing(), ..*state };
+        if !shared.cell.swap(state.word, closing.word) {
             return Err(Refusal::Lost);
         }
-        let closing = State { word: state.word.closing(), ..state };
         let at_ticks = counter.now_ordered();
-        if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.finish_closing(closing, counter, reference);
+        let next = next(at_ticks).filter(|_| state.is_valid_at(at_ticks));
+        let Some((steering, word, published)) = next else {
+            shared.finish_closing(&closing, counter, reference);
             return Err(Refusal::Lost);
-        }
-        let (steering, word, line) = next(at_ticks);
-        if !shared.cell.publish(closing, word, &line, &envelope) {
+        };
+        if !shared.cell.publish(closing.word, word, &published, &envelope) {
             return Err(Refusal::Lost);
         }
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
         }
-        shared.timeline.push(at_ticks, &line);
+        shared.timeline.push(at_ticks, &published.line);
         self.settled = fit.is_some();
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
@@ -406,7 +408,7 @@ impl Control {
     /// that: no reading of the reference that counts was made later, and no reading of the line will be made earlier.
     fn restart<S: StateCell>(
         &mut self,
-        state: State,
+        state: &State,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -417,42 +419,44 @@ impl Control {
             self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
         let slope = target.slope;
         let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
-        // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
-        // come a granule later, comes in time.
-        let exponent =
-            ceil_log2(slope.ticks_in(self.least_interval_ns(slope))).max(MIN_EXPONENT.saturating_add(1));
+        // 75 us, and twice that for the validity; with a slow counter so long that the second round, which must come two granules
+        // later, comes in time.
+        let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
+        let window_ticks =
+            least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
+        let reset_ticks = reset_slack_ticks(slope);
+        let floor_ns = state.floor_ns();
         let next = |at_ticks: u64, reference_ns: i64| {
             if self.is_stale(at_ticks, slope) {
                 return Err(Refusal::Stale);
             }
-            if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
-                return Err(Refusal::Early);
-            }
+            let word = state.word.next_live(at_ticks, reset_ticks).ok_or(Refusal::Early)?;
             let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));
-            let floor_lead = fixed_from_ns(state.base_ns).saturating_sub(edge);
+            let floor_lead = fixed_from_ns(floor_ns).saturating_sub(edge);
             if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {
                 // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
                 return Err(Refusal::Early);
             }
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
+            let line = recover(edge, floor_ns, slope, word.to_bits(), at_ticks);
+            Ok((word, Published { line, window_ticks }))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
         next(counter.now_ordered(), i64::MIN)?;
 
-        let opening = State { word: state.word.opening(), ..state };
-        if !shared.cell.retire(state, opening.word, state.base_ns) {
+        let opening = State { word: state.word.opening(), ..*state };
+        if !shared.cell.swap(state.word, opening.word) {
             return Err(Refusal::Lost);
         }
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
-            shared.finish_closing(opening, counter, reference);
+        let (word, published) = next(at_ticks, reference_ns).inspect_err(|_| {
+            shared.finish_closing(&opening, counter, reference);
         })?;
-        if !shared.cell.publish(opening, word, &line, &envelope) {
+        if !shared.cell.publish(opening.word, word, &published, &envelope) {
             return Err(Refusal::Lost);
         }
         shared.count(Event::Recovery);
+        let line = published.line;
         shared.timeline.push(at_ticks, &line);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
@@ -488,11 +492,6 @@ impl Control {
 /// was rounded up.
 fn reset_slack_ticks(slope: Slope) -> u64 {
     slope.ticks_in(1_000_000).max(GRANULE_TICKS.saturating_mul(10))
-}
-
-/// The smallest exponent whose power of two is not below `n`.
-fn ceil_log2(n: u64) -> u32 {
-    64_u32.saturating_sub(n.saturating_sub(1).leading_zeros())
 }
 
 // Long, single-threaded, and of safe code alone: Miri would take minutes and find nothing that it does not find in the tests of

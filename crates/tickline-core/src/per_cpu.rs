@@ -6,17 +6,16 @@
 //!
 //! ```text
 //! (t, cpu) = counter and id              // moved in between -> slow path
-//! (w, base) = state of units[cpu]        // not open         -> slow path
-//! slope    = slot(w)
-//! x        = t - start(w) - granule
-//! x >> exponent(w) != 0, or the word is another one now      -> slow path
-//! otherwise                                 base + ((t - start(w)) * slope >> 48)
+//! w = word of units[cpu]                 // not live         -> slow path
+//! (base, slope, window) = slot(w)
+//! t - w - 2 granules >= window, or the word is another one now   -> slow path
+//! otherwise                                                     base + ((t - w) * slope >> 48)
 //! ```
 //!
 //! **The counter comes first**, because on processors without `rdpid` one instruction reads both it and the id, and a second
 //! one would double the cost. So the line may be younger than the reading: the thread was stopped in between, and the CPU was
-//! visited meanwhile. A line counts from the tick that was read when its predecessor was closed, and starts up to a granule
-//! before that; a reading in the first granule is therefore left to the slow path (0.4 us of each interval), and every other
+//! visited meanwhile. A line is in use from the tick that was read when its predecessor was closed, and starts up to two granules
+//! before that; a reading in the first two granules is therefore left to the slow path (0.2 us of each interval), and every other
 //! one was made when the line, or the closing before it, was current. The second look only proves that the slope belongs
 //! to the word.
 //!
@@ -30,11 +29,14 @@ use core::cell::Cell;
 use crate::cell::StateCell;
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, LineReading, Shared, SlowReading, Source};
+use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
 use crate::word::{GRANULE_TICKS, Phase, Slot};
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
+
+/// How long after its start a line is left to the slow path, ticks: it may start so long before it is in use.
+const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
 
 /// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
 /// be taken.
@@ -79,15 +81,14 @@ fn read_at<S: StateCell, E>(
     ticks: u64,
     slot_holds: impl FnOnce(Slot) -> E,
 ) -> Option<(i64, E)> {
-    let state = unit.cell.load();
-    if !state.word.is_open() {
+    let word = unit.cell.word();
+    if !word.is_live() {
         return None;
     }
-    let (line, rest) = (unit.line(state), slot_holds(state.word.slot()));
-    // A granule later than the soft window: that is still inside the hard one, which is longer by two granules at least.
-    let delta = ticks.wrapping_sub(line.start_ticks).wrapping_sub(GRANULE_TICKS);
-    // `&`, not `&&`: one branch that is never taken costs less than two.
-    (state.word.admits(delta) & (unit.cell.word() == state.word)).then(|| (line.at(ticks), rest))
+    let (published, rest) = (unit.cell.published(word), slot_holds(word.slot()));
+    // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
+    let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
+    (delta < published.window_ticks && unit.cell.is_still(word)).then(|| (published.line.at(ticks), rest))
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
@@ -100,14 +101,14 @@ pub fn read_slow<S: StateCell>(
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let unit = units.get(cpu)?;
-        let state = unit.cell.load_whole();
+        let state = unit.cell.load();
         if state.word.phase() == Phase::Cold {
             let reference_ns = reference.monotonic_ns();
             counter.barrier();
             // Rule 6: a line that was published meanwhile may already be above this.
-            if unit.cell.load_whole() == state {
+            if unit.cell.is_still(state.word) {
                 let source = Source::Reference { reference_ns };
-                return Some((cpu, SlowReading { ns: reference_ns.max(state.base_ns), source }));
+                return Some((cpu, SlowReading { ns: reference_ns.max(state.floor_ns()), source }));
             }
             continue;
         }
@@ -116,21 +117,15 @@ pub fn read_slow<S: StateCell>(
             Some((ticks, now_on)) if now_on == cpu => ticks,
             _ => continue,
         };
-        if state.word.phase() == Phase::Closing {
+        if !state.word.is_live() {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.finish_closing_at(state, ticks, reference) {
+            if unit.finish_closing_at(&state, ticks, reference) {
                 unit.count(Event::Rescue);
             }
-            continue;
-        }
-        let line = unit.line(state);
-        if ticks.wrapping_sub(line.start_ticks) >= state.word.hard_ticks() {
-            unit.expire(state, &line, ticks, reference);
-        } else if unit.cell.word() == state.word {
-            let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
-            let ns = line.at(ticks);
-            let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
-            return Some((cpu, SlowReading { ns, source: Source::Line { overdue_ns } }));
+        } else if !state.is_valid_at(ticks) {
+            unit.expire(&state, ticks, reference);
+        } else if unit.cell.is_still(state.word) {
+            return Some((cpu, line_reading(&state, ticks)));
         }
     }
 }

@@ -9,11 +9,15 @@
 #[cfg(not(loom))]
 pub(crate) use core::hint::spin_loop;
 
+// Where atomics are plain cells, a fence orders nothing and costs little.
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::fence;
+
 #[cfg(all(target_has_atomic = "64", not(loom)))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 #[cfg(loom)]
-pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, spin_loop};
+pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence, spin_loop};
 
 #[cfg(all(not(target_has_atomic = "64"), not(loom)))]
 pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
@@ -28,7 +32,7 @@ pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 mod modelled {
     use core::fmt;
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::Ordering;
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
     use std::sync::OnceLock;
 
     macro_rules! modelled {

@@ -3,7 +3,7 @@
 //! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section "Order":
 //!
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
-//! - whoever finds a line's hard window passed, or the counter before it, makes the clock cold before anything else
+//! - whoever finds that a line is not valid any more, or the counter before it, makes the clock cold before anything else
 //!   (rule 4), leaving a floor that no earlier reading can have exceeded (rule 5);
 //! - whoever finds `closing` for longer than two microseconds makes the clock cold too: nobody waits for a preempted
 //!   writer (rule 3);
@@ -11,14 +11,13 @@
 //!   the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8).
 
-use crate::cell::{Envelope, State, StateCell};
+use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::JOIN_SLACK_NS;
-use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
 use crate::timeline::Timeline;
-use crate::word::Phase;
+use crate::word::{Phase, Word};
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -38,9 +37,9 @@ const OPENING_LOOKS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 /// Something that happened to a clock, counted since it was made.
 ///
 /// ```
-/// use tickline_core::{cell::portable::PortableCell, shared::{Event, Shared}};
+/// use tickline_core::{cell::Latch, shared::{Event, Shared}};
 ///
-/// let clock = Shared::new(PortableCell::new());
+/// let clock = Shared::new(Latch::new());
 /// for event in Event::ALL {
 ///     assert_eq!(clock.events(event), 0, "{}", event.name());
 /// }
@@ -168,7 +167,7 @@ impl Gauges {
 pub enum Source {
     /// The line.
     Line {
-        /// Time past the end of the soft window, ns; 0 inside it.
+        /// Time past the end of the window of the inlined path, ns; 0 inside it.
         overdue_ns: u64,
     },
     /// The reference clock.
@@ -269,123 +268,111 @@ impl<S: StateCell> Shared<S> {
     /// As [`read`](Self::read), in Unix time.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
+        let word = self.cell.word();
+        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
-        let unix_offset_ns = self.cell.unix_offset_ns(state.word.slot());
+        let published = self.cell.published(word);
+        let unix_offset_ns = self.cell.unix_offset_ns(word.slot());
         let ticks = counter.now();
-        self.confirms(state, ticks).then(|| line.at(ticks).wrapping_add(unix_offset_ns))
+        self.confirms(word, &published, ticks).then(|| published.line.at(ticks).wrapping_add(unix_offset_ns))
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
+        let word = self.cell.word();
+        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
-        let envelope = self.cell.envelope(state.word.slot());
+        let published = self.cell.published(word);
+        let envelope = self.cell.envelope(word.slot());
         let ticks = counter.now_ordered();
-        self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+        self.confirms(word, &published, ticks).then(|| LineReading {
+            ticks,
+            ns: published.line.at(ticks),
+            envelope,
+        })
     }
 
-    /// As [`read_bounds`](Self::read_bounds), also from a line that is guarded, or past its soft window: for the slow path.
-    pub fn read_bounds_whole(&self, counter: &impl Counter) -> Option<LineReading> {
-        let state = self.cell.load_whole();
+    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid: for the slow path.
+    pub fn read_bounds_slow(&self, counter: &impl Counter) -> Option<LineReading> {
+        let state = self.cell.load();
         if !state.word.is_live() {
             return None;
         }
-        let line = self.line(state);
         let envelope = self.cell.envelope(state.word.slot());
         let ticks = counter.now_ordered();
-        let in_use = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks()
-            && self.cell.load_whole().word == state.word;
-        in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+        let in_use = state.is_valid_at(ticks) && self.cell.is_still(state.word);
+        in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
     }
 
     /// A stamp: the counter, if the inlined path may use it now.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
-        if !word.is_open() {
+        if !word.is_live() {
             return None;
         }
+        let window_ticks = self.cell.published(word).window_ticks;
         let ticks = counter.now();
-        word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)
+        (ticks.wrapping_sub(word.to_bits()) < window_ticks).then_some(ticks)
     }
 
     #[inline(always)]
     fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<i64> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
+        let word = self.cell.word();
+        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
+        let published = self.cell.published(word);
         let ticks = now_ticks();
-        self.confirms(state, ticks).then(|| line.at(ticks))
+        self.confirms(word, &published, ticks).then(|| published.line.at(ticks))
     }
 
-    /// Rule 1, and the soft window: both are one branch.
+    /// Rule 1, and the window. Two-sided: a tick before the start wraps to a huge difference.
     #[inline(always)]
-    fn confirms(&self, state: State, ticks: u64) -> bool {
-        // `&`, not `&&`: one branch that is never taken costs less than two.
-        state.word.admits(ticks.wrapping_sub(state.word.ticks())) & (self.cell.word() == state.word)
-    }
-
-    /// The line of a live or closing state.
-    #[inline(always)]
-    pub fn line(&self, state: State) -> Line {
-        Line {
-            start_ticks: state.word.ticks(),
-            base_ns: state.base_ns,
-            slope: self.cell.slope(state.word.slot()),
-        }
+    fn confirms(&self, word: Word, published: &Published, ticks: u64) -> bool {
+        ticks.wrapping_sub(word.to_bits()) < published.window_ticks && self.cell.is_still(word)
     }
 
     /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than two
     /// microseconds; lock-free: it repeats only when another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
-        // The closing word that was seen, when, and how often.
-        let mut closing: Option<(State, u64, u32)> = None;
+        // The closing or opening word that was seen, when, and how often.
+        let mut waiting: Option<(Word, u64, u32)> = None;
         loop {
-            let state = self.cell.load_whole();
-            match state.word.phase() {
-                Phase::Live | Phase::LiveGuarded => {
-                    let line = self.line(state);
+            let state = self.cell.load();
+            let word = state.word;
+            match word.phase() {
+                Phase::Live => {
                     let ticks = counter.now_ordered();
-                    let delta = ticks.wrapping_sub(line.start_ticks);
-                    if delta >= state.word.hard_ticks() {
-                        self.expire(state, &line, ticks, reference);
-                    } else if self.cell.word() == state.word {
-                        let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
-                        let ns = line.at(ticks);
-                        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
-                        return SlowReading { ns, source: Source::Line { overdue_ns } };
+                    if !state.is_valid_at(ticks) {
+                        self.expire(&state, ticks, reference);
+                    } else if self.cell.is_still(word) {
+                        return line_reading(&state, ticks);
                     }
                 }
-                Phase::Closing => match closing {
-                    Some((seen, since_ticks, looks)) if seen == state => {
-                        if self.is_early(state, since_ticks, looks, counter) {
-                            closing = Some((seen, since_ticks, looks.saturating_add(1)));
+                Phase::Closing | Phase::Opening => match waiting {
+                    Some((seen, since_ticks, looks)) if seen == word => {
+                        if self.is_early(&state, since_ticks, looks, counter) {
+                            waiting = Some((seen, since_ticks, looks.saturating_add(1)));
                             crate::primitive::spin_loop();
-                        } else if self.finish_closing(state, counter, reference) {
+                        } else if self.finish_closing(&state, counter, reference) {
                             self.count(Event::Rescue);
                         }
                     }
-                    _ if state.word.is_opening() => closing = Some((state, 0, 0)),
+                    _ if word.phase() == Phase::Opening => waiting = Some((word, 0, 0)),
                     // A closing word follows a live one, so the counter may be read.
-                    _ => closing = Some((state, counter.now_ordered(), 0)),
+                    _ => waiting = Some((word, counter.now_ordered(), 0)),
                 },
                 Phase::Cold => {
                     let reference_ns = reference.monotonic_ns();
                     counter.barrier();
                     // Rule 6: a line that was published meanwhile may already be above this.
-                    if self.cell.load_whole() == state {
+                    if self.cell.is_still(word) {
                         let source = Source::Reference { reference_ns };
-                        return SlowReading { ns: reference_ns.max(state.base_ns), source };
+                        return SlowReading { ns: reference_ns.max(state.floor_ns()), source };
                     }
                 }
             }
@@ -393,66 +380,63 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// Rule 3: whether a writer may still be under way that had begun at `since_ticks` or before, so many `looks` ago.
-    fn is_early(&self, state: State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
-        if state.word.is_opening() {
+    fn is_early(&self, state: &State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
+        if state.word.phase() == Phase::Opening {
             return looks < OPENING_LOOKS;
         }
-        let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
+        let patience_ticks = state.line.slope.ticks_in(CLOSING_NS);
         counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
     }
 
-    /// Rules 4 and 5: makes the clock cold because `ticks`, read after `state`, is outside the hard window of its `line`.
-    pub fn expire(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) {
-        let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
-        let (floor_ticks, floor_ns) = self.floor(state, line, ticks, reference);
-        if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
+    /// Rules 4 and 5: makes the clock cold because the line of `state` is not valid at `ticks`, which were read after it.
+    pub fn expire(&self, state: &State, ticks: u64, reference: &impl Reference) {
+        let reset = crate::units::ticks_between(state.line.start_ticks, ticks) < 0;
+        let floor_ticks = self.floor_ticks(state, ticks, reference);
+        if self.cell.swap(state.word, state.word.closing().cold(floor_ticks)) {
             self.count(if reset { Event::CounterReset } else { Event::Expiry });
         }
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
     /// later. An opening goes back to where it came from. Returns whether this call did it.
-    pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub fn finish_closing(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // While a clock is opening its counter is of no use here, and is left alone.
-        let ticks = if state.word.is_opening() { 0 } else { counter.now_ordered() };
+        let ticks = if state.word.phase() == Phase::Opening { 0 } else { counter.now_ordered() };
         self.finish_closing_at(state, ticks, reference)
     }
 
     /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.
-    pub(crate) fn finish_closing_at(&self, state: State, ticks: u64, reference: &impl Reference) -> bool {
-        if state.word.is_opening() {
-            return self.cell.retire(state, state.word.given_up(), state.base_ns);
+    pub(crate) fn finish_closing_at(&self, state: &State, ticks: u64, reference: &impl Reference) -> bool {
+        if state.word.phase() == Phase::Opening {
+            return self.cell.swap(state.word, state.word.given_up());
         }
-        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, reference);
-        self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
+        self.cell.swap(state.word, state.word.cold(self.floor_ticks(state, ticks, reference)))
     }
 
-    /// Rule 5: the tick and the value that no reading of `line` has exceeded, if `ticks` was read after the state that
-    /// ended it, or after its window. As where lines meet, a reader may have read the counter a little after its second look.
-    fn floor(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) -> (u64, i64) {
-        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
-        if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {
+    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or after
+    /// its end. As where lines meet, a reader may have read the counter a little after its second look.
+    fn floor_ticks(&self, state: &State, ticks: u64, reference: &impl Reference) -> u64 {
+        let (line, end_ticks) = (&state.line, state.end_ticks());
+        if state.is_valid_at(ticks) {
             let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS).min(end_ticks.wrapping_sub(ticks));
-            let latest_ticks = ticks.wrapping_add(slack_ticks);
-            return (latest_ticks, line.at(latest_ticks));
+            return ticks.wrapping_add(slack_ticks);
         }
-        if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
-            // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference
-            // now plus the most by which this line was ahead of it.
-            let envelope = self.cell.envelope(state.word.slot());
-            let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-            // The reference may have been slewed down since it was sampled, unnoticed.
-            let window_ns = line.at(end_ticks).saturating_sub(line.base_ns);
-            let slewed_ns =
-                window_ns.saturating_mul(UNNOTICED_SLEW_PPB).checked_div(1_000_000_000).unwrap_or(0);
-            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
-            // Each of the two was rounded down.
-            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
-            if limit_ns < line.at(end_ticks) {
-                return (line.ticks_at(limit_ns), limit_ns);
-            }
+        if crate::units::ticks_between(line.start_ticks, ticks) >= 0 {
+            return end_ticks;
         }
-        (end_ticks, line.at(end_ticks))
+        // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference now plus the
+        // most by which this line was ahead of it.
+        let envelope = self.cell.envelope(state.word.slot());
+        let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
+        // The reference may have been slewed down since it was sampled, unnoticed.
+        let validity_ns = line.at(end_ticks).saturating_sub(line.base_ns);
+        let slewed_ns =
+            validity_ns.saturating_mul(UNNOTICED_SLEW_PPB).checked_div(1_000_000_000).unwrap_or(0);
+        let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
+        // Each of the two was rounded down.
+        let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
+        // Readings began at the line's base, so the floor is not below it.
+        if limit_ns < line.at(end_ticks) { line.ticks_at(limit_ns.max(line.base_ns)) } else { end_ticks }
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
@@ -460,14 +444,14 @@ impl<S: StateCell> Shared<S> {
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         let mut was_open = false;
         loop {
-            let state = self.cell.load_whole();
+            let state = self.cell.load();
             match (state.word.phase(), state.word.is_gated()) {
                 (Phase::Cold, true) => return was_open,
-                (Phase::Closing, true) => {
-                    self.finish_closing(state, counter, reference);
+                (Phase::Closing | Phase::Opening, true) => {
+                    self.finish_closing(&state, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.retire(state, state.word.gated(), state.base_ns) {
+                    if self.cell.swap(state.word, state.word.gated()) {
                         self.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -480,21 +464,29 @@ impl<S: StateCell> Shared<S> {
     /// nobody: a gate that somebody is still closing is closed first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
-            let state = self.cell.load_whole();
+            let state = self.cell.load();
             match (state.word.phase(), state.word.is_gated()) {
                 (_, false) => return false,
                 (Phase::Cold, true) => {
-                    if self.cell.retire(state, state.word.ungated(), state.base_ns) {
+                    if self.cell.swap(state.word, state.word.ungated()) {
                         self.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.finish_closing(state, counter, reference);
+                    self.finish_closing(&state, counter, reference);
                 }
             }
         }
     }
+}
+
+/// A reading of a line that is valid at `ticks`.
+pub(crate) fn line_reading(state: &State, ticks: u64) -> SlowReading {
+    let ns = state.line.at(ticks);
+    let window_end_ticks = state.line.start_ticks.wrapping_add(state.window_ticks);
+    let overdue_ns = u64::try_from(ns.saturating_sub(state.line.at(window_end_ticks))).unwrap_or(0);
+    SlowReading { ns, source: Source::Line { overdue_ns } }
 }
 
 #[cfg(test)]

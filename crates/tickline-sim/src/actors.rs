@@ -5,7 +5,6 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tickline_core::cell::{NativeCell, Support};
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
 use tickline_core::sample::Quanta;
 use tickline_core::shared::{Event, Shared, SlowReading, Source};
@@ -13,7 +12,7 @@ use tickline_core::try_lock::TryLock;
 
 use crate::check::{Begin, Check, From, Mark};
 use crate::machine::PS;
-use crate::scenario::{self, Driver};
+use crate::scenario::Driver;
 use crate::world::{Actor, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before somebody goes on readers come to watch, ps.
@@ -48,7 +47,6 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        let native = setup.cell != scenario::Cell::Portable && NativeCell::support() != Support::Missing;
         // What `quantum_ticks` would find, or 0 where brackets need none.
         let counter_ticks = if machine.same_counter { 0 } else { machine.counter_step };
         let config = Config {
@@ -57,11 +55,10 @@ impl Clock {
                 counter_ticks,
                 reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
             },
-            guarded: setup.cell == scenario::Cell::Guarded,
             renewal: Renewal::Ahead,
         };
         Self {
-            shared: Shared::new(SteppedCell::new(native, Rc::clone(world))),
+            shared: Shared::new(SteppedCell::new(Rc::clone(world))),
             control: TryLock::new(None),
             config,
             token: Cell::new(1),

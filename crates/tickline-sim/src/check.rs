@@ -197,8 +197,9 @@ impl Check {
         if from != From::Reference {
             let word = world.me().loaded.get();
             assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
-            let window = if from == From::Inlined { word.soft_ticks() } else { word.hard_ticks() };
-            let delta = look.ticks.wrapping_sub(word.ticks());
+            let window_ticks = world.me().window_ticks.get();
+            let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+            let delta = look.ticks.wrapping_sub(word.to_bits());
             assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
             let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
             assert!(!stayed_closed, "the counter was used behind a closed gate");

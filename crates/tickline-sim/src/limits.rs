@@ -4,7 +4,7 @@ use tickline_core::discipline::JOIN_SLACK_NS;
 use tickline_core::word::GRANULE_TICKS;
 
 use crate::machine::Clocks;
-use crate::scenario::{Cell, Driver, Scenario, Sleep, What};
+use crate::scenario::{Driver, Scenario, Sleep, What};
 
 /// What a run may not exceed.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +43,8 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A floor is the old line at a tick 5 us later, and in the portable cell at the end of that tick's granule.
-        let granule_ns = if scenario.clock.cell == Cell::Portable { ticks_ns(GRANULE_TICKS) } else { 0 };
-        let floor_ns = JOIN_SLACK_NS + granule_ns;
+        // A floor is the old line at the end of the granule of a tick 5 us later.
+        let floor_ns = JOIN_SLACK_NS + ticks_ns(GRANULE_TICKS);
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for fault in &scenario.faults {

@@ -1,6 +1,6 @@
 //! Scenarios with names: what the documentation's plots show, and what tests state limits for.
 
-use crate::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, What};
+use crate::scenario::{Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, What};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -27,7 +27,7 @@ pub fn steady(seed: u64) -> Scenario {
             wander_ppb: 0,
             bracket_ns: 30,
         },
-        clock: Clock { interval_ns: SECOND / 2, cell: Cell::Native, driver: Driver::Thread },
+        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread },
         readers: 2,
         think_ns: SECOND / 10,
         chance: Chance {

@@ -69,22 +69,8 @@ pub struct Machine {
 pub struct Clock {
     /// The interval, ns: 1 ms to 10 s.
     pub interval_ns: u64,
-    /// Which cell it lives in.
-    pub cell: Cell,
     /// Who does the rounds.
     pub driver: Driver,
-}
-
-/// The cell of a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cell {
-    /// Of this processor; the portable one where it has none.
-    Native,
-    /// The one without 128-bit instructions.
-    Portable,
-    /// Of this processor, with lines for the slow path only.
-    Guarded,
 }
 
 /// Who does the rounds.
@@ -306,7 +292,6 @@ impl Scenario {
             },
             clock: Clock {
                 interval_ns,
-                cell: pick(rng, &[Cell::Native, Cell::Native, Cell::Portable, Cell::Guarded]),
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
             },
             readers: rng.u32(1..=4),

@@ -18,9 +18,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Envelope, NativeCell, State, StateCell, portable::PortableCell};
+use tickline_core::cell::{Envelope, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
-use tickline_core::line::{Line, Slope};
 use tickline_core::sample::Reference;
 use tickline_core::word::{Slot, Word};
 
@@ -83,8 +82,10 @@ pub(crate) struct Actor {
     pub(crate) fence_ps: Cell<u64>,
     /// When the last look at the counter was executed, if that is still to come.
     pub(crate) late_ps: Cell<u64>,
-    /// The last word that it loaded with a state.
+    /// The last word that it loaded at a first look.
     pub(crate) loaded: Cell<Word>,
+    /// The window of the line that it loaded last, ticks.
+    pub(crate) window_ticks: Cell<u64>,
     pub(crate) look: Cell<Look>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
@@ -280,36 +281,15 @@ impl Reference for Hands {
     }
 }
 
-enum Inner {
-    Native(NativeCell),
-    Portable(PortableCell),
-}
-
-/// A real cell that gives way before each access.
+/// The real cell, which gives way before each access.
 pub(crate) struct SteppedCell {
-    inner: Inner,
+    inner: Latch,
     world: Rc<World>,
 }
 
-macro_rules! inner {
-    ($self:ident, $call:ident($($argument:expr),*)) => {
-        match &$self.inner {
-            Inner::Native(cell) => cell.$call($($argument),*),
-            Inner::Portable(cell) => cell.$call($($argument),*),
-        }
-    };
-}
-
 impl SteppedCell {
-    pub(crate) fn new(native: bool, world: Rc<World>) -> Self {
-        let inner = if native {
-            let cell = NativeCell::new();
-            cell.restrict(NativeCell::support());
-            Inner::Native(cell)
-        } else {
-            Inner::Portable(PortableCell::new())
-        };
-        Self { inner, world }
+    pub(crate) fn new(world: Rc<World>) -> Self {
+        Self { inner: Latch::new(), world }
     }
 
     /// The word, without a step.
@@ -319,12 +299,7 @@ impl SteppedCell {
 
     /// How well the present line claims to know Unix time, without a step.
     pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
-        inner!(self, envelope(self.peek().slot())).unix_slack_ns
-    }
-
-    fn loaded(&self, state: State) -> State {
-        self.world.me().loaded.set(state.word);
-        state
+        self.inner.envelope(self.peek().slot()).unix_slack_ns
     }
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
@@ -341,43 +316,47 @@ impl SteppedCell {
 }
 
 impl StateCell for SteppedCell {
-    fn load(&self) -> State {
-        self.world.step(Step::Load);
-        self.loaded(inner!(self, load()))
-    }
-
-    fn load_whole(&self) -> State {
-        self.world.step(Step::Load);
-        self.loaded(inner!(self, load_whole()))
-    }
-
     fn word(&self) -> Word {
         self.world.step(Step::Load);
-        inner!(self, word())
+        let word = self.inner.word();
+        self.world.me().loaded.set(word);
+        word
     }
 
-    fn slope(&self, slot: Slot) -> Slope {
+    fn is_still(&self, word: Word) -> bool {
         self.world.step(Step::Load);
-        inner!(self, slope(slot))
+        self.inner.is_still(word)
+    }
+
+    fn published(&self, word: Word) -> Published {
+        self.world.step(Step::Load);
+        let published = self.inner.published(word);
+        self.world.me().window_ticks.set(published.window_ticks);
+        published
     }
 
     fn unix_offset_ns(&self, slot: Slot) -> i64 {
         self.world.step(Step::Load);
-        inner!(self, unix_offset_ns(slot))
+        self.inner.unix_offset_ns(slot)
     }
 
     fn envelope(&self, slot: Slot) -> Envelope {
         self.world.step(Step::Load);
-        inner!(self, envelope(slot))
+        self.inner.envelope(slot)
     }
 
-    fn retire(&self, from: State, to: Word, floor_ns: i64) -> bool {
-        self.world.step(Step::Swap);
-        self.swapped(inner!(self, retire(from, to, floor_ns)), to)
+    fn start_ticks(&self, slot: Slot) -> u64 {
+        self.world.step(Step::Load);
+        self.inner.start_ticks(slot)
     }
 
-    fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
+    fn swap(&self, from: Word, to: Word) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(inner!(self, publish(from, to, line, envelope)), to)
+        self.swapped(self.inner.swap(from, to), to)
+    }
+
+    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+        self.world.step(Step::Swap);
+        self.swapped(self.inner.publish(from, to, published, envelope), to)
     }
 }

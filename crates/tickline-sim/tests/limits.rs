@@ -1,6 +1,6 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
-use tickline_sim::scenario::{Cell, Driver, Fault, What};
+use tickline_sim::scenario::{Driver, Fault, What};
 use tickline_sim::{Mark, Scenario, named, run_tracked};
 
 /// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
@@ -101,19 +101,17 @@ fn a_sleep_is_slewed_away() {
     assert!(end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10));
 }
 
-/// Every cell and every driver keeps the steady limits on error.
+/// Every driver keeps the steady limits on error.
 #[test]
-fn every_cell_and_driver_follows_a_steady_reference() {
-    for cell in [Cell::Native, Cell::Portable, Cell::Guarded] {
-        for driver in [Driver::Thread, Driver::Readers] {
-            let mut scenario = named::steady(5);
-            (scenario.clock.cell, scenario.clock.driver) = (cell, driver);
-            scenario.think_ns = 10 * MS;
-            scenario.duration_ns = 8 * SECOND;
-            let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
-            assert!(outcome.counts.calm_offset_ns <= 30, "{cell:?} {driver:?}: {:?}", outcome.counts);
-            assert!(outcome.counts.fast > 4_000, "{cell:?} {driver:?}: {:?}", outcome.counts);
-        }
+fn every_driver_follows_a_steady_reference() {
+    for driver in [Driver::Thread, Driver::Readers] {
+        let mut scenario = named::steady(5);
+        scenario.clock.driver = driver;
+        scenario.think_ns = 10 * MS;
+        scenario.duration_ns = 8 * SECOND;
+        let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
+        assert!(outcome.counts.calm_offset_ns <= 30, "{driver:?}: {:?}", outcome.counts);
+        assert!(outcome.counts.fast > 4_000, "{driver:?}: {:?}", outcome.counts);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Any scenario, not only those that [`Scenario::random`] makes; a failing one is made as small as it can be.
 
 use proptest::prelude::*;
-use tickline_sim::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Sleep, What};
+use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, What};
 use tickline_sim::{Scenario, run};
 
 const MS: u64 = 1_000_000;
@@ -72,13 +72,8 @@ fn chance() -> impl Strategy<Value = Chance> {
 }
 
 fn clock() -> impl Strategy<Value = Clock> {
-    let cell = prop_oneof![Just(Cell::Native), Just(Cell::Portable), Just(Cell::Guarded)];
     let driver = prop_oneof![Just(Driver::Thread), Just(Driver::Readers)];
-    (MS..=2 * SECOND, cell, driver).prop_map(|(interval_ns, cell, driver)| Clock {
-        interval_ns,
-        cell,
-        driver,
-    })
+    (MS..=2 * SECOND, driver).prop_map(|(interval_ns, driver)| Clock { interval_ns, driver })
 }
 
 fn scenario() -> impl Strategy<Value = Scenario> {

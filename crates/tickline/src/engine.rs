@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use tickline_core::cell::{NativeCell, StateCell};
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
 use tickline_core::sample::Reference;
@@ -25,9 +25,6 @@ use crate::status::Driver;
 
 mod by_cpu;
 mod gates;
-
-/// The cell of this target.
-pub(crate) type Cell = NativeCell;
 
 /// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
 /// 256 calls some 10 ns each.
@@ -56,7 +53,7 @@ pub(crate) const OS_STAMP: u64 = 1 << 63;
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared<Cell>,
+    pub(crate) shared: Shared<Latch>,
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Option<Control>>,
@@ -91,7 +88,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(Cell::new()),
+            shared: Shared::new(Latch::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(None),
             stage: AtomicU8::new(STAGE_NEW),
@@ -162,11 +159,9 @@ impl Engine {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), also from lines that the inlined path must not use. The counter may be read only
-    /// if the gates have said so, and then there is a compare-and-swap.
-    fn read_bounds_whole(&self) -> Option<LineReading> {
-        let counter = COUNTER.filter(|_| self.shared.cell.word().is_live())?;
-        self.shared.read_bounds_whole(&counter)
+    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
+    fn read_bounds_of_valid(&self) -> Option<LineReading> {
+        self.shared.read_bounds_slow(&COUNTER?)
     }
 
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
@@ -177,7 +172,7 @@ impl Engine {
             return (line.ns, Some(line));
         }
         let ns = signed(self.now_ordered_by_cpu());
-        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()).or_else(|| self.bounds_by_cpu()))
+        (ns, self.read_bounds().or_else(|| self.read_bounds_of_valid()).or_else(|| self.bounds_by_cpu()))
     }
 
     /// Any reading that the inlined path refuses, and no CPU's line can serve.
@@ -206,7 +201,7 @@ impl Engine {
             let reading = self.shared.read_slow(&counter, &OsClock);
             let served = self.serve_as_reader(&reading);
             if served || matches!(reading.source, Source::Line { .. }) {
-                if let Some(reading) = self.read_bounds_whole() {
+                if let Some(reading) = self.read_bounds_of_valid() {
                     return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
             }

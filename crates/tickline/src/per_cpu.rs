@@ -17,7 +17,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
 
-use tickline_core::cell::StateCell;
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
@@ -25,8 +25,6 @@ use tickline_core::per_cpu::{self, CPU_IDS, Seat};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineReading, Shared, Source};
 
-use crate::engine::Cell;
-use crate::facts;
 use crate::process::{self, CpuMask, Notice, Woken};
 use crate::reference::OsClock;
 
@@ -105,7 +103,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Shared<Cell>]>,
+    units: Box<[Shared<Latch>]>,
     notes: Box<[Note]>,
     counter: HardwareCpuCounter,
 }
@@ -116,14 +114,8 @@ impl Table {
     }
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
-        let support = facts::cell_support();
-        let unit = || {
-            let unit = Shared::new(Cell::new());
-            unit.cell.restrict(support);
-            unit
-        };
         Self {
-            units: (0..ids).map(|_| unit()).collect(),
+            units: (0..ids).map(|_| Shared::new(Latch::new())).collect(),
             notes: (0..ids).map(|_| Note::default()).collect(),
             counter,
         }
@@ -159,7 +151,7 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Shared<Cell>> {
+    pub(crate) fn unit_here(&self) -> Option<&Shared<Latch>> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 
@@ -431,7 +423,7 @@ impl Visit {
     fn round(
         &mut self,
         cpu: usize,
-        unit: &Shared<Cell>,
+        unit: &Shared<Latch>,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
@@ -471,6 +463,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_cpu_that_cannot_be_visited_fails_alone() {
+        use crate::facts;
         use std::io::Write;
         use tickline_core::sample::Quanta;
         let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
@@ -478,7 +471,7 @@ mod tests {
             Ok(needs) => needs,
             Err(why) => return skip(&why.to_string()),
         };
-        if !facts::counter_readable() || facts::cell_support() == tickline_core::cell::Support::Missing {
+        if !facts::counter_readable() {
             return skip("the counter cannot be used here");
         }
         let home = CpuMask::of_this_thread().expect("where this thread may run");
@@ -488,7 +481,6 @@ mod tests {
         let config = Config {
             interval_ns: 1_000_000,
             quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
-            guarded: false,
             renewal: Renewal::Visit,
         };
         let mut sweep = Sweep::default();

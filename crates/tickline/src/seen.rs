@@ -106,7 +106,6 @@ mod tests {
             comparison: Comparison::Pending,
             line_per_cpu: false,
             was_slow: false,
-            support: facts::cell_support(),
         });
         let was = facts.available;
         let is_current = |facts: &Facts| {

@@ -169,7 +169,7 @@ fn a_suspend_while_learning_makes_no_line() {
                         error.abs() < 1_000,
                         "{error} ns off in round {round}, {asleep_ns} before {before}"
                     );
-                    assert!(clock.cell.word().hard_ticks() < 4_000_000_000);
+                    assert!(clock.cell.load().valid_ticks() < 4_000_000_000);
                 }
             }
             assert!(clock.read_slow(machine, machine).ns - machine.truth_ns() < 1_000);
@@ -249,11 +249,10 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
     let machine = Slow(Cell::new(1 << 40));
     let pass = |ns| machine.0.set(machine.0.get() + ns);
     for phase in 0..60 {
-        let clock = Shared::new(crate::cell::portable::PortableCell::new());
+        let clock = Shared::new(crate::cell::Latch::new());
         let mut control = Control::new(Config {
             interval_ns: INTERVAL_NS,
             quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-            guarded: false,
             renewal: Renewal::Ahead,
         });
         pass(phase * 701);
@@ -453,7 +452,7 @@ fn a_late_renewal_does_not_swing() {
     let lead = clock.read(machine).expect("live") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
-    machine.pass(clock.cell.word().hard_ticks() - 5_000);
+    machine.pass(clock.cell.load().valid_ticks() - 5_000);
     let reading = clock.read_slow(machine, machine);
     assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
     let swung = reading.ns - machine.truth_ns();

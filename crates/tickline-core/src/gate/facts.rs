@@ -1,6 +1,5 @@
 //! What the gates judge. Collected elsewhere; here are only the names that kernels and processors use for it.
 
-use crate::cell::Support;
 use crate::compare::Comparison;
 use crate::sample::Quanta;
 
@@ -224,8 +223,6 @@ pub struct Facts {
     pub invariant_waived: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
-    /// What the processor offers for the cell.
-    pub cell: Support,
     /// Whether the process may read the counter.
     pub readable: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).

@@ -25,7 +25,6 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
-use crate::cell::Support;
 use crate::compare::Comparison;
 
 /// What a gate looks at.
@@ -40,7 +39,7 @@ use crate::compare::Comparison;
 pub enum Gate {
     /// Nobody has switched the counter off.
     User,
-    /// The target has a counter that this crate reads, and a cell to publish lines in.
+    /// The target has a counter that this crate reads.
     Exists,
     /// The process may read the counter.
     Readable,
@@ -106,8 +105,6 @@ pub enum Reason {
     SwitchedOff,
     /// The target has no counter that this crate reads.
     NoCounter,
-    /// The processor has no 128-bit compare-and-swap.
-    NoAtomics,
     /// The process has been denied the counter (`PR_SET_TSC`).
     Denied,
     /// CPUID does not call the counter invariant.
@@ -140,11 +137,10 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::Disabled,
         Self::SwitchedOff,
         Self::NoCounter,
-        Self::NoAtomics,
         Self::Denied,
         Self::NotInvariant,
         Self::KernelUndecided,
@@ -168,7 +164,6 @@ impl Reason {
             Self::Disabled => "disabled",
             Self::SwitchedOff => "switched_off",
             Self::NoCounter => "no_counter",
-            Self::NoAtomics => "no_atomics",
             Self::Denied => "denied",
             Self::NotInvariant => "not_invariant",
             Self::KernelUndecided => "kernel_undecided",
@@ -193,7 +188,6 @@ impl Reason {
             Self::Disabled => "the program called disable()",
             Self::SwitchedOff => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
-            Self::NoAtomics => "the processor has no 128-bit compare-and-swap",
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
             Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
@@ -350,11 +344,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
             Switch::Disabled => Some(Reason::Disabled),
             Switch::SwitchedOff => Some(Reason::SwitchedOff),
         },
-        Gate::Exists => match (facts.counter_present, facts.cell) {
-            (false, _) => Some(Reason::NoCounter),
-            (true, Support::Missing) => Some(Reason::NoAtomics),
-            (true, _) => None,
-        },
+        Gate::Exists if facts.counter_present => None,
+        Gate::Exists => Some(Reason::NoCounter),
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
         Gate::Invariant => match facts.invariant {

@@ -9,7 +9,6 @@ pub(super) fn healthy() -> Facts {
         trust: Trust::Auto,
         invariant_waived: false,
         counter_present: true,
-        cell: Support::Full,
         readable: true,
         invariant: Some(true),
         hypervisor: Hypervisor::None,
@@ -38,7 +37,6 @@ fn apart(facts: &mut Facts) {
 #[test]
 fn a_healthy_machine_opens_every_gate() {
     assert_eq!(reason(|_| {}), None);
-    assert_eq!(reason(|facts| facts.cell = Support::Guarded), None);
     assert_eq!(reason(|facts| facts.invariant = None), None);
     let waived = |facts: &mut Facts| (facts.invariant, facts.invariant_waived) = (Some(false), true);
     assert_eq!(reason(waived), None);
@@ -48,11 +46,10 @@ fn a_healthy_machine_opens_every_gate() {
 #[test]
 fn each_fault_closes_its_gate_with_its_reason() {
     type Fault = fn(&mut Facts);
-    let cases: [(Reason, Fault); 16] = [
+    let cases: [(Reason, Fault); 15] = [
         (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
         (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
         (Reason::NoCounter, |facts| facts.counter_present = false),
-        (Reason::NoAtomics, |facts| facts.cell = Support::Missing),
         (Reason::Denied, |facts| facts.readable = false),
         (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
         (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),

@@ -1,33 +1,40 @@
-//! The parts without time: the portable cell, the lock, the ring of past lines.
+//! The parts without time: the cell, the lock, the ring of past lines.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::{check, envelope_of, made};
-use crate::cell::{State, StateCell, portable::PortableCell};
+use crate::cell::{Latch, Published, StateCell};
 use crate::line::{Line, Slope};
 use crate::timeline::{CAPACITY, Timeline};
 use crate::try_lock::TryLock;
-use crate::word::{Phase, Slot, Word};
+use crate::word::{GRANULE_TICKS, Phase, Word};
+
+/// The number of a line, which is published at tick `number << 20`.
+fn number_of(word: Word) -> u64 {
+    (word.granule_ticks() + 2 * GRANULE_TICKS) >> 20
+}
 
 /// Every field tells the number of the line.
-fn line(number: u64) -> Line {
-    Line {
-        start_ticks: number << 20,
+fn line(word: Word) -> Published {
+    let number = number_of(word);
+    let line = Line {
+        start_ticks: word.to_bits(),
         base_ns: i64::try_from(number).unwrap() << 32,
         slope: Slope::from_bits(number << 40),
-    }
+    };
+    Published { line, window_ticks: number << 20 }
 }
 
-fn publish(cell: &PortableCell, from: State, number: u64) -> State {
-    let line = line(number);
-    let word = Word::live(line.start_ticks, 20, from.word.slot().other(), false);
-    assert!(cell.publish(from, word, &line, &envelope_of(&line)), "nobody else swaps");
-    State { word, base_ns: line.base_ns }
+fn publish(cell: &Latch, from: Word, number: u64) -> Word {
+    let word = from.next_live(number << 20, 0).unwrap();
+    let line = line(word);
+    assert!(cell.publish(from, word, &line, &envelope_of(&line.line)), "nobody else swaps");
+    word
 }
 
-fn accepted(state: State) -> String {
-    format!("line {}", state.word.ticks() >> 20)
+fn accepted(word: Word) -> String {
+    format!("line {}", number_of(word))
 }
 
 /// What a reader must have met in some execution.
@@ -37,19 +44,18 @@ const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let first = publish(&cell, Word::default(), 1);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
-                let state = cell.load();
-                let slope = cell.slope(state.word.slot());
-                let unix_offset_ns = cell.unix_offset_ns(state.word.slot());
-                if cell.word() == state.word {
-                    let expected = line(state.word.ticks() >> 20);
-                    assert_eq!((state.base_ns, slope), (expected.base_ns, expected.slope));
-                    assert_eq!(unix_offset_ns, envelope_of(&expected).unix_offset_ns);
-                    seen.note(accepted(state));
+                let word = cell.word();
+                let published = cell.published(word);
+                let unix_offset_ns = cell.unix_offset_ns(word.slot());
+                if cell.is_still(word) {
+                    assert_eq!(published, line(word));
+                    assert_eq!(unix_offset_ns, envelope_of(&line(word).line).unix_offset_ns);
+                    seen.note(accepted(word));
                 } else {
                     seen.note("refused");
                 }
@@ -65,16 +71,16 @@ fn a_reading_is_never_a_mixture() {
 #[test]
 fn bounds_are_never_a_mixture() {
     check(Some(4), &ACCEPTED, |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let first = publish(&cell, Word::default(), 1);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
-                let state = cell.load();
-                let bounds = cell.envelope(state.word.slot());
-                if cell.word() == state.word {
-                    assert_eq!(bounds, envelope_of(&line(state.word.ticks() >> 20)));
-                    seen.note(accepted(state));
+                let word = cell.word();
+                let bounds = cell.envelope(word.slot());
+                if cell.is_still(word) {
+                    assert_eq!(bounds, envelope_of(&line(word).line));
+                    seen.note(accepted(word));
                 } else {
                     seen.note("refused");
                 }
@@ -86,50 +92,54 @@ fn bounds_are_never_a_mixture() {
     });
 }
 
-/// A cold state's floor is made from the slot; it too belongs to one line.
+/// A cold word's floor is made from the slot; it too belongs to one line.
 #[test]
 fn a_floor_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
-        let tick = |number| line(number).start_ticks + (1 << 19);
-        let cold = first.word.closing().cold(tick(1));
-        assert!(cell.retire(first, cold, 0));
+        let cell = made(Latch::new());
+        let tick = |number: u64| (number << 20) + (1 << 19);
+        let retire = |live: Word| {
+            let cold = live.cold(tick(number_of(live)));
+            assert!(cell.swap(live, cold));
+            cold
+        };
+        let first = publish(&cell, Word::default(), 1);
+        let floor_ns = |live: Word| line(live).line.at(tick(number_of(live)));
+        let floors = [first, first.next_live(2 << 20, 0).unwrap()].map(floor_ns);
+        let cold = retire(first);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
                 let state = cell.load();
-                if cell.word() == state.word && state.word.phase() == Phase::Cold {
-                    let number = state.word.ticks() >> 20;
-                    assert_eq!(state.base_ns, line(number).at(tick(number)));
-                    seen.note(accepted(state));
+                if cell.is_still(state.word) && state.word.phase() == Phase::Cold {
+                    let number = state.word.granule_ticks() >> 20;
+                    assert_eq!(state.floor_ns(), floors[usize::try_from(number - 1).unwrap()]);
+                    seen.note(format!("line {number}"));
                 }
             })
         };
-        let second = publish(&cell, State { word: cold, base_ns: 0 }, 2);
-        let cold = second.word.closing().cold(tick(2));
-        assert!(cell.retire(second, cold, 0));
-        let third = publish(&cell, State { word: cold, base_ns: 0 }, 3);
-        assert_eq!(third.word.slot(), Slot::B, "the slot of the first line");
+        let cold = retire(publish(&cell, cold, 2));
+        let third = publish(&cell, cold, 3);
+        assert_eq!(third.slot(), first.slot(), "the slot of the first line");
         reader.join().unwrap();
     });
 }
 
-/// Two threads that swap the same state: one of them succeeds.
+/// Two threads that swap the same word: one of them succeeds.
 #[test]
-fn a_state_is_retired_once() {
+fn a_line_is_retired_once() {
     check(None, &["mine", "theirs"], |seen| {
-        let cell = made(PortableCell::new());
-        let live = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let live = publish(&cell, Word::default(), 1);
         let other = {
             let cell = cell.clone();
-            thread::spawn(move || cell.retire(live, live.word.gated(), 0))
+            thread::spawn(move || cell.swap(live, live.gated()))
         };
-        let mine = cell.retire(live, live.word.closing(), 0);
+        let mine = cell.swap(live, live.closing());
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { live.word.closing() } else { live.word.gated() });
+        assert_eq!(cell.word(), if mine { live.closing() } else { live.gated() });
     });
 }
 

@@ -1,4 +1,4 @@
-//! Models for loom: every interleaving of a few threads over the portable cell, and every value that the orderings let
+//! Models for loom: every interleaving of a few threads over the cell, and every value that the orderings let
 //! an atomic load return.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests`
@@ -15,7 +15,7 @@ mod order;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::cell::{Envelope, portable::PortableCell};
+use crate::cell::{Envelope, Latch};
 use crate::control::{Config, Control, Renewal, Round};
 use crate::counter::Counter;
 use crate::line::Line;
@@ -23,7 +23,7 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::{Quanta, Reference};
 use crate::shared::Shared;
 
-pub(crate) type Clock = Shared<PortableCell>;
+pub(crate) type Clock = Shared<Latch>;
 
 /// What happened in the executions of a model, each thing with its count: a model in which something never happens does not
 /// check it.
@@ -147,7 +147,6 @@ fn new_control() -> Control {
     Control::new(Config {
         interval_ns: 1_000_000,
         quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-        guarded: false,
         renewal: Renewal::Ahead,
     })
 }

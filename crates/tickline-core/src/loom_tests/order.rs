@@ -8,7 +8,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Clock, Look, Seen, Time, check, made, new_control, reading, run_until};
-use crate::cell::{StateCell, portable::PortableCell};
+use crate::cell::{Latch, StateCell};
 use crate::control::{Control, Round};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -16,7 +16,7 @@ use crate::shared::{Event, Shared, Source};
 use crate::word::Phase;
 
 fn started(until: Round) -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, time) = (made(Shared::new(PortableCell::new())), made(Time::new(1 << 40, 0)));
+    let (clock, time) = (made(Shared::new(Latch::new())), made(Time::new(1 << 40, 0)));
     let mut control = new_control();
     run_until(until, &clock, &mut control, &time);
     (clock, control, time)
@@ -163,10 +163,10 @@ fn a_rescued_line_is_not_revived() {
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
         let (clock, mut control, time) = live();
-        let word = clock.cell.load().word;
+        let state = clock.cell.load();
         // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
-        let passed = time.look(0).now_ordered() - word.ticks();
-        time.pass(word.hard_ticks() - passed - 12_000);
+        let now_ticks = time.look(0).now_ordered();
+        time.pass(state.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::cell::{StateCell, Support};
+use tickline_core::cell::StateCell;
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
@@ -35,11 +35,11 @@ impl Engine {
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub(super) fn judge_again(&self) {
-        self.close(facts::cell_support());
+        self.close();
         self.apply_switch();
     }
 
-    fn facts(&self, support: Support) -> Facts {
+    fn facts(&self) -> Facts {
         // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
         let changes = warp::changes();
         let comparison = warp::result();
@@ -52,7 +52,6 @@ impl Engine {
             comparison: comparison.unwrap_or(Comparison::Pending),
             line_per_cpu: self.per_cpu.is_in_force(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
-            support,
         });
         self.seen.note(&facts, comparisons);
         facts
@@ -74,10 +73,9 @@ impl Engine {
         if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;
         }
-        let support = facts::cell_support();
         let Some(control) = self.lock() else { return false };
         let before = self.seen.clocksource();
-        let facts = self.facts(support);
+        let facts = self.facts();
         let verdicts = judge_all(&facts);
         // ORDERING: Acquire, pairs with the stores of `stage`.
         let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
@@ -92,9 +90,7 @@ impl Engine {
 
     /// Collects the facts and judges the gates. A control loop if all are open.
     pub(super) fn judge(&self, renewal: Renewal) -> Option<Control> {
-        let support = facts::cell_support();
-        self.shared.cell.restrict(support);
-        let facts = self.facts(support);
+        let facts = self.facts();
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);
@@ -105,7 +101,7 @@ impl Engine {
                 Reason::KernelUndecided => OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())),
                 _ => i64::MAX,
             });
-            self.close(support);
+            self.close();
             if reason == Reason::Disabled {
                 self.apply_switch(); // in case it was enabled meanwhile
             }
@@ -120,12 +116,7 @@ impl Engine {
         let mut quanta =
             facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
         quanta.reference_ns = quanta.reference_ns.max(step_ns());
-        Some(Control::new(Config {
-            interval_ns: self.interval_ns(),
-            quanta,
-            guarded: support == Support::Guarded,
-            renewal,
-        }))
+        Some(Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal }))
     }
 
     fn record(&self, verdict: Verdict) {
@@ -178,12 +169,11 @@ impl Engine {
         self.stage.load(Ordering::Acquire) == STAGE_CLOSED
     }
 
-    fn close(&self, support: Support) {
+    fn close(&self) {
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
         self.per_cpu.gate();
-        // Without a compare-and-swap nothing was ever published, and the word cannot change.
-        if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
+        if let Some(counter) = COUNTER {
             self.shared.close_gate(&counter, &OsClock);
         }
     }
@@ -203,12 +193,11 @@ impl Engine {
     /// Brings stage and gate in line with the switch, and looks again: whoever was the last to turn it, or to look, leaves
     /// them as it is.
     fn apply_switch(&self) {
-        let support = facts::cell_support();
         loop {
             let disabled = self.is_disabled();
             if disabled {
                 self.set_due(i64::MAX);
-                self.close(support);
+                self.close();
             } else {
                 self.reconsider();
             }
@@ -229,7 +218,7 @@ impl Engine {
         self.per_cpu.ungate();
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
-        if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
+        if let Some(counter) = COUNTER {
             self.shared.open_gate(&counter, &OsClock);
         }
     }

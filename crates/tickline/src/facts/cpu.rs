@@ -1,21 +1,6 @@
 //! What the processor says about itself.
 
-use tickline_core::cell::Support;
 use tickline_core::gate::Hypervisor;
-
-use crate::engine::Cell;
-
-/// What the processor offers for the cell: CPUID says so on x86_64; on aarch64 the kernel does (`HWCAP_USCAT`).
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn cell_support() -> Support {
-    Cell::support()
-}
-
-/// What the processor offers for the cell: CPUID says so on x86_64; on aarch64 the kernel does (`HWCAP_USCAT`).
-#[cfg(target_arch = "aarch64")]
-pub(crate) fn cell_support() -> Support {
-    if std::arch::is_aarch64_feature_detected!("lse2") { Support::Full } else { Cell::support() }
-}
 
 #[cfg(target_arch = "x86_64")]
 fn cpuid(leaf: u32) -> core::arch::x86_64::CpuidResult {

@@ -1,13 +1,7 @@
 //! Targets without a counter that this crate reads, and those whose processor tells programs nothing about it: RISC-V, where
 //! the ISA manual demands one rate (volume I, Zicntr) and the frequency stands in the device tree.
 
-use tickline_core::cell::Support;
 use tickline_core::gate::Hypervisor;
-
-/// The portable cell works everywhere.
-pub(crate) fn cell_support() -> Support {
-    crate::engine::Cell::support()
-}
 
 /// Nobody claims it.
 pub(crate) fn invariant() -> Option<bool> {

@@ -26,28 +26,18 @@ pub(crate) use std_env::environment;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickline_core::cell::{Envelope, StateCell, Support};
 use tickline_core::compare::Comparison;
 use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
 use tickline_core::gate::{Clocksource, Cost, Facts, Hypervisor, Switch};
-use tickline_core::line::{Line, Slope};
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
-use tickline_core::word::{MAX_EXPONENT, Slot, Word};
 
 use crate::builder::Probes;
-use crate::engine::Cell;
 use crate::policy::Policy;
 use crate::reference::OsClock;
 use crate::status::Environment;
 
 /// The counter of this target. Holding one does not mean that the process may read it: that is the gates' business.
 pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
-
-/// What the processor offers for the cell.
-pub(crate) fn cell_support() -> Support {
-    cpu::cell_support()
-}
 
 /// [`nominal_hz`], asked once: CPUID is a trap under a hypervisor.
 static NOMINAL_HZ: AtomicU64 = AtomicU64::new(NOT_ASKED);
@@ -83,8 +73,6 @@ pub(crate) struct Own {
     pub(crate) line_per_cpu: bool,
     /// Whether the counter was found too slow before.
     pub(crate) was_slow: bool,
-    /// What the processor offers for the cell, asked once: CPUID is a trap under a hypervisor.
-    pub(crate) support: Support,
 }
 
 /// Everything that the gates judge. Minimal probes ask the system nothing, and leave the counter alone, since nobody has said
@@ -94,7 +82,7 @@ pub(crate) fn collect(own: &Own) -> Facts {
     let readable = !full || counter_readable();
     let compared = full || matches!(own.comparison, Comparison::InStep { .. } | Comparison::Apart(_));
     let measured = if readable && compared {
-        COUNTER.map(|counter| (measure_cost(&counter, own.support), quantum_ticks(&counter)))
+        COUNTER.map(|counter| (measure_cost(&counter), quantum_ticks(&counter)))
     } else {
         None
     };
@@ -108,7 +96,6 @@ pub(crate) fn collect(own: &Own) -> Facts {
         trust: own.policy.trust,
         invariant_waived: own.policy.invariant_waived,
         counter_present: COUNTER.is_some(),
-        cell: own.support,
         readable,
         invariant: cpu::invariant(),
         hypervisor: hypervisor(),
@@ -128,31 +115,14 @@ pub(crate) fn collect(own: &Own) -> Facts {
 const CALLS: u32 = 16;
 const ROUNDS: u32 = 5;
 
-fn measure_cost(counter: &HardwareCounter, support: Support) -> Cost {
-    let counter_ps = if support == Support::Guarded {
-        measure_guarded_ps(counter)
-    } else {
-        fastest_ps(|| {
-            core::hint::black_box(counter.now());
-        })
-    };
+fn measure_cost(counter: &HardwareCounter) -> Cost {
+    let counter_ps = fastest_ps(|| {
+        core::hint::black_box(counter.now());
+    });
     let os_ps = fastest_ps(|| {
         core::hint::black_box(OsClock.monotonic_ns());
     });
     Cost { counter_ps, os_ps }
-}
-
-/// The slow path, which is all that a processor without atomic 16-byte loads has, on a line made up for it.
-fn measure_guarded_ps(counter: &HardwareCounter) -> u64 {
-    let probe = Shared::new(Cell::new());
-    probe.cell.restrict(Support::Guarded);
-    let ticks = counter.now();
-    let line = Line { start_ticks: ticks, base_ns: 0, slope: Slope::from_bits(1) };
-    let word = Word::live(ticks, MAX_EXPONENT, Slot::B, true);
-    probe.cell.publish(probe.cell.load_whole(), word, &line, &Envelope::default());
-    fastest_ps(|| {
-        core::hint::black_box(probe.read_slow(counter, &OsClock));
-    })
 }
 
 /// Time of one call in the fastest round, ps; the OS clock's own cost is in both figures alike.

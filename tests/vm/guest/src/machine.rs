@@ -3,7 +3,6 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use tickline_core::cell::NativeCell;
 
 use crate::system;
 
@@ -77,7 +76,6 @@ pub(crate) fn facts() -> Value {
         "clocksources": clocksources(),
         "processor": field("model name"),
         "flags": flags,
-        "cell": format!("{:?}", NativeCell::support()),
         "sleep_states": read("/sys/power/state"),
         "messages": messages,
     })

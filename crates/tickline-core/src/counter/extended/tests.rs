@@ -1,7 +1,7 @@
 //! A microcontroller's clock: SysTick at 16 MHz, which wraps after 1.05 s, and an RTC at 32,768 Hz for a reference.
 
 use super::*;
-use crate::cell::portable::PortableCell;
+use crate::cell::Latch;
 use crate::control::{Config, Control, Renewal, Round};
 use crate::sample::{Quanta, Reference};
 use crate::shared::{Event, Shared, Source};
@@ -59,7 +59,7 @@ impl Reference for Board {
 struct Rig<'a, C> {
     board: &'a Board,
     counter: C,
-    clock: Shared<PortableCell>,
+    clock: Shared<Latch>,
     control: Control,
     last_ns: i64,
 }
@@ -73,11 +73,10 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
     let control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         quanta: Quanta { counter_ticks: 1, reference_ns },
-        guarded: false,
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
-    Rig { board, counter, clock: Shared::new(PortableCell::new()), control, last_ns: i64::MIN }
+    Rig { board, counter, clock: Shared::new(Latch::new()), control, last_ns: i64::MIN }
 }
 
 impl<C: Counter> Rig<'_, C> {
@@ -114,7 +113,7 @@ impl<C: Counter> Rig<'_, C> {
     /// Whether the true time is within the bounds of a reading by the line; so if there is no line.
     fn is_within_bounds(&self) -> bool {
         let before_ns = self.board.truth_ns();
-        let Some(reading) = self.clock.read_bounds_whole(&self.counter) else { return true };
+        let Some(reading) = self.clock.read_bounds_slow(&self.counter) else { return true };
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         earliest_ns <= self.board.truth_ns() && before_ns <= latest_ns
     }

@@ -1,0 +1,317 @@
+//! The cell: the memory in which a writer publishes lines, and from which readers take them.
+//!
+//! It is a latch: two slots for a line each, and one 64-bit word that says which of them is in use. The writer fills the slot that is
+//! *not* in use, then swaps the word. A reader looks at the word, takes what it needs from the slot, reads the counter, and looks at
+//! the word again: if it is the same, the slot was not written meanwhile, and the line was current when the counter was read.
+//! Readers never wait and never write; the same code serves every target with 64-bit atomics.
+//!
+//! # Protocol
+//!
+//! One writer at a time (it holds the clock's lock) calls [`StateCell::publish`]; anyone may call [`StateCell::swap`].
+//!
+//! | access | ordering | pairs with |
+//! |---|---|---|
+//! | reader: first look at the word | acquire | the writer's swap: the slot's contents are seen |
+//! | reader: loads from the slot | relaxed | ordered by the first look before them and the fence behind them |
+//! | reader: second look at the word | relaxed, behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
+//! | writer: stores to the slot | release | the reader's fence |
+//! | anyone: swap of the word | acquire and release | both looks |
+//!
+//! # What it cannot do
+//!
+//! Nobody but the writer stores to a slot, so a reader that retires a line cannot leave a floor there: the floor of a cold
+//! word is the old line's value at the word's tick, up to a granule ([`GRANULE_TICKS`](crate::word::GRANULE_TICKS)) later than the tick
+//! that was read.
+
+use crate::line::{Line, Slope};
+use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
+use crate::word::{Phase, SLOT_BYTES, Slot, Word};
+
+/// The word, and what the slot that it names holds.
+///
+/// What was read from a slot is only a claim until a second look at the word has confirmed it, or a swap that expects the word has
+/// succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct State {
+    /// What the clock may do.
+    pub word: Word,
+    /// The line in use; of a cold word, the one that was.
+    pub line: Line,
+    /// For how long the inlined path uses the line, ticks from its start.
+    pub window_ticks: u64,
+}
+
+impl State {
+    /// For how long the line is valid, ticks from its start: twice its window. Between the two, readers take the slow path.
+    #[must_use]
+    pub const fn valid_ticks(&self) -> u64 {
+        self.window_ticks << 1
+    }
+
+    /// Whether the line is valid at `ticks`. Two-sided: a tick before the start is not.
+    #[must_use]
+    pub const fn is_valid_at(&self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()
+    }
+
+    /// The first tick at which the line is not valid any more.
+    #[must_use]
+    pub const fn end_ticks(&self) -> u64 {
+        self.line.start_ticks.wrapping_add(self.valid_ticks())
+    }
+
+    /// Cold: the floor, ns, which no reading may be below. A clock that has had no line has the floor 0.
+    #[must_use]
+    pub fn floor_ns(&self) -> i64 {
+        // A line of slope 0 was never published.
+        if self.line.slope == Slope::default() { 0 } else { self.line.at_any(self.word.granule_ticks()) }
+    }
+}
+
+/// What the inlined path needs of a live line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// The line. Its start is the live word itself.
+    pub line: Line,
+    /// For how long the inlined path uses it, ticks from its start.
+    pub window_ticks: u64,
+}
+
+/// The edges between which the reference must be, and what turns the line into Unix time; published with each line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Envelope {
+    /// The reference is not below this line...
+    pub lower: Line,
+    /// ...nor above this one. Starts at the same tick as `lower`.
+    pub upper: Line,
+    /// Unix time minus the line, ns.
+    pub unix_offset_ns: i64,
+    /// Half-width of the interval that contains the true offset, ns.
+    pub unix_slack_ns: u64,
+}
+
+/// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is the one that there is; tests put their own
+/// around it.
+pub trait StateCell {
+    /// The word: the first look, before the slot is read.
+    fn word(&self) -> Word;
+
+    /// Whether the word is still `word`: the second look, after the slot and the counter were read.
+    fn is_still(&self, word: Word) -> bool;
+
+    /// The line that the live `word` names.
+    fn published(&self, word: Word) -> Published;
+
+    /// The Unix offset in `slot`, ns.
+    fn unix_offset_ns(&self, slot: Slot) -> i64;
+
+    /// All bounds in `slot`.
+    fn envelope(&self, slot: Slot) -> Envelope;
+
+    /// The tick from which the line in `slot` counts: the bits of its live word.
+    fn start_ticks(&self, slot: Slot) -> u64;
+
+    /// The word and all that its slot says about the line, whatever the phase.
+    fn load(&self) -> State {
+        let word = self.word();
+        let Published { line, window_ticks } = self.published(word);
+        State { word, line: Line { start_ticks: self.start_ticks(word.slot()), ..line }, window_ticks }
+    }
+
+    /// Swaps `from` for `to`, which is not live. Anyone may call this. Returns whether it happened.
+    fn swap(&self, from: Word, to: Word) -> bool;
+
+    /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from` for `to`. The line's start is that of
+    /// the word, [`Word::to_bits`]. Only the holder of the clock's lock may call this. Returns whether it happened.
+    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool;
+}
+
+/// The cell. See the [module](self) for the protocol.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Latch {
+    word: AtomicU64,
+    slots: [SlotWords; 2],
+}
+
+/// What belongs to a line: one cache line with what every reading needs, one with the bounds.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct SlotWords {
+    line: LineWords,
+    bounds: BoundsWords,
+}
+
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct LineWords {
+    slope: AtomicU64,
+    base_ns: AtomicI64,
+    window_ticks: AtomicU64,
+    unix_offset_ns: AtomicI64,
+    /// The live word's bits, for those who come when the word is another one.
+    start_ticks: AtomicU64,
+}
+
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct BoundsWords {
+    start_ticks: AtomicU64,
+    lower_base_ns: AtomicI64,
+    lower_slope: AtomicU64,
+    upper_base_ns: AtomicI64,
+    upper_slope: AtomicU64,
+    unix_slack_ns: AtomicU64,
+}
+
+const _: () =
+    assert!(size_of::<SlotWords>() == SLOT_BYTES || cfg!(loom), "a reader finds its slot by one mask");
+
+impl SlotWords {
+    const fn new() -> Self {
+        Self {
+            line: LineWords {
+                slope: AtomicU64::new(0),
+                base_ns: AtomicI64::new(0),
+                window_ticks: AtomicU64::new(0),
+                unix_offset_ns: AtomicI64::new(0),
+                start_ticks: AtomicU64::new(0),
+            },
+            bounds: BoundsWords {
+                start_ticks: AtomicU64::new(0),
+                lower_base_ns: AtomicI64::new(0),
+                lower_slope: AtomicU64::new(0),
+                upper_base_ns: AtomicI64::new(0),
+                upper_slope: AtomicU64::new(0),
+                unix_slack_ns: AtomicU64::new(0),
+            },
+        }
+    }
+
+    fn fill(&self, published: &Published, envelope: &Envelope) {
+        let (line, bounds) = (&self.line, &self.bounds);
+        // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
+        // values also sees the swap that had taken that line out of use, and its second look fails.
+        let order = Ordering::Release;
+        line.slope.store(published.line.slope.to_bits(), order);
+        line.base_ns.store(published.line.base_ns, order);
+        line.window_ticks.store(published.window_ticks, order);
+        line.unix_offset_ns.store(envelope.unix_offset_ns, order);
+        line.start_ticks.store(published.line.start_ticks, order);
+        bounds.start_ticks.store(envelope.lower.start_ticks, order);
+        bounds.lower_base_ns.store(envelope.lower.base_ns, order);
+        bounds.lower_slope.store(envelope.lower.slope.to_bits(), order);
+        bounds.upper_base_ns.store(envelope.upper.base_ns, order);
+        bounds.upper_slope.store(envelope.upper.slope.to_bits(), order);
+        bounds.unix_slack_ns.store(envelope.unix_slack_ns, order);
+    }
+}
+
+impl Default for Latch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latch {
+    /// A cell that is cold, with a floor of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { word: AtomicU64::new(0), slots: [SlotWords::new(), SlotWords::new()] }
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "0 or 1 of two; a match would compile to a branch in the hot path"
+    )]
+    const fn slot(&self, slot: Slot) -> &SlotWords {
+        &self.slots[slot as usize]
+    }
+}
+
+// ORDERING for loads from a slot: Relaxed. The first look at the word acquires, which keeps them behind it; the fence in `is_still`
+// keeps them before the second look.
+const SLOT: Ordering = Ordering::Relaxed;
+
+impl StateCell for Latch {
+    #[inline(always)]
+    fn word(&self) -> Word {
+        // ORDERING: Acquire, pairs with the swap of a writer: the slot that the word names is seen as that writer filled it.
+        Word::from_bits(self.word.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn is_still(&self, word: Word) -> bool {
+        // ORDERING: the fence keeps the loads from the slot, and on aarch64 the load that depends on the counter, before the
+        // load below; it pairs with the Release stores in `fill`.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, behind the fence.
+        self.word.load(Ordering::Relaxed) == word.to_bits()
+    }
+
+    #[inline(always)]
+    fn published(&self, word: Word) -> Published {
+        let line = &self.slot(word.slot()).line;
+        Published {
+            line: Line {
+                start_ticks: word.to_bits(),
+                // ORDERING: see `SLOT`.
+                base_ns: line.base_ns.load(SLOT),
+                // ORDERING: see `SLOT`.
+                slope: Slope::from_bits(line.slope.load(SLOT)),
+            },
+            // ORDERING: see `SLOT`.
+            window_ticks: line.window_ticks.load(SLOT),
+        }
+    }
+
+    #[inline(always)]
+    fn unix_offset_ns(&self, slot: Slot) -> i64 {
+        // ORDERING: see `SLOT`.
+        self.slot(slot).line.unix_offset_ns.load(SLOT)
+    }
+
+    #[inline]
+    fn envelope(&self, slot: Slot) -> Envelope {
+        let bounds = &self.slot(slot).bounds;
+        // ORDERING: see `SLOT`, for all.
+        let start_ticks = bounds.start_ticks.load(SLOT);
+        let edge = |base: &AtomicI64, slope: &AtomicU64| Line {
+            start_ticks,
+            // ORDERING: as above.
+            base_ns: base.load(SLOT),
+            // ORDERING: as above.
+            slope: Slope::from_bits(slope.load(SLOT)),
+        };
+        Envelope {
+            lower: edge(&bounds.lower_base_ns, &bounds.lower_slope),
+            upper: edge(&bounds.upper_base_ns, &bounds.upper_slope),
+            unix_offset_ns: self.unix_offset_ns(slot),
+            // ORDERING: as above.
+            unix_slack_ns: bounds.unix_slack_ns.load(SLOT),
+        }
+    }
+
+    fn start_ticks(&self, slot: Slot) -> u64 {
+        // ORDERING: see `SLOT`.
+        self.slot(slot).line.start_ticks.load(SLOT)
+    }
+
+    fn swap(&self, from: Word, to: Word) -> bool {
+        debug_assert!(to.phase() != Phase::Live, "a line is published, not swapped in");
+        // ORDERING: acquire and release, pairs with both looks: weaker would let a reader see the new word without the slot it names,
+        // or a writer fill a slot before the word that takes it out of use is seen.
+        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+        debug_assert!(published.line.start_ticks == to.to_bits(), "a line counts from its word");
+        self.slot(to.slot()).fill(published, envelope);
+        // ORDERING: as in `swap`.
+        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;
