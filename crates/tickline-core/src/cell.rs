@@ -102,8 +102,8 @@ pub trait StateCell {
     /// The line that the live `word` names.
     fn published(&self, word: Word) -> Published;
 
-    /// The Unix offset in `slot`, ns.
-    fn unix_offset_ns(&self, slot: Slot) -> i64;
+    /// As [`published`](Self::published), the line in Unix time.
+    fn published_unix(&self, word: Word) -> Published;
 
     /// All bounds in `slot`.
     fn envelope(&self, slot: Slot) -> Envelope;
@@ -148,7 +148,8 @@ struct LineWords {
     slope: AtomicU64,
     base_ns: AtomicI64,
     window_ticks: AtomicU64,
-    unix_offset_ns: AtomicI64,
+    /// The base in Unix time: a reading in it costs no more than another.
+    unix_base_ns: AtomicI64,
     /// The live word's bits, for those who come when the word is another one.
     start_ticks: AtomicU64,
 }
@@ -167,6 +168,27 @@ struct BoundsWords {
 const _: () =
     assert!(size_of::<SlotWords>() == SLOT_BYTES || cfg!(loom), "a reader finds its slot by one mask");
 
+// ORDERING for loads from a slot: Relaxed. The first look at the word acquires, which keeps them behind it; the fence in `is_still`
+// keeps them before the second look.
+const SLOT: Ordering = Ordering::Relaxed;
+
+impl LineWords {
+    #[inline(always)]
+    fn published(&self, word: Word, base: impl FnOnce(&Self) -> &AtomicI64) -> Published {
+        Published {
+            line: Line {
+                start_ticks: word.to_bits(),
+                // ORDERING: see `SLOT`.
+                base_ns: base(self).load(SLOT),
+                // ORDERING: see `SLOT`.
+                slope: Slope::from_bits(self.slope.load(SLOT)),
+            },
+            // ORDERING: see `SLOT`.
+            window_ticks: self.window_ticks.load(SLOT),
+        }
+    }
+}
+
 impl SlotWords {
     const fn new() -> Self {
         Self {
@@ -174,7 +196,7 @@ impl SlotWords {
                 slope: AtomicU64::new(0),
                 base_ns: AtomicI64::new(0),
                 window_ticks: AtomicU64::new(0),
-                unix_offset_ns: AtomicI64::new(0),
+                unix_base_ns: AtomicI64::new(0),
                 start_ticks: AtomicU64::new(0),
             },
             bounds: BoundsWords {
@@ -196,7 +218,7 @@ impl SlotWords {
         line.slope.store(published.line.slope.to_bits(), order);
         line.base_ns.store(published.line.base_ns, order);
         line.window_ticks.store(published.window_ticks, order);
-        line.unix_offset_ns.store(envelope.unix_offset_ns, order);
+        line.unix_base_ns.store(published.line.base_ns.wrapping_add(envelope.unix_offset_ns), order);
         line.start_ticks.store(published.line.start_ticks, order);
         bounds.start_ticks.store(envelope.lower.start_ticks, order);
         bounds.lower_base_ns.store(envelope.lower.base_ns, order);
@@ -230,10 +252,6 @@ impl Latch {
     }
 }
 
-// ORDERING for loads from a slot: Relaxed. The first look at the word acquires, which keeps them behind it; the fence in `is_still`
-// keeps them before the second look.
-const SLOT: Ordering = Ordering::Relaxed;
-
 impl StateCell for Latch {
     #[inline(always)]
     fn word(&self) -> Word {
@@ -252,29 +270,17 @@ impl StateCell for Latch {
 
     #[inline(always)]
     fn published(&self, word: Word) -> Published {
-        let line = &self.slot(word.slot()).line;
-        Published {
-            line: Line {
-                start_ticks: word.to_bits(),
-                // ORDERING: see `SLOT`.
-                base_ns: line.base_ns.load(SLOT),
-                // ORDERING: see `SLOT`.
-                slope: Slope::from_bits(line.slope.load(SLOT)),
-            },
-            // ORDERING: see `SLOT`.
-            window_ticks: line.window_ticks.load(SLOT),
-        }
+        self.slot(word.slot()).line.published(word, |line| &line.base_ns)
     }
 
     #[inline(always)]
-    fn unix_offset_ns(&self, slot: Slot) -> i64 {
-        // ORDERING: see `SLOT`.
-        self.slot(slot).line.unix_offset_ns.load(SLOT)
+    fn published_unix(&self, word: Word) -> Published {
+        self.slot(word.slot()).line.published(word, |line| &line.unix_base_ns)
     }
 
     #[inline]
     fn envelope(&self, slot: Slot) -> Envelope {
-        let bounds = &self.slot(slot).bounds;
+        let SlotWords { line, bounds } = self.slot(slot);
         // ORDERING: see `SLOT`, for all.
         let start_ticks = bounds.start_ticks.load(SLOT);
         let edge = |base: &AtomicI64, slope: &AtomicU64| Line {
@@ -287,7 +293,8 @@ impl StateCell for Latch {
         Envelope {
             lower: edge(&bounds.lower_base_ns, &bounds.lower_slope),
             upper: edge(&bounds.upper_base_ns, &bounds.upper_slope),
-            unix_offset_ns: self.unix_offset_ns(slot),
+            // ORDERING: as above, for both.
+            unix_offset_ns: line.unix_base_ns.load(SLOT).wrapping_sub(line.base_ns.load(SLOT)),
             // ORDERING: as above.
             unix_slack_ns: bounds.unix_slack_ns.load(SLOT),
         }

@@ -26,11 +26,11 @@
 
 use core::cell::Cell;
 
-use crate::cell::StateCell;
+use crate::cell::{Envelope, Published, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
-use crate::word::{GRANULE_TICKS, Phase, Slot};
+use crate::word::{GRANULE_TICKS, Phase, Word};
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
@@ -43,23 +43,21 @@ const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
 #[inline(always)]
 pub fn read<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now()?;
-    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+    read_at(units.get(cpu)?, ticks, S::published)
 }
 
 /// As [`read`], with the counter read after every earlier load.
 #[inline(always)]
 pub fn read_ordered<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now_ordered()?;
-    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+    read_at(units.get(cpu)?, ticks, S::published)
 }
 
 /// As [`read`], in Unix time.
 #[inline(always)]
 pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now()?;
-    let unit = units.get(cpu)?;
-    read_at(unit, ticks, |slot| unit.cell.unix_offset_ns(slot))
-        .map(|(ns, offset_ns)| ns.wrapping_add(offset_ns))
+    read_at(units.get(cpu)?, ticks, S::published_unix)
 }
 
 /// As [`read_ordered`], with the bounds that belong to the line.
@@ -67,28 +65,29 @@ pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -
 pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
     let (ticks, cpu) = counter.now_ordered()?;
     let unit = units.get(cpu)?;
-    read_at(unit, ticks, |slot| unit.cell.envelope(slot)).map(|(ns, envelope)| LineReading {
-        ticks,
-        ns,
-        envelope,
-    })
+    let mut envelope = Envelope::default();
+    let ns = read_at(unit, ticks, |cell, word| {
+        envelope = cell.envelope(word.slot());
+        cell.published(word)
+    })?;
+    Some(LineReading { ticks, ns, envelope })
 }
 
-/// The line at `ticks`, which were read before this was called, and what else its slot holds.
+/// The line at `ticks`, which were read before this was called.
 #[inline(always)]
-fn read_at<S: StateCell, E>(
+fn read_at<S: StateCell>(
     unit: &Shared<S>,
     ticks: u64,
-    slot_holds: impl FnOnce(Slot) -> E,
-) -> Option<(i64, E)> {
+    published: impl FnOnce(&S, Word) -> Published,
+) -> Option<i64> {
     let word = unit.cell.word();
     if !word.is_live() {
         return None;
     }
-    let (published, rest) = (unit.cell.published(word), slot_holds(word.slot()));
+    let published = published(&unit.cell, word);
     // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
     let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
-    (delta < published.window_ticks && unit.cell.is_still(word)).then(|| (published.line.at(ticks), rest))
+    (delta < published.window_ticks && unit.cell.is_still(word)).then(|| published.line.at(ticks))
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such

@@ -256,26 +256,19 @@ impl<S: StateCell> Shared<S> {
     /// is not touched unless the word is live.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now())
+        self.read_with(S::published, || counter.now())
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now_ordered())
+        self.read_with(S::published, || counter.now_ordered())
     }
 
     /// As [`read`](Self::read), in Unix time.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let word = self.cell.word();
-        if !word.is_live() {
-            return None;
-        }
-        let published = self.cell.published(word);
-        let unix_offset_ns = self.cell.unix_offset_ns(word.slot());
-        let ticks = counter.now();
-        self.confirms(word, &published, ticks).then(|| published.line.at(ticks).wrapping_add(unix_offset_ns))
+        self.read_with(S::published_unix, || counter.now())
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
@@ -320,12 +313,16 @@ impl<S: StateCell> Shared<S> {
     }
 
     #[inline(always)]
-    fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<i64> {
+    fn read_with(
+        &self,
+        published: impl FnOnce(&S, Word) -> Published,
+        now_ticks: impl FnOnce() -> u64,
+    ) -> Option<i64> {
         let word = self.cell.word();
         if !word.is_live() {
             return None;
         }
-        let published = self.cell.published(word);
+        let published = published(&self.cell, word);
         let ticks = now_ticks();
         self.confirms(word, &published, ticks).then(|| published.line.at(ticks))
     }

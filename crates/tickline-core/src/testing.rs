@@ -178,8 +178,8 @@ impl StateCell for HookedCell {
     fn published(&self, word: Word) -> Published {
         self.inner.published(word)
     }
-    fn unix_offset_ns(&self, slot: Slot) -> i64 {
-        self.inner.unix_offset_ns(slot)
+    fn published_unix(&self, word: Word) -> Published {
+        self.inner.published_unix(word)
     }
     fn envelope(&self, slot: Slot) -> Envelope {
         self.inner.envelope(slot)

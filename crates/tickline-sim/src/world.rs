@@ -335,9 +335,11 @@ impl StateCell for SteppedCell {
         published
     }
 
-    fn unix_offset_ns(&self, slot: Slot) -> i64 {
+    fn published_unix(&self, word: Word) -> Published {
         self.world.step(Step::Load);
-        self.inner.unix_offset_ns(slot)
+        let published = self.inner.published_unix(word);
+        self.world.me().window_ticks.set(published.window_ticks);
+        published
     }
 
     fn envelope(&self, slot: Slot) -> Envelope {

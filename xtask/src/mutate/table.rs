@@ -25,12 +25,6 @@ pub(crate) struct Mutant {
 /// Where the mutated files are, seen from the workspace's root.
 pub(crate) const SOURCES: &str = "crates/tickline-core/src";
 
-/// The cells with a 128-bit state.
-pub(crate) const NATIVE_CELLS: [&str; 2] = ["cell/x86_64.rs", "cell/aarch64.rs"];
-
-/// The one of this machine: another one is not compiled here.
-pub(crate) const NATIVE_CELL: &str = NATIVE_CELLS[cfg!(target_arch = "aarch64") as usize];
-
 const fn mutant(
     rule: &'static str,
     does: &'static str,

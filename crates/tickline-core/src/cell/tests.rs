@@ -23,7 +23,10 @@ fn a_line_is_published_and_retired() {
     let state = State { word: live, line: first.line, window_ticks: 1 << 20 };
     assert_eq!((cell.load(), cell.published(live)), (state, first));
     assert!(cell.is_still(live) && !cell.is_still(zero.word));
-    assert_eq!((cell.envelope(live.slot()), cell.unix_offset_ns(live.slot())), (envelope(4), 12));
+    assert_eq!(
+        (cell.envelope(live.slot()), cell.published_unix(live).line.base_ns),
+        (envelope(4), -5_000 + 12)
+    );
 
     // A swap that expects a word that is gone must not happen (rule 10).
     assert!(!cell.swap(zero.word, zero.word.gated()));

@@ -51,10 +51,11 @@ fn a_reading_is_never_a_mixture() {
             thread::spawn(move || {
                 let word = cell.word();
                 let published = cell.published(word);
-                let unix_offset_ns = cell.unix_offset_ns(word.slot());
+                let unix = cell.published_unix(word);
                 if cell.is_still(word) {
                     assert_eq!(published, line(word));
-                    assert_eq!(unix_offset_ns, envelope_of(&line(word).line).unix_offset_ns);
+                    let offset_ns = envelope_of(&published.line).unix_offset_ns;
+                    assert_eq!(unix.line.base_ns, published.line.base_ns + offset_ns);
                     seen.note(accepted(word));
                 } else {
                     seen.note("refused");

@@ -8,96 +8,75 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "phase",
         "readings look at the counter whatever the phase",
         "shared.rs",
-        "        if !state.word.is_open() {
+        "        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
-        let ticks = now_ticks();",
-        "        let line = self.line(state);
-        let ticks = now_ticks();",
-    ),
-    mutant(
-        "phase",
-        "Unix readings look at the counter whatever the phase",
-        "shared.rs",
-        "        if !state.word.is_open() {
-            return None;
-        }
-        let line = self.line(state);
-        let unix_offset_ns",
-        "        let line = self.line(state);
-        let unix_offset_ns",
+        let published = published(&self.cell, word);",
+        "        let published = published(&self.cell, word);",
     ),
     mutant(
         "phase",
         "readings with bounds look at the counter whatever the phase",
         "shared.rs",
-        "        if !state.word.is_open() {
+        "        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
+        let published = self.cell.published(word);
         let envelope",
-        "        let line = self.line(state);
+        "        let published = self.cell.published(word);
         let envelope",
     ),
     mutant(
         "phase",
         "stamps look at the counter whatever the phase",
         "shared.rs",
-        "        if !word.is_open() {
+        "        if !word.is_live() {
             return None;
         }
-",
-        "",
-    ),
-    mutant(
-        "phase",
-        "a guarded line is open to the inlined path",
-        "word.rs",
-        "self.0 & PHASE_MASK == 2 << PHASE_SHIFT",
-        "self.0 & (2 << PHASE_SHIFT) != 0",
+        let window_ticks",
+        "        let window_ticks",
     ),
     mutant(
         "window",
-        "the soft window admits a counter before its start",
-        "word.rs",
-        "delta_ticks >> (self.0 & EXPONENT_MASK) == 0",
-        "crate::units::signed(delta_ticks) >> (self.0 & EXPONENT_MASK) <= 0",
+        "the window admits a counter before its start",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
+        "crate::units::ticks_between(word.to_bits(), ticks) < crate::units::signed(published.window_ticks)",
     ),
     mutant(
         "window",
-        "the soft window has no end",
-        "word.rs",
-        "delta_ticks >> (self.0 & EXPONENT_MASK) == 0",
-        "crate::units::signed(delta_ticks) >= 0",
+        "the window has no end",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
+        "crate::units::ticks_between(word.to_bits(), ticks) >= 0",
     ),
     mutant(
         "window",
         "stamps do not look at the window",
         "shared.rs",
-        "word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)",
-        "Some(ticks)",
+        "(ticks.wrapping_sub(word.to_bits()) < window_ticks).then_some(ticks)",
+        "(window_ticks > 0).then_some(ticks)",
     ),
     mutant(
         "window",
-        "the hard window admits a counter before its start",
-        "shared.rs",
-        "if delta >= state.word.hard_ticks() {",
-        "if crate::units::signed(delta) >= crate::units::signed(state.word.hard_ticks()) {",
+        "a line is valid before its start",
+        "cell.rs",
+        "ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()",
+        "crate::units::ticks_between(self.line.start_ticks, ticks) < crate::units::signed(self.valid_ticks())",
     ),
     mutant(
         "window",
-        "the hard window has no end",
-        "shared.rs",
-        "if delta >= state.word.hard_ticks() {",
-        "if crate::units::signed(delta) < 0 {",
+        "a line is valid for ever",
+        "cell.rs",
+        "ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()",
+        "crate::units::ticks_between(self.line.start_ticks, ticks) >= 0",
     ),
     mutant(
         "window",
-        "a writer extends a line whose counter is before its start",
-        "control.rs",
-        "if before.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {",
-        "if ticks_between(old.start_ticks, before) >= signed(state.word.hard_ticks()) {",
+        "a live word lies after the tick of its publication",
+        "word.rs",
+        "let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
+        "let granule = at_ticks & !META_MASK;",
     ),
     mutant(
         "quanta",
@@ -124,8 +103,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "slew",
         "an offset is removed within the interval, though the line may be used for longer",
         "control.rs",
-        "steer(&old, at_ticks, &target, word.soft_ticks())",
-        "steer(&old, at_ticks, &target, interval_ticks)",
+        "steer(&old, at_ticks, &target, window_ticks)",
+        "steer(&old, at_ticks, &target, window_ticks >> 2)",
     ),
     mutant(
         "slew",
