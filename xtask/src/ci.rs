@@ -10,10 +10,10 @@ const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
 
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 
-/// Miri looks for undefined behaviour and data races in what the unit tests of core execute, over the portable cell. Tests
+/// Miri looks for undefined behaviour and data races in what the unit tests of core execute. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the cells and counters in assembly; a real counter or a real OS clock; the tests of `control` and
+/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control` and
 /// `per_cpu`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
 /// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
@@ -23,8 +23,6 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///
 /// What it cannot see:
 ///
-/// - the cells in assembly: only the portable one is modelled. The 128-bit state, which carries the exact floor, has the
-///   same readers and writer, but not the same accesses;
 /// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
 ///   look returned, so fences, barriers and `JOIN_SLACK_NS` are not put to the test, nor is plain `read`. For the same
 ///   reason an ordering that only the counter needs could be weakened unnoticed: Acquire of a successful swap can;

@@ -216,7 +216,7 @@ impl Watch {
                 self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
             }
         }
-        // A slope of 0 is that of a reference that ran backwards: its line would stand still for hours, and the portable cell
+        // A slope of 0 is that of a reference that ran backwards: its line would stand still for hours, and the cell
         // takes it for a line that was never published.
         fit.filter(|fit| fit.slope_min > Slope::default())
             .filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)

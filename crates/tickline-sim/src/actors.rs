@@ -143,7 +143,7 @@ impl Cast {
         outcome
     }
 
-    /// As `tickline`'s engine: readers renew a line past its soft window, and start one when a round is due.
+    /// As `tickline`'s engine: readers renew a line past its window, and start one when a round is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let wanted = match reading.source {
             Source::Line { overdue_ns } => overdue_ns > 0,

@@ -22,8 +22,8 @@ pub(crate) struct Limits {
     pub(crate) unix_ns: u64,
 }
 
-/// The longest hard window, in intervals: the soft one is at most twice 1.5 intervals, the hard one twice that.
-pub(crate) const WINDOW_INTERVALS: u64 = 6;
+/// For how long a line is valid, in intervals: twice its window, which is two intervals.
+pub(crate) const WINDOW_INTERVALS: u64 = 4;
 
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
@@ -80,7 +80,7 @@ impl Limits {
                 + skewed_ns
                 + floor_ns
                 + dither_ns
-                // Slewed away by the end of the soft window, so as much on the other side at that of the hard one.
+                // Slewed away by the end of the window, so as much on the other side at the end of the validity.
                 + jumps_ns * 3 / 2
                 + share_ns(window_ns, 2 * rates_ppb)
                 // A first line is known to 2e-3, for 200 us.

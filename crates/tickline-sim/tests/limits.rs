@@ -93,7 +93,7 @@ fn slews_are_followed() {
 #[test]
 fn a_sleep_is_slewed_away() {
     let scenario = named::suspend(4);
-    let window_ns = 6 * i64::try_from(scenario.clock.interval_ns).expect("small");
+    let window_ns = 4 * i64::try_from(scenario.clock.interval_ns).expect("small");
     let track = track(&scenario);
     let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
     assert!(worst > 0 && worst <= window_ns, "{worst} ns");
@@ -131,7 +131,7 @@ fn faults_lead_to_the_states_they_should() {
         (all.iter().all(|fast| *fast), all.iter().any(|fast| *fast))
     };
     assert_eq!(fast(1, 5), (true, true));
-    // The hard window is six intervals at most.
+    // A line is valid for four intervals.
     assert_eq!(fast(8, 10), (false, false), "an expired line");
     assert_eq!(fast(11, 12), (true, true));
     assert_eq!(fast(13, 15), (false, false), "behind a closed gate");

@@ -221,7 +221,7 @@ impl Clock {
     }
 
     /// One round of the control loop, for the manual driver, though any driver bears it. Returns when the next one is due; a
-    /// line stays valid for at least 1.5 times that. Takes 2 to 5 us, the first one about 100. Does nothing while another
+    /// line stays valid for 4 times that. Takes 2 to 5 us, the first one about 100. Does nothing while another
     /// thread is at it, while a gate is closed, or with a line for each CPU, which need the clock's thread.
     pub fn maintain(&self) -> Duration {
         let outcome = self.engine().serve(Renewal::Ahead);

@@ -69,7 +69,5 @@ fn the_counter_comes_to_serve_and_keeps_time_with_the_os() {
         status.comparison,
     )
     .ok();
-    if inlined == 0 {
-        skip("no atomic 16-byte loads here: the line was read by the slow path alone");
-    }
+    assert!(inlined > 0, "no stamp was taken by the inlined path");
 }

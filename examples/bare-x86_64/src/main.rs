@@ -175,7 +175,7 @@ extern "C" fn main() -> ! {
     let rho_ppb = CLOCK.gauges.rho_ppb();
     let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
     let has_converged = CLOCK.gauges.rho_ppb() < rho_ppb;
-    say!("        the driver has stopped: lines last for 6 intervals at most");
+    say!("        the driver has stopped: lines last for 4 intervals");
     watch(&mut seen, None, &hpet, 1_000);
     let was_cold = CLOCK.read(&Tsc).is_none();
     say!("        the driver is back");

@@ -13,8 +13,8 @@ const NOT_YET: &[&str] = &["untested", "kernel_rejected"];
 /// What a comparison that was made may have found.
 const COMPARED: &[&str] = &["single", "in_step", "apart"];
 
-/// The longest window of a line at the default interval of 0.5 s: six intervals, ns.
-const WINDOW_NS: u64 = 3_000_000_000;
+/// For how long a line is valid at the default interval of 0.5 s: four intervals, ns.
+const WINDOW_NS: u64 = 2_000_000_000;
 
 /// What is allowed between an event and the clock that follows it, us: 50 ms is what tickline promises for Unix time. Taken for
 /// all that waits for a thread to be scheduled in a guest whose CPUs are busy.

@@ -223,7 +223,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz a granule is 43 us: the round that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz a granule is 11 us: the round that settles a recovery comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_rounds() {
     struct Slow(Cell<u64>);
@@ -441,7 +441,7 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     assert!(rounds(100, Some(Round::Recovered)), "never fast");
 }
 
-/// A line may be used to the end of its hard window: however late the next one comes, the offset that it was bent to remove
+/// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
 /// has not become a larger one to the other side.
 #[test]
 fn a_late_renewal_does_not_swing() {

@@ -61,7 +61,7 @@ pub(crate) fn facts() -> Value {
         .filter(|flag| {
             ["constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust", "rdtscp", "rdpid"]
                 .contains(flag)
-                || ["avx", "cx16", "hypervisor"].contains(flag)
+                || ["hypervisor"].contains(flag)
         })
         .collect();
     let messages = system::kernel_log();

@@ -171,7 +171,7 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(5 * WRAP_NS, true);
-    board.pass(WRAP_NS + 8 * INTERVAL_NS); // no window is longer than 6 intervals
+    board.pass(WRAP_NS + 8 * INTERVAL_NS); // no line is valid for longer than 4 intervals
     assert!(matches!(rig.read(), Source::Reference { .. }));
     let lead_ns = rig.lead_ns();
     assert!(lead_ns.unsigned_abs() < 1_000_000_000 / RTC_HZ + 1_000, "off by {lead_ns} ns");
