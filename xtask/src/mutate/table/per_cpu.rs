@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "no second look at the word",
         "per_cpu.rs",
         "(delta < published.window_ticks && unit.cell.is_still(word))",
-        "(delta < published.window_ticks && unit.cell.is_still(unit.cell.word()))",
+        "(delta < published.window_ticks && (unit.cell.is_still(word) || true))",
     ),
     mutant(
         "per CPU",
@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per_cpu.rs",
         "            if unit.cell.is_still(state.word) {
                 let source",
-        "            if unit.cell.is_still(unit.cell.word()) {
+        "            if unit.cell.is_still(state.word) || true {
                 let source",
     ),
     mutant(
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the slow path takes a line that was replaced meanwhile",
         "per_cpu.rs",
         "} else if unit.cell.is_still(state.word) {",
-        "} else if unit.cell.is_still(unit.cell.word()) {",
+        "} else if unit.cell.is_still(state.word) || true {",
     ),
     mutant(
         "per CPU",
