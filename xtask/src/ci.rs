@@ -25,7 +25,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///
 /// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
 ///   look returned, so fences, barriers and `JOIN_SLACK_NS` are not put to the test, nor is plain `read`. For the same
-///   reason an ordering that only the counter needs could be weakened unnoticed: Acquire of a successful swap can;
+///   reason an ordering that only the counter needs could be weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
 /// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
 ///   floor and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
@@ -86,7 +86,7 @@ fn own() -> Vec<Step> {
         Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
-        // One to two minutes on two cores.
+        // Two minutes on two cores.
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.

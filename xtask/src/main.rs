@@ -27,8 +27,9 @@ usage: cargo xtask COMMAND
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
   mutate [FILTER | --write]
-          takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
-          description or of a file name; --write stores the table in docs/mutants.md
+          takes out one rule at a time, and shows which tests go red for it; weakens one atomic access at a time, and shows
+          which model by loom does; FILTER is a rule's number, `ordering`, or a part of a description or of a file name;
+          --write stores the table in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   publish whether the crates can be published: packages, licences, dependencies, features

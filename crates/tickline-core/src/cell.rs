@@ -250,6 +250,13 @@ impl Latch {
     const fn slot(&self, slot: Slot) -> &SlotWords {
         &self.slots[slot as usize]
     }
+
+    fn exchange(&self, from: Word, to: Word) -> bool {
+        // ORDERING: acquire and release, pairs with both looks: weaker would let a reader see the new word without the slot it names,
+        // or the writer read the counter before the word that takes the old line out of use is seen. Relaxed on failure: who fails
+        // loads the word again.
+        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
 }
 
 impl StateCell for Latch {
@@ -307,16 +314,13 @@ impl StateCell for Latch {
 
     fn swap(&self, from: Word, to: Word) -> bool {
         debug_assert!(to.phase() != Phase::Live, "a line is published, not swapped in");
-        // ORDERING: acquire and release, pairs with both looks: weaker would let a reader see the new word without the slot it names,
-        // or a writer fill a slot before the word that takes it out of use is seen.
-        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.exchange(from, to)
     }
 
     fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
         debug_assert!(published.line.start_ticks == to.to_bits(), "a line counts from its word");
         self.slot(to.slot()).fill(published, envelope);
-        // ORDERING: as in `swap`.
-        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.exchange(from, to)
     }
 }
 

@@ -90,7 +90,8 @@ impl Timeline {
         self.written.store(number, Ordering::Release);
     }
 
-    fn get(&self, index: u64) -> Option<(u64, Line)> {
+    /// The line that was pushed after `index` others, and from which tick on it was in use, if it is still there.
+    pub(crate) fn get(&self, index: u64) -> Option<(u64, Line)> {
         self.get_with(index, || {})
     }
 
@@ -115,8 +116,9 @@ impl Timeline {
             slope: Slope::from_bits(entry.slope.load(Ordering::Acquire)),
         };
         halfway();
-        // ORDERING: Acquire loads of the fields keep this one behind them.
-        (entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))
+        // ORDERING: Relaxed. The Acquire loads of the fields keep this one behind them, and nothing is read by it that was written
+        // before: it only decides whether those count.
+        (entry.number.load(Ordering::Relaxed) == number).then_some((from_ticks, line))
     }
 
     /// `ticks` in ns, with the line that was in use then; the oldest line for older ticks, the newest for newer ones.

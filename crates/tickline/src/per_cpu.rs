@@ -203,6 +203,12 @@ pub(crate) struct Mode {
     open: AtomicPtr<Table>,
 }
 
+// The compiler does not ask this: an `AtomicPtr` may be shared whatever it points to.
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Table>();
+};
+
 /// Stands for a table that must not be opened. Not a second flag: between two looks, or two stores, a gate may close.
 const GATED: *mut Table = ptr::without_provenance_mut(1);
 

@@ -206,7 +206,7 @@ impl Status {
             environment: crate::facts::environment(),
             hypervisor: crate::facts::hypervisor(),
             comparison: crate::warp::result().unwrap_or(Comparison::Pending),
-            nominal_hz: crate::facts::nominal_hz(),
+            nominal_hz: crate::facts::nominal_hz(engine.probes()),
             frequency_hz: gauges.frequency_hz(),
             bound_ns,
             rho_ppb: gauges.rho_ppb(),

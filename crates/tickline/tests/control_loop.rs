@@ -8,7 +8,7 @@ mod common;
 use std::io::Write;
 use std::time::{Duration, Instant as StdInstant};
 
-use common::{skip, skipped_as_too_slow, until_fast};
+use common::{skipped_as_too_slow, until_fast};
 use tickline::{Clock, Driver, State, Trust};
 
 /// The top bit of a stamp says that the OS clock made it.

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod order;
+pub(super) mod orderings;
 mod per_cpu;
 
 /// A rule that is taken out.

@@ -14,6 +14,14 @@
 //!
 //! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads that still wait.
 //!
+//! # What is safe to call
+//!
+//! An instruction that a processor *lacks* may mean anything to it, so whatever executes one takes a value as proof that it is
+//! there, and such a value comes from asking the processor ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), from what
+//! every processor of the target has (`rdtsc`, `CNTVCT_EL0`), or from the operating system's word (`rdtime`). An instruction that
+//! a process is *denied* is an exception with a defined end, SIGSEGV or SIGILL, before it has done anything. That breaks point 5,
+//! and the program, but no rule of the language: reading a counter needs no `unsafe`.
+//!
 //! A register of fewer than 64 bits is made one by [`extended`].
 //!
 //! [`JOIN_SLACK_NS`]: crate::discipline::JOIN_SLACK_NS

@@ -171,19 +171,46 @@ fn a_lock_excludes_and_hands_over() {
     });
 }
 
+/// Line `k` is in use from tick 1000 k on; no two have a field in common.
+fn past_line(k: u64) -> Line {
+    let base_ns = i64::try_from(7_001 * k).unwrap();
+    Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
+}
+
+fn push(timeline: &Timeline, k: u64) {
+    timeline.push(1_000 * k, &past_line(k));
+}
+
+/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or nothing; or the new line, whole, or
+/// nothing.
+#[test]
+fn an_entry_is_never_a_mixture() {
+    check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
+        let timeline = made(Timeline::new());
+        push(&timeline, 1);
+        push(&timeline, 2);
+        let reader = {
+            let (timeline, seen) = (timeline.clone(), seen.clone());
+            thread::spawn(move || {
+                for (name, k) in [("old", 1), ("new", 3)] {
+                    let found = timeline.get(k - 1);
+                    assert!(found.is_none_or(|found| found == (1_000 * k, past_line(k))), "{found:?}");
+                    seen.note(format!("{name}: {}", found.is_some()));
+                }
+            })
+        };
+        push(&timeline, 3);
+        reader.join().unwrap();
+    });
+}
+
 /// A tick is converted with one line, whole, while the ring comes round to its entry; and with the line of its time, if
 /// that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
-    /// Line `k` is in use from tick 1000 k on; no two have a field in common.
-    fn past_line(k: u64) -> Line {
-        let base_ns = i64::try_from(7_001 * k).unwrap();
-        Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
-    }
     const { assert!(CAPACITY == 2) };
     check(Some(5), &["line 2", "line 3"], |seen| {
         let timeline = made(Timeline::new());
-        let push = |timeline: &Timeline, k| timeline.push(1_000 * k, &past_line(k));
         push(&timeline, 1);
         push(&timeline, 2);
         let reader = {

@@ -152,7 +152,7 @@ impl Engine {
             }
             // With a gate closed there is no line to look for.
             Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
-            Gate::Plausible => judge_plausible(facts::nominal_hz(), measured_hz),
+            Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
         })
     }

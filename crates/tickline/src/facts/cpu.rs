@@ -50,6 +50,10 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
+/// Whether a process that is denied the counter is denied what names its frequency, too: `CNTFRQ_EL0` is, as `CNTVCT_EL0`
+/// (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`). CPUID is another right.
+pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
+
 /// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow it) or the processor
 /// (leaf 15h: crystal Hz times a ratio, Intel SDM vol. 2A, CPUID) names it, Hz.
 #[cfg(target_arch = "x86_64")]
@@ -71,8 +75,8 @@ pub(crate) fn nominal_hz() -> Option<u64> {
     Some(hz).filter(|hz| *hz != 0)
 }
 
-/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz.
+/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that may read the counter.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn nominal_hz() -> Option<u64> {
-    Some(tickline_core::counter::HardwareCounter::nominal_hz()).filter(|hz| *hz != 0)
+    super::COUNTER.map(|counter| counter.nominal_hz()).filter(|hz| *hz != 0)
 }

@@ -13,6 +13,9 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
+/// Nothing names it.
+pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
+
 /// Nobody names it to programs.
 pub(crate) fn nominal_hz() -> Option<u64> {
     None

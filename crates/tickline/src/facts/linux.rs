@@ -45,7 +45,7 @@ pub(crate) fn is_isolated(cpu: usize) -> bool {
     read(ISOLATED, |list| tickline_core::cpu_list::names(list, cpu))
 }
 
-/// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has. Where it cannot be asked, nobody can
+/// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has, and arm64 since Linux 6.12. Where it cannot be asked, nobody can
 /// have denied it in this way.
 pub(crate) fn counter_readable() -> bool {
     let mut mode: libc::c_int = libc::PR_TSC_ENABLE;

@@ -197,7 +197,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timeline",
         "an entry is not looked at again after its fields",
         "timeline.rs",
-        "(entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))",
+        "(entry.number.load(Ordering::Relaxed) == number).then_some((from_ticks, line))",
         "Some((from_ticks, line))",
     ),
     mutant(
