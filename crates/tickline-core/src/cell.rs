@@ -25,6 +25,7 @@
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
+use crate::units::{fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
 /// The word, and what the slot that it names holds.
@@ -77,7 +78,8 @@ pub struct Published {
     pub window_ticks: u64,
 }
 
-/// The edges between which the reference must be, and what turns the line into Unix time; published with each line.
+/// The edges between which the reference must be, and what turns the line into Unix time; published with each line. Taken from a
+/// slot, both edges start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Envelope {
     /// The reference is not below this line...
@@ -88,6 +90,22 @@ pub struct Envelope {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_slack_ns: u64,
+}
+
+impl Envelope {
+    /// The same edges from `start_ticks` on, rounded outwards. Where the newest sample is later than that, the rates of both edges
+    /// count on the way back: the reference had one between them.
+    fn from(&self, start_ticks: u64) -> Self {
+        let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
+        let spread = self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks));
+        let low = self.lower.fixed_at(start_ticks).saturating_sub(spread);
+        let high = self.upper.fixed_at(start_ticks).saturating_add(spread);
+        Self {
+            lower: Line { start_ticks, base_ns: fixed_to_ns_floor(low), slope: self.lower.slope },
+            upper: Line { start_ticks, base_ns: fixed_to_ns_ceil(high), slope: self.upper.slope },
+            ..*self
+        }
+    }
 }
 
 /// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is the one that there is; tests put their own
@@ -105,8 +123,8 @@ pub trait StateCell {
     /// As [`published`](Self::published), the line in Unix time.
     fn published_unix(&self, word: Word) -> Published;
 
-    /// All bounds in `slot`.
-    fn envelope(&self, slot: Slot) -> Envelope;
+    /// The bounds of the line that the live `word` names.
+    fn envelope(&self, word: Word) -> Envelope;
 
     /// The tick from which the line in `slot` counts: the bits of its live word.
     fn start_ticks(&self, slot: Slot) -> u64;
@@ -154,10 +172,10 @@ struct LineWords {
     start_ticks: AtomicU64,
 }
 
+/// The edges, from the start of the line on.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct BoundsWords {
-    start_ticks: AtomicU64,
     lower_base_ns: AtomicI64,
     lower_slope: AtomicU64,
     upper_base_ns: AtomicI64,
@@ -200,7 +218,6 @@ impl SlotWords {
                 start_ticks: AtomicU64::new(0),
             },
             bounds: BoundsWords {
-                start_ticks: AtomicU64::new(0),
                 lower_base_ns: AtomicI64::new(0),
                 lower_slope: AtomicU64::new(0),
                 upper_base_ns: AtomicI64::new(0),
@@ -211,6 +228,7 @@ impl SlotWords {
     }
 
     fn fill(&self, published: &Published, envelope: &Envelope) {
+        let envelope = envelope.from(published.line.start_ticks);
         let (line, bounds) = (&self.line, &self.bounds);
         // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
         // values also sees the swap that had taken that line out of use, and its second look fails.
@@ -220,7 +238,6 @@ impl SlotWords {
         line.window_ticks.store(published.window_ticks, order);
         line.unix_base_ns.store(published.line.base_ns.wrapping_add(envelope.unix_offset_ns), order);
         line.start_ticks.store(published.line.start_ticks, order);
-        bounds.start_ticks.store(envelope.lower.start_ticks, order);
         bounds.lower_base_ns.store(envelope.lower.base_ns, order);
         bounds.lower_slope.store(envelope.lower.slope.to_bits(), order);
         bounds.upper_base_ns.store(envelope.upper.base_ns, order);
@@ -286,10 +303,10 @@ impl StateCell for Latch {
     }
 
     #[inline]
-    fn envelope(&self, slot: Slot) -> Envelope {
-        let SlotWords { line, bounds } = self.slot(slot);
+    fn envelope(&self, word: Word) -> Envelope {
+        let SlotWords { line, bounds } = self.slot(word.slot());
+        let start_ticks = word.to_bits();
         // ORDERING: see `SLOT`, for all.
-        let start_ticks = bounds.start_ticks.load(SLOT);
         let edge = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
             // ORDERING: as above.

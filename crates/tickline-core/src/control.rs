@@ -180,13 +180,12 @@ impl Control {
         self.config.interval_ns = interval_ns;
     }
 
-    /// The tick of the oldest sample that the next bounds would rest on, and that of the newest, from which they would count.
+    /// The tick of the oldest sample that the next bounds would rest on.
     #[must_use]
-    pub fn evidence_ticks(&self) -> Option<(u64, u64)> {
+    pub fn evidence_ticks(&self) -> Option<u64> {
         let newest = self.watch.history.newest()?.lower.ticks;
         let points = self.watch.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
-        let oldest = points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))?;
-        Some((oldest, newest))
+        points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
     }
 
     /// One round. Never panics, allocates or waits.

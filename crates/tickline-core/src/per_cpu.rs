@@ -67,7 +67,7 @@ pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter)
     let unit = units.get(cpu)?;
     let mut envelope = Envelope::default();
     let ns = read_at(unit, ticks, |cell, word| {
-        envelope = cell.envelope(word.slot());
+        envelope = cell.envelope(word);
         cell.published(word)
     })?;
     Some(LineReading { ticks, ns, envelope })

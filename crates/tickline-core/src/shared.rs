@@ -199,15 +199,11 @@ pub struct LineReading {
 
 impl LineReading {
     /// The least and the most that the reference can be, ns, widened to contain the reading itself.
+    #[inline]
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
-        // The envelope starts one counter step after its newest sample, so a prompt reading may come before it.
-        let ticks = if crate::units::ticks_between(self.envelope.lower.start_ticks, self.ticks) < 0 {
-            self.envelope.lower.start_ticks
-        } else {
-            self.ticks
-        };
-        (self.envelope.lower.at(ticks).min(self.ns), self.envelope.upper.at(ticks).max(self.ns))
+        let Envelope { lower, upper, .. } = &self.envelope;
+        (lower.at(self.ticks).min(self.ns), upper.at(self.ticks).max(self.ns))
     }
 }
 
@@ -279,7 +275,7 @@ impl<S: StateCell> Shared<S> {
             return None;
         }
         let published = self.cell.published(word);
-        let envelope = self.cell.envelope(word.slot());
+        let envelope = self.cell.envelope(word);
         let ticks = counter.now_ordered();
         self.confirms(word, &published, ticks).then(|| LineReading {
             ticks,
@@ -294,7 +290,7 @@ impl<S: StateCell> Shared<S> {
         if !state.word.is_live() {
             return None;
         }
-        let envelope = self.cell.envelope(state.word.slot());
+        let envelope = self.cell.envelope(state.word);
         let ticks = counter.now_ordered();
         let in_use = state.is_valid_at(ticks) && self.cell.is_still(state.word);
         in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
@@ -423,7 +419,7 @@ impl<S: StateCell> Shared<S> {
         }
         // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference now plus the
         // most by which this line was ahead of it.
-        let envelope = self.cell.envelope(state.word.slot());
+        let envelope = self.cell.envelope(Word::from_bits(line.start_ticks));
         let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
         // The reference may have been slewed down since it was sampled, unnoticed.
         let validity_ns = line.at(end_ticks).saturating_sub(line.base_ns);

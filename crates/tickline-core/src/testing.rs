@@ -181,8 +181,8 @@ impl StateCell for HookedCell {
     fn published_unix(&self, word: Word) -> Published {
         self.inner.published_unix(word)
     }
-    fn envelope(&self, slot: Slot) -> Envelope {
-        self.inner.envelope(slot)
+    fn envelope(&self, word: Word) -> Envelope {
+        self.inner.envelope(word)
     }
     fn start_ticks(&self, slot: Slot) -> u64 {
         self.inner.start_ticks(slot)

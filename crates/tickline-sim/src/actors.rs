@@ -136,9 +136,9 @@ impl Cast {
         counts.rounds += 1;
         if matches!(outcome.round, Round::Published | Round::Recovered) {
             counts.publications += 1;
-            let (oldest, newest) = control.evidence_ticks().expect("a line has evidence");
+            let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = self.world.clocks.borrow().counter.time_ps(oldest);
-            self.world.evidence.borrow_mut().insert(newest, since_ps);
+            self.world.evidence.borrow_mut().insert(self.world.newest_line.get().to_bits(), since_ps);
         }
         outcome
     }

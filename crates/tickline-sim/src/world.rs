@@ -116,8 +116,10 @@ pub(crate) struct World {
     /// The largest that the reference has told, ns.
     told_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
-    /// For each published envelope, by its first tick: the oldest tick that it rests on, and when that was, ps.
+    /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
+    /// The word of the line that was published last.
+    pub(crate) newest_line: Cell<Word>,
 }
 
 impl World {
@@ -141,6 +143,7 @@ impl World {
             told_ns: Cell::new(i64::MIN),
             skew_ticks,
             evidence: RefCell::new(HashMap::new()),
+            newest_line: Cell::default(),
         })
     }
 
@@ -299,7 +302,7 @@ impl SteppedCell {
 
     /// How well the present line claims to know Unix time, without a step.
     pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
-        self.inner.envelope(self.peek().slot()).unix_slack_ns
+        self.inner.envelope(self.peek()).unix_slack_ns
     }
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
@@ -308,6 +311,7 @@ impl SteppedCell {
             if to.is_live() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
                 self.world.lines.set(self.world.lines.get() + 1);
+                self.world.newest_line.set(to);
             }
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
@@ -342,9 +346,9 @@ impl StateCell for SteppedCell {
         published
     }
 
-    fn envelope(&self, slot: Slot) -> Envelope {
+    fn envelope(&self, word: Word) -> Envelope {
         self.world.step(Step::Load);
-        self.inner.envelope(slot)
+        self.inner.envelope(word)
     }
 
     fn start_ticks(&self, slot: Slot) -> u64 {

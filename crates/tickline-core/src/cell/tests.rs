@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn envelope(seed: i64) -> Envelope {
-    let line = |base_ns| Line { start_ticks: 77, base_ns, slope: Slope::from_bits(1 << 47) };
+fn envelope(word: Word, seed: i64) -> Envelope {
+    let line = |base_ns| Line { start_ticks: word.to_bits(), base_ns, slope: Slope::from_bits(1 << 47) };
     Envelope { lower: line(seed), upper: line(seed + 5), unix_offset_ns: seed * 3, unix_slack_ns: 9 }
 }
 
@@ -19,18 +19,18 @@ fn a_line_is_published_and_retired() {
 
     let live = zero.word.next_live(1 << 20, 0).unwrap();
     let first = published(live, -5_000, Slope::from_hz(1_000_000_000).unwrap());
-    assert!(cell.publish(zero.word, live, &first, &envelope(4)));
+    assert!(cell.publish(zero.word, live, &first, &envelope(live, 4)));
     let state = State { word: live, line: first.line, window_ticks: 1 << 20 };
     assert_eq!((cell.load(), cell.published(live)), (state, first));
     assert!(cell.is_still(live) && !cell.is_still(zero.word));
     assert_eq!(
-        (cell.envelope(live.slot()), cell.published_unix(live).line.base_ns),
-        (envelope(4), -5_000 + 12)
+        (cell.envelope(live), cell.published_unix(live).line.base_ns),
+        (envelope(live, 4), -5_000 + 12)
     );
 
     // A swap that expects a word that is gone must not happen (rule 10).
     assert!(!cell.swap(zero.word, zero.word.gated()));
-    assert!(!cell.publish(zero.word, live, &first, &envelope(4)));
+    assert!(!cell.publish(zero.word, live, &first, &envelope(live, 4)));
     assert_eq!(cell.load(), state);
 
     assert!(cell.swap(live, live.closing()));
@@ -47,7 +47,7 @@ fn a_line_is_published_and_retired() {
 
     // A writer whose word was cold before the gate closed comes too late (rule 8).
     let late = cold.word.next_live(1 << 30, 0).unwrap();
-    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &envelope(4)));
+    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &envelope(late, 4)));
     assert_eq!(cell.word(), cold.word.gated());
     assert_eq!(cell.load().floor_ns(), floor_ns, "what it wrote is in the other slot");
 }
@@ -91,13 +91,13 @@ fn concurrent_readers_never_see_a_mixture() {
                             continue;
                         }
                         let seen = cell.published(word);
-                        let bounds = cell.envelope(word.slot());
+                        let bounds = cell.envelope(word);
                         if !cell.is_still(word) {
                             continue;
                         }
                         assert!(number >= last, "lines came out of order");
                         assert_eq!(seen, line(number, word));
-                        assert_eq!(bounds, envelope(i64::try_from(number).unwrap()));
+                        assert_eq!(bounds, envelope(word, i64::try_from(number).unwrap()));
                         (checked, last) = (checked + 1, number);
                     }
                     checked
@@ -107,7 +107,7 @@ fn concurrent_readers_never_see_a_mixture() {
         for number in 1..=rounds {
             let from = cell.word();
             let to = from.next_live(number << 20, 0).unwrap();
-            assert!(cell.publish(from, to, &line(number, to), &envelope(i64::try_from(number).unwrap())));
+            assert!(cell.publish(from, to, &line(number, to), &envelope(to, i64::try_from(number).unwrap())));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
@@ -115,4 +115,33 @@ fn concurrent_readers_never_see_a_mixture() {
         readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u64>()
     });
     assert!(checked >= 2, "each reader has seen the last line at least");
+}
+
+/// Bounds are published as of the newest sample, and read as of the start of the line, wherever that lies.
+#[test]
+fn bounds_count_from_the_start_of_the_line() {
+    let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
+    for sample_ticks in [1_u64 << 30, (1 << 30) + 5_001, (1 << 30) - 5_001] {
+        let line = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
+        let (lower, upper) = (line(1_000, slow), line(1_010, fast));
+        let cell = Latch::new();
+        let live = Word::default().next_live(1 << 30, 0).unwrap();
+        let envelope = Envelope { lower, upper, unix_offset_ns: 5, unix_slack_ns: 3 };
+        assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &envelope));
+        let read = cell.envelope(live);
+        assert_eq!((read.unix_offset_ns, read.unix_slack_ns), (5, 3));
+        for ticks in (live.to_bits()..live.to_bits() + 20_000).step_by(7) {
+            // Between the two edges; before the sample, between them as seen backwards.
+            let (low, high) = if ticks < sample_ticks {
+                (Line { slope: fast, ..lower }, Line { slope: slow, ..upper })
+            } else {
+                (lower, upper)
+            };
+            let (low_ns, high_ns) = (low.at_any(ticks), high.at_any(ticks));
+            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
+            assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
+            let after = ticks >= sample_ticks && sample_ticks <= live.to_bits();
+            assert!(!after || low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1, "{ticks}");
+        }
+    }
 }

@@ -78,7 +78,7 @@ fn bounds_are_never_a_mixture() {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
                 let word = cell.word();
-                let bounds = cell.envelope(word.slot());
+                let bounds = cell.envelope(word);
                 if cell.is_still(word) {
                     assert_eq!(bounds, envelope_of(&line(word).line));
                     seen.note(accepted(word));

@@ -195,7 +195,7 @@ fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let closing = state.word.closing();
     assert!(unit.cell.swap(state.word, closing));
     let published = Published { line, window_ticks: 1 << 20 };
-    assert!(unit.cell.publish(closing, word, &published, &unit.cell.envelope(state.word.slot())));
+    assert!(unit.cell.publish(closing, word, &published, &unit.cell.envelope(state.word)));
 }
 
 /// Stopped between the counter and the line, while the line is replaced by one that starts before the reading: the reading was
