@@ -9,6 +9,11 @@ pub(crate) fn cell_support() -> Support {
     crate::engine::Cell::support()
 }
 
+/// The processor is not asked.
+pub(crate) fn learn() -> bool {
+    true
+}
+
 /// Nobody claims it.
 pub(crate) fn invariant() -> Option<bool> {
     None
