@@ -15,7 +15,7 @@ use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
 use crate::builder::Probes;
-use crate::facts::COUNTER;
+use crate::facts::{COUNTER, Collector};
 use crate::per_cpu::Mode;
 use crate::policy::Policy;
 use crate::process;
@@ -57,6 +57,8 @@ pub(crate) struct Engine {
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Option<Control>>,
+    /// What the next judgement will be made by, as far as readers have collected it.
+    collector: TryLock<Collector>,
     /// One of the `STAGE_` constants.
     stage: AtomicU8,
     /// A `Driver`, as a number.
@@ -91,6 +93,7 @@ impl Engine {
             shared: Shared::new(Latch::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(None),
+            collector: TryLock::new(Collector::new()),
             stage: AtomicU8::new(STAGE_NEW),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
@@ -298,7 +301,8 @@ impl Engine {
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
-        let served = self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some();
+        let served =
+            self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
         // ORDERING: Relaxed, a count of its own.
         if served && self.reader_rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_WATCH == 0 {
             self.watch();
@@ -377,6 +381,16 @@ impl Engine {
         let mut guard = unsafe { self.control.try_lock(process::token()) }?;
         if guard.was_abandoned() {
             *guard = None;
+        }
+        Some(guard)
+    }
+
+    /// The lock on what is collected; `None` while another thread has it.
+    pub(crate) fn collector(&self) -> Option<Guard<'_, Collector>> {
+        // SAFETY: as in `lock`.
+        let mut guard = unsafe { self.collector.try_lock(process::token()) }?;
+        if guard.was_abandoned() {
+            *guard = Collector::new();
         }
         Some(guard)
     }

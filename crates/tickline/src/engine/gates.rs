@@ -39,12 +39,13 @@ impl Engine {
         self.apply_switch();
     }
 
-    fn facts(&self) -> Facts {
+    /// The clock's own facts, and how often the comparison in them has changed.
+    fn own(&self) -> (facts::Own, u32) {
         // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
         let changes = warp::changes();
         let comparison = warp::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        let facts = facts::collect(&facts::Own {
+        let own = facts::Own {
             disabled: self.is_disabled(),
             probes: self.probes(),
             // ORDERING: Relaxed, a setting.
@@ -52,9 +53,28 @@ impl Engine {
             comparison: comparison.unwrap_or(Comparison::Pending),
             line_per_cpu: self.per_cpu.is_in_force(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
-        });
+        };
+        (own, comparisons)
+    }
+
+    fn facts(&self) -> Facts {
+        let (own, comparisons) = self.own();
+        // Somebody else may be collecting, for a judgement that this one forestalls.
+        let facts = match self.collector() {
+            Some(mut collector) => collector.finish(&own),
+            None => facts::collect(&own),
+        };
         self.seen.note(&facts, comparisons);
         facts
+    }
+
+    /// Whether a reader may judge, or need not: the facts take too long for one call, so each call collects some of them.
+    pub(super) fn is_prepared(&self) -> bool {
+        if self.is_judged() && !self.is_closed() {
+            return true;
+        }
+        let Some(mut collector) = self.collector() else { return false };
+        collector.step(&self.own().0)
     }
 
     /// Whether the CPUs' counters should be compared, by whoever has a thread for it.

@@ -1,5 +1,6 @@
 //! Collectors of the facts that gates judge. They decide nothing, allocate nothing, and may run in a signal handler.
 
+mod collector;
 #[cfg(unix)]
 mod getenv;
 #[cfg(target_os = "linux")]
@@ -15,31 +16,31 @@ mod cpu;
 #[path = "cpu_other.rs"]
 mod cpu;
 
+pub(crate) use collector::Collector;
 #[cfg(unix)]
 pub(crate) use getenv::environment;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{clocksource, counter_readable, is_available, is_isolated};
+pub(crate) use linux::{clocksource, counter_readable, find_clocksource, is_available, is_isolated};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{clocksource, counter_readable, is_available};
+pub(crate) use other::{clocksource, counter_readable, find_clocksource, is_available};
 #[cfg(not(unix))]
 pub(crate) use std_env::environment;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tickline_core::compare::Comparison;
-use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
-use tickline_core::gate::{Clocksource, Cost, Facts, Hypervisor, Switch};
+use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::gate::{Cost, Facts, Hypervisor};
 use tickline_core::sample::Reference;
 
 use crate::builder::Probes;
 use crate::policy::Policy;
 use crate::reference::OsClock;
-use crate::status::Environment;
 
 /// The counter of this target. Holding one does not mean that the process may read it: that is the gates' business.
 pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 
-/// [`nominal_hz`], asked once: CPUID is a trap under a hypervisor.
+/// [`nominal_hz`], asked once.
 static NOMINAL_HZ: AtomicU64 = AtomicU64::new(NOT_ASKED);
 const NOT_ASKED: u64 = 0;
 const NOT_NAMED: u64 = 1;
@@ -79,39 +80,9 @@ pub(crate) struct Own {
     pub(crate) was_slow: bool,
 }
 
-/// Everything that the gates judge. Minimal probes ask the system nothing, and leave the counter alone, since nobody has said
-/// that it may be read, unless it was read before, to compare the CPUs' counters.
+/// Everything that the gates judge, in one go.
 pub(crate) fn collect(own: &Own) -> Facts {
-    let full = own.probes == Probes::Full;
-    let readable = !full || counter_readable();
-    let compared = full || matches!(own.comparison, Comparison::InStep { .. } | Comparison::Apart(_));
-    let measured = if readable && compared {
-        COUNTER.map(|counter| (measure_cost(&counter), quantum_ticks(&counter)))
-    } else {
-        None
-    };
-    let counters_clocksource = HardwareCounter::CLOCKSOURCE;
-    Facts {
-        switch: match (own.disabled, environment()) {
-            (true, _) => Switch::Disabled,
-            (false, Environment::Off) => Switch::SwitchedOff,
-            (false, _) => Switch::On,
-        },
-        trust: own.policy.trust,
-        invariant_waived: own.policy.invariant_waived,
-        counter_present: COUNTER.is_some(),
-        readable,
-        invariant: cpu::invariant(),
-        hypervisor: hypervisor(),
-        clocksource: if full { clocksource() } else { Clocksource::Unknown },
-        counters_clocksource,
-        available: if full { is_available(counters_clocksource) } else { None },
-        comparison: if compared { own.comparison } else { Comparison::Pending },
-        line_per_cpu: own.line_per_cpu,
-        cost: measured.map(|(cost, _)| cost),
-        was_slow: own.was_slow,
-        quantum_ticks: measured.map(|(_, quantum)| quantum),
-    }
+    Collector::new().finish(own)
 }
 
 /// Calls per round, and rounds, of a cost measurement: 16 calls are 0.1 to 12 us, so one interrupt spoils one round at
