@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, 
 use tickline_core::cell::{NativeCell, StateCell};
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
+use tickline_core::gate::keeper::Keeper;
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
@@ -45,11 +46,6 @@ const ROUNDS_PER_WATCH: u32 = 8;
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
-/// Whether the gates have been judged.
-const STAGE_NEW: u8 = 0;
-const STAGE_OPEN: u8 = 1;
-const STAGE_CLOSED: u8 = 2;
-
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
 
@@ -60,16 +56,14 @@ pub(crate) struct Engine {
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Option<Control>>,
-    /// One of the `STAGE_` constants.
-    stage: AtomicU8,
+    /// How far the judgement of the gates has come, and `disable()`.
+    keeper: Keeper,
     /// A `Driver`, as a number.
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
-    /// Whether `disable()` is in force.
-    disabled: AtomicU8,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
     minimal: AtomicBool,
     interval_ns: AtomicU64,
@@ -79,8 +73,6 @@ pub(crate) struct Engine {
     seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// When the next round is due, or with a gate closed the next judgement, ns.
-    due_ns: AtomicI64,
     /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU32,
@@ -94,11 +86,10 @@ impl Engine {
             shared: Shared::new(Cell::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(None),
-            stage: AtomicU8::new(STAGE_NEW),
+            keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
             recent_ns: AtomicI64::new(0),
-            disabled: AtomicU8::new(0),
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
@@ -107,7 +98,6 @@ impl Engine {
             last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU32::new(0),
             reader_rounds: AtomicU32::new(1),
-            due_ns: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -299,7 +289,7 @@ impl Engine {
                     && (overdue_ns <= frequent_ns || self.slow_calls_are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                self.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
+                self.keeper.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
@@ -309,17 +299,6 @@ impl Engine {
             self.watch();
         }
         served
-    }
-
-    /// Whether it is time for another round, or, with a gate closed, for another judgement.
-    fn is_due(&self, now_ns: i64) -> bool {
-        // ORDERING: Relaxed, a hint.
-        now_ns >= self.due_ns.load(Ordering::Relaxed)
-    }
-
-    fn set_due(&self, due_ns: i64) {
-        // ORDERING: Relaxed, as in `is_due`.
-        self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
     /// Counts a reading by the slow path; says whether enough came in a row.
@@ -343,7 +322,7 @@ impl Engine {
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread visits them.
-            self.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
@@ -353,26 +332,17 @@ impl Engine {
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
     fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
         let mut control = self.lock()?;
-        // ORDERING: Acquire, pairs with the stores of `stage`.
-        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
-            // Only a reason that passes by itself is ever due again.
-            if self.is_disabled() || !self.is_due(OsClock.monotonic_ns()) {
-                return None;
-            }
-            self.reconsider();
-        }
-        // ORDERING: Acquire, as above.
-        if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
-            *control = self.judge(renewal);
-        }
-        control.is_some().then_some(control)
+        let known = control.is_some();
+        let judge = || self.judge(&mut control, renewal);
+        let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
+        admitted.then_some(control)
     }
 
     /// The lock, its content reset if it was left half changed by another process.
