@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, 
 use tickline_core::cell::{NativeCell, StateCell};
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
-use tickline_core::gate::keeper::Keeper;
+use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
@@ -191,8 +191,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
-        if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
+        // Unix time has no floor, so where a gate stays closed nobody looks at the monotonic clock.
+        let stays_closed = matches!(self.keeper.stage(), Stage::Closed | Stage::Disabled);
+        if let Some(counter) = COUNTER.filter(|_| !stays_closed) {
             let reading = self.shared.read_slow(&counter, &OsClock);
             let served = self.serve_as_reader(&reading);
             if served || matches!(reading.source, Source::Line { .. }) {
@@ -331,6 +332,9 @@ impl Engine {
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
+        }
+        if outcome.round == Round::Gated && self.keeper.notice_closed() {
+            return None; // the gates are to be judged before the next round
         }
         self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)

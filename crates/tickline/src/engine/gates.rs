@@ -165,7 +165,7 @@ impl Engine {
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.keeper.stage() == Stage::Closed
+        self.keeper.stage().is_closed()
     }
 
     pub(crate) fn disable(&self) {
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     pub(crate) fn enable(&self) {
-        self.keeper.enable(self);
+        self.keeper.enable();
     }
 
     fn is_disabled(&self) -> bool {
