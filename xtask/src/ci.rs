@@ -29,7 +29,9 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
 ///   floor and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
-///   README, "Unsupported features"): core has none, the switch in `tickline`'s `engine.rs` has, and is not modelled;
+///   README, "Unsupported features"): core has none;
+/// - every place at which a thread could be stopped before a swap that it prepares by a load of the same atomic: loom 0.7 compares
+///   a step with the last one on its object alone, and the last one is then that load. `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
 ///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
-use tickline_core::sample::Quanta;
+use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::sample::{Quanta, Reference};
 use tickline_core::shared::{Event, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 
 use crate::check::{Begin, Check, From, Mark};
 use crate::machine::PS;
-use crate::scenario::Driver;
+use crate::scenario::{Driver, Verdict};
 use crate::world::{Actor, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before somebody goes on readers come to watch, ps.
@@ -30,9 +31,33 @@ pub(crate) struct Clock {
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
-    due_ns: Cell<i64>,
-    /// What the gatekeeper is to do: `true` closes.
-    pub(crate) gate_orders: RefCell<VecDeque<bool>>,
+    keeper: Keeper,
+    /// What a judgement comes to now, and what the last one came to.
+    pub(crate) verdict: Cell<Verdict>,
+    judged: Cell<Verdict>,
+    /// What the program is to do, each by the next of its threads that has nothing to do.
+    pub(crate) orders: RefCell<VecDeque<Order>>,
+}
+
+/// What the program does to the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Disable,
+    Enable,
+    JudgeAgain,
+}
+
+/// What the gate stops.
+struct Line<'a>(&'a Shared<SteppedCell>, Hands);
+
+impl Gated for Line<'_> {
+    fn close(&self) {
+        self.0.close_gate(&self.1, &self.1);
+    }
+
+    fn open(&self) {
+        self.0.open_gate(&self.1, &self.1);
+    }
 }
 
 /// Everything that an actor reaches.
@@ -63,8 +88,10 @@ impl Clock {
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            due_ns: Cell::new(i64::MIN),
-            gate_orders: RefCell::default(),
+            keeper: Keeper::new(),
+            verdict: Cell::new(Verdict::Open),
+            judged: Cell::new(Verdict::Open),
+            orders: RefCell::default(),
         }
     }
 }
@@ -96,8 +123,17 @@ impl Cast {
     pub(crate) fn drive(&self, hand: &Hand) {
         self.world.enter(hand);
         loop {
-            let wait_ns = self.serve(Renewal::Ahead).map_or(MIN_INTERVAL_NS, |outcome| outcome.next_in_ns);
-            self.check.after_round(self.clock.shared.cell.peek());
+            let outcome = self.serve(Renewal::Ahead);
+            let closed = self.clock.keeper.stage().is_closed();
+            self.check.after_round(self.clock.shared.cell.peek(), self.may_be_cold());
+            let wait_ns = match outcome {
+                Some(outcome) => outcome.next_in_ns,
+                None if closed => self.clock.config.interval_ns,
+                None => MIN_INTERVAL_NS,
+            };
+            if self.watch() {
+                continue;
+            }
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
     }
@@ -112,16 +148,73 @@ impl Cast {
         if guard.was_abandoned() {
             *guard = None;
         }
-        let control = guard.get_or_insert_with(|| Control::new(self.clock.config));
+        let known = guard.is_some();
+        let now_ns = || self.hands().monotonic_ns();
+        if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
+            self.world.actors[me].serving.set(false);
+            self.gate_after_round(true);
+            return None;
+        }
+        let control = guard.as_mut()?;
         control.reschedule(renewal, self.clock.config.interval_ns);
         let mut outcome = self.round(control);
         if outcome.round == Round::Recovered {
             outcome = self.round(control);
         }
+        let barred = outcome.round == Round::Gated;
+        self.gate_after_round(barred);
+        if barred && self.clock.keeper.notice_closed() {
+            self.world.actors[me].serving.set(false);
+            return None;
+        }
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
-        self.clock.due_ns.set(self.world.told_ns().saturating_add(next_in_ns));
+        self.clock.keeper.set_due(self.world.told_ns().saturating_add(next_in_ns));
         self.world.actors[me].serving.set(false);
         Some(outcome)
+    }
+
+    /// Readers look at the facts only after a round, so a verdict against the counter stays when they drive.
+    fn gate_after_round(&self, barred: bool) {
+        let by_readers = self.clock.readers_drive.get();
+        self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
+    }
+
+    fn line(&self) -> Line<'_> {
+        Line(&self.clock.shared, self.hands())
+    }
+
+    /// Judges the gates, in a few steps: facts are collected one after the other, and something may happen meanwhile.
+    fn judge(&self, control: &mut Option<Control>) -> Conclusion {
+        self.world.step(Step::Load);
+        let verdict = self.clock.verdict.get();
+        self.clock.judged.set(verdict);
+        self.world.step(Step::Load);
+        *control = None;
+        match verdict {
+            Verdict::Open => *control = Some(Control::new(self.clock.config)),
+            Verdict::Passing => {
+                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+                return Conclusion::Waiting(self.world.told_ns().saturating_add(interval_ns));
+            }
+            Verdict::Closed => return Conclusion::Closed,
+        }
+        Conclusion::Open
+    }
+
+    /// Has the gates judged again if the facts have changed. Returns whether that should be now.
+    fn watch(&self) -> bool {
+        let stage = self.clock.keeper.stage();
+        let current = self.clock.verdict.get() == self.clock.judged.get();
+        if current || stage == Stage::New || self.clock.keeper.is_disabled() {
+            return false;
+        }
+        self.clock.keeper.judge_again(&self.line());
+        true
+    }
+
+    /// Whether the clock need not have a line.
+    fn may_be_cold(&self) -> bool {
+        self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
     fn round(&self, control: &mut Control) -> Outcome {
@@ -147,7 +240,7 @@ impl Cast {
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let wanted = match reading.source {
             Source::Line { overdue_ns } => overdue_ns > 0,
-            Source::Reference { reference_ns } => reference_ns >= self.clock.due_ns.get(),
+            Source::Reference { reference_ns } => self.clock.keeper.is_due(reference_ns),
         };
         self.clock.readers_drive.get() && wanted && self.serve(Renewal::AtExpiry).is_some()
     }
@@ -227,12 +320,14 @@ impl Cast {
                     // Nothing has happened since the reading's second look, so this belongs to its line.
                     let slack_ns = shared.cell.peek_unix_slack_ns();
                     complete();
+                    check.not_behind_the_gate(begin);
                     return check.unix(ns, slack_ns);
                 }
             }
             3 => {
                 if let Some(ticks) = shared.stamp(&hands) {
                     complete();
+                    check.not_behind_the_gate(begin);
                     let ns = shared.timeline.convert(ticks).expect("a line was in use");
                     return check.stamp(ns);
                 }
@@ -250,8 +345,13 @@ impl Cast {
         if shared.events(Event::Rescue) != rescues {
             check.disturbed(self.world.now_ps.get());
         }
+        let (me, look, loaded) = (self.world.me(), self.world.me().look.get(), self.world.me().loaded.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
+        } else {
+            // What it looked at in vain is not what the reading was made of.
+            me.look.set(look);
+            me.loaded.set(loaded);
         }
         complete();
         let from = match reading.source {
@@ -298,26 +398,39 @@ impl Cast {
         }
     }
 
-    // ---- the gatekeeper ---------------------------------------------------------------------------------------
+    // ---- gatekeepers ------------------------------------------------------------------------------------------
 
-    /// Closes and opens the gate when told to; the scheduler wakes it.
+    /// A thread of the program that switches the counter off and on, and sets policies, when told to; the scheduler wakes it.
     pub(crate) fn keep_gate(&self, hand: &Hand) {
         self.world.enter(hand);
-        let (shared, hands) = (&self.clock.shared, self.hands());
+        let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
-            let order = self.clock.gate_orders.borrow_mut().pop_front();
+            let order = self.clock.orders.borrow_mut().pop_front();
+            if order.is_some() {
+                self.check.act_begins();
+            }
             match order {
-                Some(true) => {
-                    shared.close_gate(&hands, &hands);
+                Some(Order::Disable) => {
+                    let began = self.check.disable_begins();
+                    keeper.disable(&line);
                     self.world.step(Step::End);
-                    self.check.gate(true);
+                    self.check.disable_returned(began);
                 }
-                Some(false) => {
-                    self.check.gate(false);
-                    shared.open_gate(&hands, &hands);
+                Some(Order::Enable) => {
+                    self.check.enable_begins();
+                    keeper.enable();
+                    self.world.step(Step::End);
+                    self.check.enable_returned();
+                    self.check.disturbed(self.world.now_ps.get());
+                }
+                Some(Order::JudgeAgain) => {
+                    keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
                 None => self.world.step(Step::Sleep(crate::run::FOREVER_PS)),
+            }
+            if order.is_some() {
+                self.check.act_returned();
             }
         }
     }

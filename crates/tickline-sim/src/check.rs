@@ -6,9 +6,10 @@
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
+//! | a gate that nothing keeps closed opens within a few rounds | [`Check::gate_after_round`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
-//! | after a fault the clock is fast again in time, or gated | [`Check::after_round`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -85,6 +86,10 @@ counts! {
 /// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
 const LEAST_SPREAD_PPB: u128 = 19;
 
+/// Rounds that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
+/// judges them, one that finds what a late act has left.
+const MOST_BARRED: u64 = 3;
+
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
@@ -118,8 +123,15 @@ pub(crate) struct Check {
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [Cell<i64>; MAX_ACTORS],
-    /// Odd while a gate is closed and nobody has begun to open it.
+    /// Odd while the counter is switched off: a `disable()` has returned that no `enable()` overlapped, and none has begun since.
     gate_turns: Cell<u64>,
+    /// Calls of `enable()` that have begun, and that have not returned.
+    enables_begun: Cell<u64>,
+    enables_under_way: Cell<u64>,
+    /// Acts of the program on the gate that have not returned.
+    acts_under_way: Cell<u64>,
+    /// Rounds in a row that a gate kept from a line though nothing speaks against one.
+    barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
     /// Whether the clock has been fast since then.
@@ -160,6 +172,10 @@ impl Check {
             own_completed: Default::default(),
             own_last_ns: core::array::from_fn(|_| Cell::new(i64::MIN)),
             gate_turns: Cell::new(0),
+            enables_begun: Cell::new(0),
+            enables_under_way: Cell::new(0),
+            acts_under_way: Cell::new(0),
+            barred: Cell::new(0),
             disturbed_ps: Cell::new(0),
             recovered: Cell::new(false),
             unix_step_ps: Cell::new(0),
@@ -201,8 +217,7 @@ impl Check {
             let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
             let delta = look.ticks.wrapping_sub(word.to_bits());
             assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
-            let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
-            assert!(!stayed_closed, "the counter was used behind a closed gate");
+            self.not_behind_the_gate(begin);
         }
         let mut counts = self.counts.borrow_mut();
         match from {
@@ -334,11 +349,65 @@ impl Check {
         }
     }
 
-    /// A gate has been closed, or is about to be opened.
-    pub(crate) fn gate(&self, closed: bool) {
-        if (self.gate_turns.get() % 2 == 1) != closed {
+    /// A reading that used the counter is complete.
+    pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
+        let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
+        assert!(!stayed_closed, "the counter was used behind a closed gate");
+    }
+
+    /// A call of `disable()` begins. What it returns is for [`disable_returned`](Self::disable_returned).
+    pub(crate) fn disable_begins(&self) -> u64 {
+        self.enables_begun.get()
+    }
+
+    /// A call of `disable()` has returned.
+    pub(crate) fn disable_returned(&self, began: u64) {
+        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != began;
+        if !overlapped && self.gate_turns.get() % 2 != 1 {
             self.gate_turns.set(self.gate_turns.get() + 1);
         }
+    }
+
+    /// A call of `enable()` begins.
+    pub(crate) fn enable_begins(&self) {
+        self.enables_begun.set(self.enables_begun.get() + 1);
+        self.enables_under_way.set(self.enables_under_way.get() + 1);
+        self.gate_turns.set(self.gate_turns.get().next_multiple_of(2));
+    }
+
+    /// A call of `enable()` has returned.
+    pub(crate) fn enable_returned(&self) {
+        self.enables_under_way.set(self.enables_under_way.get() - 1);
+    }
+
+    /// The program begins to act on the gate, or the facts change.
+    pub(crate) fn act_begins(&self) {
+        self.acts_under_way.set(self.acts_under_way.get() + 1);
+    }
+
+    /// An act has returned.
+    pub(crate) fn act_returned(&self) {
+        self.acts_under_way.set(self.acts_under_way.get() - 1);
+        self.barred.set(0);
+    }
+
+    /// The process forked: calls that were under way never return.
+    pub(crate) fn forked(&self) {
+        self.enables_under_way.set(0);
+        self.acts_under_way.set(0);
+    }
+
+    /// A round is over. `barred`: a gate kept it from a line. `excused`: something speaks against one.
+    pub(crate) fn gate_after_round(&self, barred: bool, excused: bool) {
+        if !barred || excused || self.acts_under_way.get() != 0 {
+            return self.barred.set(0);
+        }
+        self.barred.set(self.barred.get() + 1);
+        assert!(
+            self.barred.get() <= MOST_BARRED,
+            "a gate stays closed: {} rounds since anybody acted, and nothing speaks against the counter",
+            self.barred.get()
+        );
     }
 
     /// Something happened to the machine, and is over at `until_ps`.
@@ -349,8 +418,8 @@ impl Check {
         }
     }
 
-    /// The driver has done a round.
-    pub(crate) fn after_round(&self, word: Word) {
+    /// The driver has done a round, or was not let. `excused`: there need not be a line.
+    pub(crate) fn after_round(&self, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
@@ -362,9 +431,10 @@ impl Check {
         }
         let limit_ns = self.limits.recovery_ns;
         assert!(
-            since_ps <= limit_ns * PS || word.is_gated(),
-            "{:?} for {} ns after the last fault, limit {limit_ns}",
+            since_ps <= limit_ns * PS || excused,
+            "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             word.phase(),
+            if word.is_gated() { ", gated" } else { "" },
             since_ps / PS
         );
     }

@@ -178,10 +178,29 @@ pub enum What {
     DriverStarts,
     /// The process forks: only one reader is left, in a copy of the memory.
     Fork,
-    /// A gate is closed.
+    /// The program switches the counter off. Several such acts that are near to each other are several threads' at once.
     GateCloses,
-    /// The gate is opened.
+    /// The program switches it on again.
     GateOpens,
+    /// The program sets another policy: the line ends, and the gates are judged again.
+    JudgeAgain,
+    /// From now on judgements come to this.
+    Verdict {
+        /// To what.
+        verdict: Verdict,
+    },
+}
+
+/// What a judgement of the gates comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every gate is open.
+    Open,
+    /// One is closed for a reason that passes by itself: whoever drives the clock judges again an interval later.
+    Passing,
+    /// One is closed. Whoever drives the clock looks at the facts now and then, and has it judged again when they change.
+    Closed,
 }
 
 /// What the counter does while nobody runs.
@@ -253,7 +272,13 @@ impl Scenario {
                 }
                 What::Smi { for_ns } => in_range("for_ns", for_ns.into(), 0, second)?,
                 What::Starve { for_ns } => in_range("for_ns", for_ns.into(), 0, 3_600 * second)?,
-                What::DriverDies | What::DriverStarts | What::Fork | What::GateCloses | What::GateOpens => {}
+                What::DriverDies
+                | What::DriverStarts
+                | What::Fork
+                | What::GateCloses
+                | What::GateOpens
+                | What::JudgeAgain
+                | What::Verdict { .. } => {}
             }
         }
         Ok(())
@@ -319,8 +344,18 @@ impl Scenario {
                 What::GateCloses => Some(What::GateOpens),
                 What::Offline { cpu } => Some(What::Online { cpu }),
                 What::DriverDies => Some(What::DriverStarts),
+                What::Verdict { .. } => Some(What::Verdict { verdict: Verdict::Open }),
                 _ => None,
             };
+            if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
+                // Several threads deal with the gate at the same time, or while it is being judged.
+                for _ in 0..rng.u32(..6) {
+                    let what =
+                        pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+                    let at_ns = at_ns + random_ns(rng, 4 * interval_ns);
+                    scenario.faults.push(Fault { at_ns, what });
+                }
+            }
             if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
                 let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
                 scenario.faults.push(Fault { at_ns, what });
@@ -336,6 +371,17 @@ impl Scenario {
                 scenario.faults.push(Fault { at_ns, what });
             }
         }
+        if rng.u32(..8) == 0 {
+            // A restless program, while the kernel makes up its mind.
+            let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+            let verdict = |verdict| What::Verdict { verdict };
+            scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
+            scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what: verdict(Verdict::Open) });
+            for _ in 0..rng.u32(20..200) {
+                let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+                scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
+            }
+        }
         scenario
     }
 }
@@ -343,7 +389,7 @@ impl Scenario {
 fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
     let interval_ns = scenario.clock.interval_ns;
     let cpu = rng.u32(..scenario.machine.cpus);
-    match rng.u32(..13) {
+    match rng.u32(..16) {
         0 => {
             let most = pick(rng, &[1_000, 20_000, 500_000, 83_000_000, 100_000_000]);
             What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
@@ -362,6 +408,10 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
         9 => What::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
         10 => What::DriverDies,
         11 => What::Fork,
+        12 => What::JudgeAgain,
+        13 | 14 => {
+            What::Verdict { verdict: pick(rng, &[Verdict::Passing, Verdict::Passing, Verdict::Closed]) }
+        }
         _ => What::GateCloses,
     }
 }

@@ -26,7 +26,7 @@ use tickline_core::word::{Slot, Word};
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::Scenario;
 
-/// Actors in one run, at most: readers, drivers, and whoever opens and closes gates.
+/// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
 /// One call in so many is told something older than its question: two CPUs must meet at the timer, and the one that waits be

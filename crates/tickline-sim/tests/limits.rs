@@ -1,7 +1,7 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
 use tickline_sim::scenario::{Driver, Fault, What};
-use tickline_sim::{Mark, Scenario, named, run_tracked};
+use tickline_sim::{Mark, Scenario, named, run, run_tracked};
 
 /// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
@@ -136,6 +136,17 @@ fn faults_lead_to_the_states_they_should() {
     assert_eq!(fast(11, 12), (true, true));
     assert_eq!(fast(13, 15), (false, false), "behind a closed gate");
     assert_eq!(fast(16, 20), (true, true));
+}
+
+/// Whatever threads do to the gate at the same time, and while it is judged: in the end a clock that is switched on, and against
+/// which nothing speaks, has a line.
+#[test]
+fn a_gate_that_nothing_keeps_closed_opens() {
+    let violations: Vec<_> =
+        (0..10 * SEEDS).filter_map(|seed| Some((seed, run(&named::gates(seed)).err()?))).collect();
+    let tried = 10 * SEEDS;
+    let first = violations.first().map(|(seed, violation)| format!("seed {seed}: {violation}"));
+    assert!(violations.is_empty(), "{} of {tried}: {}", violations.len(), first.unwrap_or_default());
 }
 
 /// Bounds of a reference whose rate wanders by up to 10 ppb a second: they rest on a rho that is learnt, so some may be

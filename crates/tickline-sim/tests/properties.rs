@@ -1,7 +1,7 @@
 //! Any scenario, not only those that [`Scenario::random`] makes; a failing one is made as small as it can be.
 
 use proptest::prelude::*;
-use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, What};
+use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, Verdict, What};
 use tickline_sim::{Scenario, run};
 
 const MS: u64 = 1_000_000;
@@ -55,6 +55,9 @@ fn what(cpus: u32, interval_ns: u64) -> impl Strategy<Value = What> {
         Just(What::Fork),
         Just(What::GateCloses),
         Just(What::GateOpens),
+        Just(What::JudgeAgain),
+        prop_oneof![Just(Verdict::Open), Just(Verdict::Passing), Just(Verdict::Closed)]
+            .prop_map(|verdict| What::Verdict { verdict }),
     ]
 }
 

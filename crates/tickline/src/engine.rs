@@ -6,9 +6,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use tickline_core::cell::{Latch, StateCell};
+use tickline_core::cell::Latch;
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
+use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
@@ -42,11 +43,6 @@ const ROUNDS_PER_WATCH: u32 = 8;
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
-/// Whether the gates have been judged.
-const STAGE_NEW: u8 = 0;
-const STAGE_OPEN: u8 = 1;
-const STAGE_CLOSED: u8 = 2;
-
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
 
@@ -59,16 +55,14 @@ pub(crate) struct Engine {
     control: TryLock<Option<Control>>,
     /// What the next judgement will be made by, as far as readers have collected it.
     collector: TryLock<Collector>,
-    /// One of the `STAGE_` constants.
-    stage: AtomicU8,
+    /// How far the judgement of the gates has come, and `disable()`.
+    keeper: Keeper,
     /// A `Driver`, as a number.
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
-    /// Whether `disable()` is in force.
-    disabled: AtomicU8,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
     minimal: AtomicBool,
     interval_ns: AtomicU64,
@@ -78,8 +72,6 @@ pub(crate) struct Engine {
     seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// When the next round is due, or with a gate closed the next judgement, ns.
-    due_ns: AtomicI64,
     /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU32,
@@ -94,11 +86,10 @@ impl Engine {
             per_cpu: Mode::new(),
             control: TryLock::new(None),
             collector: TryLock::new(Collector::new()),
-            stage: AtomicU8::new(STAGE_NEW),
+            keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
             recent_ns: AtomicI64::new(0),
-            disabled: AtomicU8::new(0),
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
@@ -107,7 +98,6 @@ impl Engine {
             last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU32::new(0),
             reader_rounds: AtomicU32::new(1),
-            due_ns: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -199,8 +189,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
-        if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
+        // Unix time has no floor, so where a gate stays closed nobody looks at the monotonic clock.
+        let stays_closed = matches!(self.keeper.stage(), Stage::Closed | Stage::Disabled);
+        if let Some(counter) = COUNTER.filter(|_| !stays_closed) {
             let reading = self.shared.read_slow(&counter, &OsClock);
             let served = self.serve_as_reader(&reading);
             if served || matches!(reading.source, Source::Line { .. }) {
@@ -297,7 +288,7 @@ impl Engine {
                     && (overdue_ns <= frequent_ns || self.slow_calls_are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                self.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
+                self.keeper.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
             }
         };
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
@@ -308,17 +299,6 @@ impl Engine {
             self.watch();
         }
         served
-    }
-
-    /// Whether it is time for another round, or, with a gate closed, for another judgement.
-    fn is_due(&self, now_ns: i64) -> bool {
-        // ORDERING: Relaxed, a hint.
-        now_ns >= self.due_ns.load(Ordering::Relaxed)
-    }
-
-    fn set_due(&self, due_ns: i64) {
-        // ORDERING: Relaxed, as in `is_due`.
-        self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
     /// Counts a reading by the slow path; says whether enough came in a row.
@@ -342,7 +322,7 @@ impl Engine {
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread visits them.
-            self.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
@@ -352,26 +332,20 @@ impl Engine {
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        if outcome.round == Round::Gated && self.keeper.notice_closed() {
+            return None; // the gates are to be judged before the next round
+        }
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
     fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
         let mut control = self.lock()?;
-        // ORDERING: Acquire, pairs with the stores of `stage`.
-        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
-            // Only a reason that passes by itself is ever due again.
-            if self.is_disabled() || !self.is_due(OsClock.monotonic_ns()) {
-                return None;
-            }
-            self.reconsider();
-        }
-        // ORDERING: Acquire, as above.
-        if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
-            *control = self.judge(renewal);
-        }
-        control.is_some().then_some(control)
+        let known = control.is_some();
+        let judge = || self.judge(&mut control, renewal);
+        let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
+        admitted.then_some(control)
     }
 
     /// The lock, its content reset if it was left half changed by another process.

@@ -125,6 +125,25 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
 }
 
+/// The gate stays closed until the next judgement, and calls for Unix time alone lead to that too.
+#[test]
+fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    clock.disable();
+    std::hint::black_box(clock.unix_ns());
+    clock.enable();
+    let start = std::time::Instant::now();
+    while clock.status().state != State::Fast {
+        for _ in 0..100 {
+            std::hint::black_box(clock.unix_ns());
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "still {:?}", clock.status().state);
+    }
+}
+
 #[test]
 fn a_clock_that_was_disabled_before_it_started_stays_so() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();

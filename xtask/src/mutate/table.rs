@@ -4,6 +4,7 @@
 //! within seconds. Mutants that change nothing anybody could observe do not belong here.
 
 mod bounds;
+mod gate;
 mod order;
 pub(super) mod orderings;
 mod per_cpu;
@@ -38,5 +39,5 @@ const fn mutant(
 
 /// Every mutant: first those of the rules of order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS)
+    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS).chain(gate::MUTANTS)
 }

@@ -18,6 +18,7 @@
 //! first closed gate, in the order of [`Gate`], is the one that a status shows.
 
 mod facts;
+pub mod keeper;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
 }
 
 /// A cold clock of which enough is known for a line: a gate was closed and opened, and the floor's slack has passed.
-fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
+pub(super) fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Round::Recovered);
     let look = time.look(10);
     assert!(clock.close_gate(&look, &look) && clock.open_gate(&look, &look));

@@ -1,15 +1,12 @@
 //! Where there is a line for each CPU: readings, and the thread's rounds. The common line is cold then, so the inlined path of
 //! every reading comes here.
 
-use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, to_unsigned};
-use crate::facts::COUNTER;
 use crate::per_cpu::{Sweep, Table};
 use crate::process::Notice;
-use crate::reference::OsClock;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -69,12 +66,7 @@ impl Engine {
             self.judge_again();
         }
         let control = self.lock_judged(Renewal::Ahead)?;
-        let (counter, config) = (COUNTER?, *control.as_ref()?.config());
-        if self.shared.cell.word().is_live() {
-            // A reader was in the middle of a round when the mode was taken up.
-            self.shared.close_gate(&counter, &OsClock);
-            self.shared.open_gate(&counter, &OsClock);
-        }
+        let config = *control.as_ref()?.config();
         self.per_cpu.open();
         Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
     }

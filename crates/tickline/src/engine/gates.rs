@@ -6,6 +6,7 @@ use tickline_core::cell::StateCell;
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
+use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
     Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
 };
@@ -13,7 +14,7 @@ use tickline_core::sample::Reference;
 use tickline_core::units::signed;
 use tickline_core::word::Phase;
 
-use super::{Engine, STAGE_CLOSED, STAGE_NEW, STAGE_OPEN};
+use super::Engine;
 use crate::builder::Probes;
 use crate::facts::{self, COUNTER};
 use crate::per_cpu::Table;
@@ -35,8 +36,7 @@ impl Engine {
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub(super) fn judge_again(&self) {
-        self.close();
-        self.apply_switch();
+        self.keeper.judge_again(self);
     }
 
     /// The clock's own facts, and how often the comparison in them has changed.
@@ -97,8 +97,7 @@ impl Engine {
         let before = self.seen.clocksource();
         let facts = self.facts();
         let verdicts = judge_all(&facts);
-        // ORDERING: Acquire, pairs with the stores of `stage`.
-        let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
+        let open = self.keeper.stage() == Stage::Open;
         if open && first_closed(&verdicts).is_none() && before == self.seen.clocksource() {
             verdicts.into_iter().for_each(|verdict| self.record(verdict));
             return false;
@@ -108,35 +107,28 @@ impl Engine {
         true
     }
 
-    /// Collects the facts and judges the gates. A control loop if all are open.
-    pub(super) fn judge(&self, renewal: Renewal) -> Option<Control> {
+    /// Collects the facts and judges the gates. If all are open, the control loop is begun anew.
+    pub(super) fn judge(&self, control: &mut Option<Control>, renewal: Renewal) -> Conclusion {
         let facts = self.facts();
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);
         }
-        if let Some(reason) = first_closed(&verdicts) {
+        *control = None;
+        match first_closed(&verdicts) {
+            None => {}
             // The kernel makes up its mind about the counter within seconds of boot; nothing else passes by itself.
-            self.set_due(match reason {
-                Reason::KernelUndecided => OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())),
-                _ => i64::MAX,
-            });
-            self.close();
-            if reason == Reason::Disabled {
-                self.apply_switch(); // in case it was enabled meanwhile
+            Some(Reason::KernelUndecided) => {
+                let interval_ns = signed(self.interval_ns());
+                return Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(interval_ns));
             }
-            return None;
-        }
-        // ORDERING: SeqCst, with `apply_switch`: either this sees the flag below, or that closes the stage after this.
-        self.stage.store(STAGE_OPEN, Ordering::SeqCst);
-        if self.is_disabled() {
-            self.apply_switch();
-            return None;
+            Some(_) => return Conclusion::Closed,
         }
         let mut quanta =
             facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
         quanta.reference_ns = quanta.reference_ns.max(step_ns());
-        Some(Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal }))
+        *control = Some(Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal }));
+        Conclusion::Open
     }
 
     fn record(&self, verdict: Verdict) {
@@ -179,68 +171,24 @@ impl Engine {
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release stores in `judge` and `close`.
-        self.stage.load(Ordering::Acquire) != STAGE_NEW
+        self.keeper.stage() != Stage::New
     }
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        // ORDERING: Acquire, as in `is_judged`.
-        self.stage.load(Ordering::Acquire) == STAGE_CLOSED
-    }
-
-    fn close(&self) {
-        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
-        self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
-        self.per_cpu.gate();
-        if let Some(counter) = COUNTER {
-            self.shared.close_gate(&counter, &OsClock);
-        }
+        self.keeper.stage().is_closed()
     }
 
     pub(crate) fn disable(&self) {
-        // ORDERING: SeqCst, with `apply_switch`.
-        self.disabled.store(1, Ordering::SeqCst);
-        self.apply_switch();
+        self.keeper.disable(self);
     }
 
     pub(crate) fn enable(&self) {
-        // ORDERING: SeqCst, with `apply_switch`.
-        self.disabled.store(0, Ordering::SeqCst);
-        self.apply_switch();
+        self.keeper.enable();
     }
 
-    /// Brings stage and gate in line with the switch, and looks again: whoever was the last to turn it, or to look, leaves
-    /// them as it is.
-    fn apply_switch(&self) {
-        loop {
-            let disabled = self.is_disabled();
-            if disabled {
-                self.set_due(i64::MAX);
-                self.close();
-            } else {
-                self.reconsider();
-            }
-            if self.is_disabled() == disabled {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn is_disabled(&self) -> bool {
-        // ORDERING: SeqCst, with the stores in `disable` and `enable`, and those of `stage`.
-        self.disabled.load(Ordering::SeqCst) != 0
-    }
-
-    /// Lets the gates be judged again before the next line.
-    pub(super) fn reconsider(&self) {
-        self.set_due(i64::MIN);
-        self.per_cpu.ungate();
-        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
-        self.stage.store(STAGE_NEW, Ordering::SeqCst);
-        if let Some(counter) = COUNTER {
-            self.shared.open_gate(&counter, &OsClock);
-        }
+    fn is_disabled(&self) -> bool {
+        self.keeper.is_disabled()
     }
 
     /// What a reading would be served by now.
@@ -253,5 +201,21 @@ impl Engine {
         }
         let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
         if COUNTER.is_some() && live { State::Fast } else { State::Calibrating }
+    }
+}
+
+impl Gated for Engine {
+    fn close(&self) {
+        self.per_cpu.gate();
+        if let Some(counter) = COUNTER {
+            self.shared.close_gate(&counter, &OsClock);
+        }
+    }
+
+    fn open(&self) {
+        self.per_cpu.ungate();
+        if let Some(counter) = COUNTER {
+            self.shared.open_gate(&counter, &OsClock);
+        }
     }
 }

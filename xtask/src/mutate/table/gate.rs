@@ -1,0 +1,94 @@
+//! Who closes and opens a clock's gate, and when.
+
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "gate",
+        "a judgement counts although somebody has asked for another one meanwhile",
+        "gate/keeper.rs",
+        "let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();",
+        "self.word.store(after, Ordering::Release);
+        let stands = true;",
+    ),
+    mutant(
+        "gate",
+        "off and on again during a judgement is not noticed",
+        "gate/keeper.rs",
+        "(word & !STAGE_MASK).wrapping_add(CHANGE)",
+        "(word & !STAGE_MASK)",
+    ),
+    mutant(
+        "gate",
+        "a judgement that does not count leaves the gate open",
+        "gate/keeper.rs",
+        "        if !admitted {
+            gated.close();",
+        "        if stands && !admitted {
+            gated.close();",
+    ),
+    mutant(
+        "gate",
+        "a closed gate is said, and not closed",
+        "gate/keeper.rs",
+        "        if !admitted {
+            gated.close();",
+        "        if !stands {
+            gated.close();",
+    ),
+    mutant(
+        "gate",
+        "the counter is switched off, and its line left in use",
+        "gate/keeper.rs",
+        "self.turn(|word| asked(word) | DISABLED_BIT);
+        gated.close();",
+        "self.turn(|word| asked(word) | DISABLED_BIT);",
+    ),
+    mutant(
+        "gate",
+        "the gates are to be judged again, and the line is left in use until then",
+        "gate/keeper.rs",
+        "self.turn(asked);
+        gated.close();",
+        "self.turn(asked);",
+    ),
+    mutant(
+        "gate",
+        "a counter that is switched on is not judged",
+        "gate/keeper.rs",
+        "self.turn(|word| asked(word) & !DISABLED_BIT)",
+        "self.turn(|word| word & !DISABLED_BIT)",
+    ),
+    mutant(
+        "gate",
+        "a policy switches the counter on",
+        "gate/keeper.rs",
+        "            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,",
+        "            Stage::Disabled => {}
+            Stage::Waiting | Stage::Closed => return false,",
+    ),
+    mutant(
+        "gate",
+        "a gate that was closed too late stays closed",
+        "gate/keeper.rs",
+        "if stage_of(word) == Stage::Open {",
+        "if false {",
+    ),
+    mutant(
+        "gate",
+        "a gate that waits is judged before that is due",
+        "gate/keeper.rs",
+        "Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}",
+        "Stage::Waiting => {}",
+    ),
+    mutant(
+        "gate",
+        "nobody comes when the gates are to be judged again",
+        "gate/keeper.rs",
+        "            Stage::New => true,
+            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            Stage::Open | Stage::Waiting",
+        "            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            Stage::New | Stage::Open | Stage::Waiting",
+    ),
+];
