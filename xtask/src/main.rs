@@ -34,10 +34,10 @@ usage: cargo xtask COMMAND
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
-  record [--secs N | --smoke | --readme FILE]
-          the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
-          long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
-          the README's tables from a stored record
+  record [--secs N | --smoke | --readme]
+          the measurements behind the README's figures, some nine minutes, stored in benches/record/ in the place of the older
+          ones of this processor, and in the README beside those of others; --secs: so long each of the long ones, in
+          place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the README's tables alone
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
