@@ -8,6 +8,7 @@
 mod bare;
 mod ci;
 mod examples;
+mod mca;
 mod mutate;
 mod page;
 mod publish;
@@ -26,6 +27,8 @@ usage: cargo xtask COMMAND
   ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
+  mca [PATH]
+          micro-operations and cycles of the hot paths by llvm-mca's models of two processors; PATH: a built example hot_path
   mutate [FILTER | --write]
           takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
           description or of a file name; --write stores the table in docs/mutants.md
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
+        ["mca", ref rest @ ..] => mca::run(rest),
         ["page", ref rest @ ..] => page::run(rest),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
