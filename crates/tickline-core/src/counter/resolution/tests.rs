@@ -130,7 +130,7 @@ fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
     assert!((8_000..=11_000).contains(&quantum_ticks(&machine)), "{machine:?}");
 }
 
-/// Intel Sapphire Rapids under KVM.
+/// An Intel Xeon, family 6, model 207, under KVM.
 #[test]
 fn steps_of_2_ticks_are_found_though_a_read_takes_24() {
     for (read_ticks, jitter_ticks) in [(22, 4), (23, 3), (21, 6), (24, 8), (20, 20), (24, 40)] {
