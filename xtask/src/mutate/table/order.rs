@@ -176,8 +176,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "the floor is taken for the start of the line",
         "cell.rs",
-        "self.line.at_any(self.word.granule_ticks())",
+        "self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })",
         "self.line.base_ns",
+    ),
+    mutant(
+        "5",
+        "the floor of a passed window is rounded up beyond the line's end",
+        "cell.rs",
+        "if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks }",
+        "ticks",
     ),
     mutant(
         "5",
