@@ -21,7 +21,7 @@
 //!
 //! Nobody but the writer stores to a slot, so a reader that retires a line cannot leave a floor there: the floor of a cold
 //! word is the old line's value at the word's tick, up to a granule ([`GRANULE_TICKS`](crate::word::GRANULE_TICKS)) later than the tick
-//! that was read.
+//! that was read, but not beyond the line's end.
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
@@ -65,7 +65,12 @@ impl State {
     #[must_use]
     pub fn floor_ns(&self) -> i64 {
         // A line of slope 0 was never published.
-        if self.line.slope == Slope::default() { 0 } else { self.line.at_any(self.word.granule_ticks()) }
+        if self.line.slope == Slope::default() {
+            return 0;
+        }
+        // The word's tick was rounded up, and no reading was made beyond the end.
+        let (ticks, end_ticks) = (self.word.granule_ticks(), self.end_ticks());
+        self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })
     }
 }
 

@@ -36,11 +36,14 @@ fn a_line_is_published_and_retired() {
     assert!(cell.swap(live, live.closing()));
     assert_eq!(cell.load(), State { word: live.closing(), ..state }, "closing keeps the old line");
 
-    let end_ticks = state.end_ticks();
-    assert!(cell.swap(live.closing(), live.cold(end_ticks)));
+    for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
+        let cold = State { word: live.cold(ticks), ..state };
+        let later_ns = cold.floor_ns() - first.line.at(ticks);
+        assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
+    }
+    assert!(cell.swap(live.closing(), live.cold(state.end_ticks())));
     let cold = cell.load();
-    let floor_ns = first.line.at(cold.word.granule_ticks());
-    assert!((0..300).contains(&(floor_ns - first.line.at(end_ticks))), "up to a granule later");
+    let floor_ns = first.line.at(state.end_ticks());
     assert_eq!((cold.word.phase(), cold.floor_ns()), (Phase::Cold, floor_ns));
     assert!(cell.swap(cold.word, cold.word.gated()));
     assert_eq!(cell.load().floor_ns(), floor_ns, "a gate keeps the floor");
