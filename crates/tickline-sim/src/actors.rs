@@ -160,6 +160,7 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
+        self.check.forget_stamps();
         let mut aimed = false;
         loop {
             let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
@@ -201,7 +202,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(10);
+        let kind = self.below(11);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -236,11 +237,16 @@ impl Cast {
             3 => {
                 if let Some(ticks) = shared.stamp(&hands) {
                     complete();
-                    let ns = shared.timeline.convert(ticks).expect("a line was in use");
-                    return check.stamp(ns);
+                    check.stamped(ticks);
+                    // At once, or when it is its turn below.
+                    if self.below(2) == 0 {
+                        self.convert_stamp();
+                    }
+                    return;
                 }
             }
-            4 => {}
+            4 => return self.convert_stamp(),
+            5 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -262,6 +268,13 @@ impl Cast {
             Source::Reference { .. } => From::Reference,
         };
         check.end(begin, reading.ns, from, true);
+    }
+
+    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
+    fn convert_stamp(&self) {
+        let Some((place, ticks)) = self.check.some_stamp() else { return };
+        let ns = self.clock.shared.timeline.convert(ticks).expect("a line was in use");
+        self.check.converted(place, ns);
     }
 
     /// A reader that does nothing but take down offsets and bounds at even times, for a plot.

@@ -41,6 +41,8 @@ pub(crate) enum Step {
     Load,
     /// A swap.
     Swap,
+    /// What a writer does after it has tried to publish a line.
+    Published,
     /// A look at the counter.
     Counter,
     /// A look at the reference.
@@ -378,6 +380,8 @@ impl StateCell for SteppedCell {
 
     fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(inner!(self, publish(from, to, line, envelope)), to)
+        let published = self.swapped(inner!(self, publish(from, to, line, envelope)), to);
+        self.world.step(Step::Published);
+        published
     }
 }
