@@ -20,7 +20,7 @@ use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
-use crate::line::Slope;
+use crate::line::{Line, Slope};
 use crate::primitive::Ordering;
 use crate::sample::{Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
@@ -377,7 +377,8 @@ impl Control {
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
         // microseconds (one closing in 25 was rescued by a reader without this).
-        core::hint::black_box(next(before));
+        let (_, _, rehearsed) = core::hint::black_box(next(before));
+        shared.timeline.make_room(&rehearsed);
 
         if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
             return Err(Refusal::Lost);
@@ -389,14 +390,11 @@ impl Control {
             return Err(Refusal::Lost);
         }
         let (steering, word, line) = next(at_ticks);
-        if !shared.cell.publish(closing, word, &line, &envelope) {
-            return Err(Refusal::Lost);
-        }
+        publish(shared, closing, word, at_ticks, &line, &envelope)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
         }
-        shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
@@ -438,7 +436,8 @@ impl Control {
             Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
-        next(counter.now_ordered(), i64::MIN)?;
+        let (_, rehearsed) = next(counter.now_ordered(), i64::MIN)?;
+        shared.timeline.make_room(&rehearsed);
 
         let opening = State { word: state.word.opening(), ..state };
         if !shared.cell.retire(state, opening.word, state.base_ns) {
@@ -449,11 +448,8 @@ impl Control {
         let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
             shared.finish_closing(opening, counter, reference);
         })?;
-        if !shared.cell.publish(opening, word, &line, &envelope) {
-            return Err(Refusal::Lost);
-        }
+        publish(shared, opening, word, at_ticks, &line, &envelope)?;
         shared.count(Event::Recovery);
-        shared.timeline.push(at_ticks, &line);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
         self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
@@ -484,6 +480,24 @@ impl Control {
     }
 }
 
+/// Rule 12: publishes `line`, in use from `at_ticks` on. Stamps know it before anybody can take one by it: a thread may look
+/// at the clock right after the swap, or in a handler that has interrupted this one there.
+fn publish<S: StateCell>(
+    shared: &Shared<S>,
+    from: State,
+    to: Word,
+    at_ticks: u64,
+    line: &Line,
+    envelope: &Envelope,
+) -> Result<(), Refusal> {
+    shared.timeline.push(at_ticks, line, to.slot());
+    if !shared.cell.publish(from, to, line, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+    Ok(())
+}
+
 /// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten granules at least. Less is a tick that
 /// was rounded up.
 fn reset_slack_ticks(slope: Slope) -> u64 {
@@ -499,5 +513,7 @@ fn ceil_log2(n: u64) -> u32 {
 // `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
 mod following_tests;
+#[cfg(all(test, not(miri)))]
+mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -9,7 +9,8 @@
 //!   writer (rule 3);
 //! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
-//! - a gate is a state of its own, so that no late writer can open it (rule 8).
+//! - a gate is a state of its own, so that no late writer can open it (rule 8);
+//! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
@@ -17,7 +18,7 @@ use crate::discipline::JOIN_SLACK_NS;
 use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
-use crate::timeline::Timeline;
+use crate::timeline::{Conversion, Timeline, Unconverted};
 use crate::word::Phase;
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
@@ -306,7 +307,11 @@ impl<S: StateCell> Shared<S> {
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
     }
 
-    /// A stamp: the counter, if the inlined path may use it now.
+    /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
+    ///
+    /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
+    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that it is not
+    /// converted with the line before, ticks count from the latest at which this line can have been published.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
@@ -314,7 +319,7 @@ impl<S: StateCell> Shared<S> {
             return None;
         }
         let ticks = counter.now();
-        word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)
+        word.admits(ticks.wrapping_sub(word.latest_ticks())).then_some(ticks)
     }
 
     #[inline(always)]
@@ -388,6 +393,41 @@ impl<S: StateCell> Shared<S> {
                         return SlowReading { ns: reference_ns.max(state.base_ns), source };
                     }
                 }
+            }
+        }
+    }
+
+    /// Rule 12: a stamp in ns, by the line that was in use when it was taken. `None` if there has been no line yet.
+    ///
+    /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
+    /// but where the stamp's line is being replaced at this moment, or may have been retired before the stamp was taken (its
+    /// thread was stopped between the word and the counter): then the clock is read, and the stamp is not later than that.
+    pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
+        loop {
+            let word = self.cell.word();
+            let Conversion { ns, by_newest } = match self.timeline.convert(ticks, word.slot()) {
+                Ok(conversion) => conversion,
+                Err(Unconverted::NoLine) => return None,
+                Err(Unconverted::Moved) => continue,
+            };
+            let in_use = match word.phase() {
+                // Its successor limits it.
+                _ if !by_newest => true,
+                Phase::Live | Phase::LiveGuarded => {
+                    crate::units::ticks_between(word.ticks(), ticks) < crate::units::signed(word.hard_ticks())
+                }
+                Phase::Closing => false,
+                // What was taken in time is not above the floor.
+                Phase::Cold => ns <= self.cell.load_whole().base_ns,
+            };
+            if !in_use {
+                let now = self.read_slow(counter, reference);
+                if self.cell.word() == word {
+                    // In a live state these are ticks of the future, which nobody has taken.
+                    return Some(if word.is_live() { ns } else { ns.min(now.ns) });
+                }
+            } else if self.cell.word() == word {
+                return Some(ns);
             }
         }
     }

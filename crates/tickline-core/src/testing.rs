@@ -26,6 +26,8 @@ pub(crate) enum Step {
     /// A change to a word that is not live.
     Retire(Word),
     Publish(Word),
+    /// After a try to publish.
+    Published,
 }
 
 /// A value that lives as long as the program.
@@ -194,7 +196,9 @@ impl StateCell for HookedCell {
     }
     fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
         self.machine.hooks.run(Step::Publish(to));
-        self.inner.publish(from, to, line, envelope)
+        let published = self.inner.publish(from, to, line, envelope);
+        self.machine.hooks.run(Step::Published);
+        published
     }
 }
 

@@ -273,7 +273,8 @@ impl Cast {
     /// Converts one of the stamps that this thread has kept, and may keep it for another time.
     fn convert_stamp(&self) {
         let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let ns = self.clock.shared.timeline.convert(ticks).expect("a line was in use");
+        let hands = self.hands();
+        let ns = self.clock.shared.stamp_to_ns(ticks, &hands, &hands).expect("a line was in use");
         self.check.converted(place, ns);
     }
 
