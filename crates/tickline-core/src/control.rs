@@ -20,10 +20,11 @@ use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
-use crate::line::{Line, Slope};
+use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::sample::{Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
+use crate::timeline::Past;
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
     ticks_between, unsigned,
@@ -377,8 +378,10 @@ impl Control {
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
         // microseconds (one closing in 25 was rescued by a reader without this).
-        let (_, _, rehearsed) = core::hint::black_box(next(before));
-        shared.timeline.make_room(&rehearsed);
+        let (_, word, line) = core::hint::black_box(next(before));
+        let past =
+            |word: Word, from_ticks, line| Past { from_ticks, line, slot: word.slot(), floor_ns: i64::MAX };
+        shared.timeline.make_room(&past(word, before, line));
 
         if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
             return Err(Refusal::Lost);
@@ -390,7 +393,7 @@ impl Control {
             return Err(Refusal::Lost);
         }
         let (steering, word, line) = next(at_ticks);
-        publish(shared, closing, word, at_ticks, &line, &envelope)?;
+        publish(shared, closing, word, &past(word, at_ticks, line), &envelope)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
@@ -436,8 +439,14 @@ impl Control {
             Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
-        let (_, rehearsed) = next(counter.now_ordered(), i64::MIN)?;
-        shared.timeline.make_room(&rehearsed);
+        let (word, line) = next(counter.now_ordered(), i64::MIN)?;
+        let past = |word: Word, from_ticks, line| Past {
+            from_ticks,
+            line,
+            slot: word.slot(),
+            floor_ns: state.base_ns,
+        };
+        shared.timeline.make_room(&past(word, line.start_ticks, line));
 
         let opening = State { word: state.word.opening(), ..state };
         if !shared.cell.retire(state, opening.word, state.base_ns) {
@@ -448,7 +457,9 @@ impl Control {
         let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
             shared.finish_closing(opening, counter, reference);
         })?;
-        publish(shared, opening, word, at_ticks, &line, &envelope)?;
+        let past = past(word, at_ticks, line);
+        shared.timeline.note_first(&past);
+        publish(shared, opening, word, &past, &envelope)?;
         shared.count(Event::Recovery);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
@@ -480,18 +491,17 @@ impl Control {
     }
 }
 
-/// Rule 12: publishes `line`, in use from `at_ticks` on. Stamps know it before anybody can take one by it: a thread may look
+/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may look
 /// at the clock right after the swap, or in a handler that has interrupted this one there.
 fn publish<S: StateCell>(
     shared: &Shared<S>,
     from: State,
     to: Word,
-    at_ticks: u64,
-    line: &Line,
+    next: &Past,
     envelope: &Envelope,
 ) -> Result<(), Refusal> {
-    shared.timeline.push(at_ticks, line, to.slot());
-    if !shared.cell.publish(from, to, line, envelope) {
+    shared.timeline.push(next);
+    if !shared.cell.publish(from, to, &next.line, envelope) {
         shared.timeline.take_back();
         return Err(Refusal::Lost);
     }

@@ -19,6 +19,7 @@ use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
 use crate::timeline::{Conversion, Timeline, Unconverted};
+use crate::units::{signed, ticks_between};
 use crate::word::Phase;
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
@@ -400,8 +401,10 @@ impl<S: StateCell> Shared<S> {
     /// Rule 12: a stamp in ns, by the line that was in use when it was taken. `None` if there has been no line yet.
     ///
     /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
-    /// but where the stamp's line is being replaced at this moment, or may have been retired before the stamp was taken (its
-    /// thread was stopped between the word and the counter): then the clock is read, and the stamp is not later than that.
+    /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
+    ///
+    /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
+    /// it makes then may be as low as the floor, so the stamp is no later than that.
     pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
         loop {
             let word = self.cell.word();
@@ -410,24 +413,23 @@ impl<S: StateCell> Shared<S> {
                 Err(Unconverted::NoLine) => return None,
                 Err(Unconverted::Moved) => continue,
             };
-            let in_use = match word.phase() {
-                // Its successor limits it.
-                _ if !by_newest => true,
-                Phase::Live | Phase::LiveGuarded => {
-                    crate::units::ticks_between(word.ticks(), ticks) < crate::units::signed(word.hard_ticks())
+            let passed = || ticks_between(word.ticks(), ticks) >= signed(word.hard_ticks());
+            let limit_ns = match word.phase() {
+                Phase::Cold => self.cell.load_whole().base_ns,
+                Phase::Closing if by_newest => {
+                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;
                 }
-                Phase::Closing => false,
-                // What was taken in time is not above the floor.
-                Phase::Cold => ns <= self.cell.load_whole().base_ns,
+                Phase::Live | Phase::LiveGuarded if by_newest && passed() => {
+                    // Retires the line, unless these are ticks of the future, which nobody has taken.
+                    self.read_slow(counter, reference);
+                    i64::MAX
+                }
+                Phase::Closing | Phase::Live | Phase::LiveGuarded => i64::MAX,
             };
-            if !in_use {
-                let now = self.read_slow(counter, reference);
-                if self.cell.word() == word {
-                    // In a live state these are ticks of the future, which nobody has taken.
-                    return Some(if word.is_live() { ns } else { ns.min(now.ns) });
-                }
-            } else if self.cell.word() == word {
-                return Some(ns);
+            if self.cell.word() == word {
+                return Some(ns.min(limit_ns));
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::units::ticks_between;
 use crate::word::Slot;
 
 /// Lines remembered: 64 s at the default interval of 0.5 s, 4 s while lines are as short as a sixteenth of it. Older ticks are
-/// converted with the oldest line. A model by loom has a ring of two, which three lines overwrite.
+/// converted with the oldest line, those of before the first line with that. A model by loom has a ring of two, which three lines overwrite.
 pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 128 };
 
 const CAPACITY_U64: u64 = CAPACITY as u64;
@@ -43,6 +43,7 @@ struct Entry {
     start_ticks: AtomicU64,
     base_ns: AtomicI64,
     slope: AtomicU64,
+    floor_ns: AtomicI64,
 }
 
 impl Entry {
@@ -53,37 +54,70 @@ impl Entry {
             start_ticks: AtomicU64::new(0),
             base_ns: AtomicI64::new(0),
             slope: AtomicU64::new(0),
+            floor_ns: AtomicI64::new(0),
         }
     }
 
     /// Fills in everything but the tag, which is 0 from now on.
-    fn fill(&self, from_ticks: u64, line: &Line) {
+    fn fill(&self, past: &Past) {
         // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it (pairs with the Acquire loads
         // in `get`), and one that sees the new tag sees every field.
         self.tag.store(0, Ordering::Release);
         // ORDERING: as above.
-        self.from_ticks.store(from_ticks, Ordering::Release);
+        self.from_ticks.store(past.from_ticks, Ordering::Release);
         // ORDERING: as above.
-        self.start_ticks.store(line.start_ticks, Ordering::Release);
+        self.start_ticks.store(past.line.start_ticks, Ordering::Release);
         // ORDERING: as above.
-        self.base_ns.store(line.base_ns, Ordering::Release);
+        self.base_ns.store(past.line.base_ns, Ordering::Release);
         // ORDERING: as above.
-        self.slope.store(line.slope.to_bits(), Ordering::Release);
+        self.slope.store(past.line.slope.to_bits(), Ordering::Release);
+        // ORDERING: as above.
+        self.floor_ns.store(past.floor_ns, Ordering::Release);
+    }
+
+    /// What it holds, unless it is empty, its tag is not `wanted`, or it changes meanwhile.
+    fn read(&self, wanted: impl FnOnce(u64) -> bool, halfway: impl FnOnce()) -> Option<Past> {
+        // ORDERING: Acquire, pairs with the Release stores in `fill` and `push`: this load before the fields'.
+        let tag = self.tag.load(Ordering::Acquire);
+        if tag == 0 || !wanted(tag) {
+            return None;
+        }
+        // ORDERING: Acquire, pairs with the Release stores in `fill`: if one of these is newer than the tag seen above,
+        // the load below sees the change.
+        let from_ticks = self.from_ticks.load(Ordering::Acquire);
+        let line = Line {
+            // ORDERING: as above.
+            start_ticks: self.start_ticks.load(Ordering::Acquire),
+            // ORDERING: as above.
+            base_ns: self.base_ns.load(Ordering::Acquire),
+            // ORDERING: as above.
+            slope: Slope::from_bits(self.slope.load(Ordering::Acquire)),
+        };
+        // ORDERING: as above.
+        let floor_ns = self.floor_ns.load(Ordering::Acquire);
+        halfway();
+        let slot = if tag & SLOT_BIT == 0 { Slot::A } else { Slot::B };
+        // ORDERING: Acquire loads of the fields keep this one behind them.
+        (self.tag.load(Ordering::Acquire) == tag).then_some(Past { from_ticks, line, slot, floor_ns })
     }
 }
 
 /// A line of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Past {
-    from_ticks: u64,
-    line: Line,
-    slot: Slot,
+pub(crate) struct Past {
+    /// It is in use from this tick on.
+    pub(crate) from_ticks: u64,
+    pub(crate) line: Line,
+    /// Its slot in the cell.
+    pub(crate) slot: Slot,
+    /// The floor of the cold spell that it has ended, ns; the largest number if it has replaced a line.
+    pub(crate) floor_ns: i64,
 }
 
 /// What ticks are in ns, as far as the ring knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// By the line that was in use then, and not above the start of its successor.
+    /// By the line that was in use then, and not above the floor of a cold spell that followed it.
     pub(crate) ns: i64,
     /// Whether they are of the newest published line, which may since have been retired.
     pub(crate) by_newest: bool,
@@ -101,6 +135,8 @@ pub(crate) enum Unconverted {
 /// The ring of past lines. See the [module](self).
 #[derive(Debug)]
 pub struct Timeline {
+    /// The first line of this count of the counter.
+    first: Entry,
     entries: [Entry; CAPACITY],
     /// The tag of the newest entry, without its slot.
     newest: AtomicU64,
@@ -116,7 +152,7 @@ impl Timeline {
     /// An empty timeline.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: [const { Entry::new() }; CAPACITY], newest: AtomicU64::new(0) }
+        Self { first: Entry::new(), entries: [const { Entry::new() }; CAPACITY], newest: AtomicU64::new(0) }
     }
 
     /// The place of the line before which there were so many.
@@ -131,27 +167,27 @@ impl Timeline {
 
     /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a rehearsal of
     /// [`push`](Self::push), which comes while readers wait. Only the holder of the clock's lock may call this.
-    pub(crate) fn make_room(&self, line: &Line) {
+    pub(crate) fn make_room(&self, rehearsed: &Past) {
         if let Some(entry) = self.entry(self.newest_tag() & COUNT_MASK) {
-            entry.fill(line.start_ticks, line);
+            entry.fill(rehearsed);
         }
     }
 
-    /// Adds the line that is to be in use from `from_ticks` on, in `slot`. Only the holder of the clock's lock may call this.
-    pub(crate) fn push(&self, from_ticks: u64, line: &Line, slot: Slot) {
-        self.push_with(from_ticks, line, slot, || {});
+    /// Adds a line that is about to be published. Only the holder of the clock's lock may call this.
+    pub(crate) fn push(&self, past: &Past) {
+        self.push_with(past, || {});
     }
 
     /// As [`push`](Self::push); `halfway` runs when the fields are written and the tag is not. Tests put into it what
     /// other threads may do there.
-    fn push_with(&self, from_ticks: u64, line: &Line, slot: Slot, halfway: impl FnOnce()) {
+    fn push_with(&self, past: &Past, halfway: impl FnOnce()) {
         let newest = self.newest_tag();
         let Some(entry) = self.entry(newest & COUNT_MASK) else { return };
-        entry.fill(from_ticks, line);
+        entry.fill(past);
         halfway();
         let tag = newest.wrapping_add(1);
         // ORDERING: Release, as in `fill`.
-        entry.tag.store(if matches!(slot, Slot::A) { tag } else { tag | SLOT_BIT }, Ordering::Release);
+        entry.tag.store(if matches!(past.slot, Slot::A) { tag } else { tag | SLOT_BIT }, Ordering::Release);
         // ORDERING: Release, pairs with the Acquire load in `convert`: who sees the count sees the entry. That the line is
         // seen by whoever sees it published is due to the swap of the word, which releases both.
         self.newest.store(tag, Ordering::Release);
@@ -169,6 +205,18 @@ impl Timeline {
         }
     }
 
+    /// Keeps a line that is about to be [pushed](Self::push) for ticks of before it, if it is the first of all, or since the
+    /// counter was reset. Only the holder of the clock's lock may call this.
+    pub(crate) fn note_first(&self, past: &Past) {
+        let newest = self.newest_tag();
+        let last = self.get((newest & COUNT_MASK).wrapping_sub(1));
+        if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {
+            self.first.fill(past);
+            // ORDERING: Release, as in `fill`.
+            self.first.tag.store(newest.wrapping_add(1), Ordering::Release);
+        }
+    }
+
     fn get(&self, lines: u64) -> Option<Past> {
         self.get_with(lines, || {})
     }
@@ -176,37 +224,17 @@ impl Timeline {
     /// The line before which there were so many. `halfway` runs when the fields are read and the tag has not been looked at
     /// again. Tests put into it what other threads may do there.
     fn get_with(&self, lines: u64, halfway: impl FnOnce()) -> Option<Past> {
-        let entry = self.entry(lines)?;
-        // ORDERING: Acquire, pairs with the Release stores in `fill` and `push`: this load before the fields'.
-        let tag = entry.tag.load(Ordering::Acquire);
-        if tag & COUNT_MASK != lines.wrapping_add(1) {
-            return None;
-        }
-        // ORDERING: Acquire, pairs with the Release stores in `fill`: if one of these is newer than the tag seen above,
-        // the load below sees the change.
-        let from_ticks = entry.from_ticks.load(Ordering::Acquire);
-        let line = Line {
-            // ORDERING: as above.
-            start_ticks: entry.start_ticks.load(Ordering::Acquire),
-            // ORDERING: as above.
-            base_ns: entry.base_ns.load(Ordering::Acquire),
-            // ORDERING: as above.
-            slope: Slope::from_bits(entry.slope.load(Ordering::Acquire)),
-        };
-        halfway();
-        let slot = if tag & SLOT_BIT == 0 { Slot::A } else { Slot::B };
-        // ORDERING: Acquire loads of the fields keep this one behind them.
-        (entry.tag.load(Ordering::Acquire) == tag).then_some(Past { from_ticks, line, slot })
+        self.entry(lines)?.read(|tag| tag & COUNT_MASK == lines.wrapping_add(1), halfway)
     }
 
-    /// `ticks` in ns, with the line that was in use then; the oldest line for older ticks, the newest for newer ones. The newest
-    /// is the one in `slot`, which is that of the clock's word: entries before it have not been published.
+    /// `ticks` in ns, with the line that was in use then: the oldest that is left for older ticks, the first of all for ticks of
+    /// before it, the newest for newer ones. The newest is the one in `slot`, which is that of the clock's word: entries before it have not been published.
     pub(crate) fn convert(&self, ticks: u64, slot: Slot) -> Result<Conversion, Unconverted> {
         // ORDERING: Acquire, pairs with the Release stores in `push` and `take_back`.
         let lines = self.newest.load(Ordering::Acquire) & COUNT_MASK;
         let mut found: Option<Past> = None;
-        // A thread that was stopped between its looks at the word and at the counter has a stamp of a time at which its line was
-        // in use no more, if no line was: that must not be above the next line.
+        // A thread that was stopped between its looks at the word and at the counter may have a stamp of a time at which its
+        // line was in use no more, and no other was. Such a stamp is no later than whatever was read since the line ended.
         let mut limit_ns = i64::MAX;
         let mut by_newest = true;
         for age in 1..=CAPACITY_U64.min(lines) {
@@ -220,7 +248,7 @@ impl Timeline {
                 if ticks_between(newer.from_ticks, past.from_ticks) > 0 {
                     break; // the counter was reset between the two: all older lines are of another count
                 }
-                limit_ns = newer.line.at_any(newer.from_ticks);
+                limit_ns = newer.floor_ns;
                 by_newest = false;
             } else if past.slot != slot {
                 continue;
@@ -230,7 +258,12 @@ impl Timeline {
                 break;
             }
         }
-        let past = found.ok_or(Unconverted::NoLine)?;
+        let mut past = found.ok_or(Unconverted::NoLine)?;
+        if ticks_between(past.from_ticks, ticks) < 0 {
+            // Forgotten, or never known. What was before the first line stays where it was when lines are forgotten.
+            let is_before = |first: &Past| ticks_between(first.from_ticks, ticks) < 0;
+            past = self.first.read(|_| true, || {}).filter(is_before).unwrap_or(past);
+        }
         Ok(Conversion { ns: past.line.at_any(ticks).min(limit_ns), by_newest })
     }
 }
@@ -247,7 +280,11 @@ mod tests {
 
     /// Adds the line whose number is `k`.
     fn push(timeline: &Timeline, k: u64) {
-        timeline.push(1_000 * k, &line(k), slot(k));
+        timeline.push(&past(k));
+    }
+
+    fn past(k: u64) -> Past {
+        Past { from_ticks: 1_000 * k, line: line(k), slot: slot(k), floor_ns: i64::MAX }
     }
 
     fn slot(k: u64) -> Slot {
@@ -307,7 +344,7 @@ mod tests {
         assert_eq!(timeline.get(0).map(|past| past.line), Some(line(1)));
         let next = CAPACITY_U64 + 1;
         let ran = core::cell::Cell::new(false);
-        timeline.push_with(1_000 * next, &line(next), slot(next), || {
+        timeline.push_with(&past(next), || {
             assert_eq!(timeline.get(0), None, "this place is being filled with another line");
             assert_eq!(convert(&timeline, 1_500, 2), Some(1_500 + 2), "the oldest line that is left");
             ran.set(true);
@@ -358,6 +395,35 @@ mod tests {
         }
     }
 
+    /// A difference from ticks that are older than the clock grew or shrank with each line that was forgotten: the first lines'
+    /// slopes are vague, and the counter may have run for days before.
+    #[test]
+    fn ticks_of_before_the_first_line_stay_where_they_are() {
+        let timeline = Timeline::new();
+        let slope = Slope::from_hz(1_000_000_000).unwrap();
+        let line = |k: i64| Line { slope: slope.adjusted_ppb(-1_000 * k), ..line(k.unsigned_abs()) };
+        let add = |k| {
+            let line = line(k);
+            let past = Past { line, slot: Slot::A, ..past(k.unsigned_abs()) };
+            timeline.note_first(&past);
+            timeline.push(&past);
+        };
+        let ns = |ticks| timeline.convert(ticks, Slot::A).unwrap().ns;
+        let before = 0_u64.wrapping_sub(1 << 50);
+        for start in [5_000_000, 100] {
+            // The counter is reset in between.
+            add(start);
+            let kept = [before, 7].map(ns);
+            assert_eq!(kept, [before, 7].map(|ticks| line(start).at_any(ticks)));
+            for k in start + 1..start + 400 {
+                add(k);
+                assert_eq!([before, 7].map(ns), kept, "after {k} lines");
+            }
+            let forgotten = 1_000 * start.unsigned_abs() + 1_500;
+            assert_eq!(ns(forgotten), line(start + 400 - i64::try_from(CAPACITY).unwrap()).at_any(forgotten));
+        }
+    }
+
     /// A line that was taken back leaves its place to the next one, with the same number of lines before it.
     #[test]
     fn an_entry_that_was_taken_back_while_it_was_read_is_not_used() {
@@ -372,21 +438,22 @@ mod tests {
         assert_eq!(timeline.get(1).map(|past| past.line), Some(line(4)));
     }
 
-    /// Ticks from between the end of a line and the next first line are no later than that.
+    /// Ticks from between the end of a line and the next first line are no later than what was read in between.
     #[test]
-    fn a_line_ends_where_the_next_one_starts() {
+    fn a_line_ends_at_the_floor_of_a_cold_spell() {
         let timeline = Timeline::new();
-        timeline.push(1_000, &Line { base_ns: 5_000, ..line(1) }, Slot::B);
-        timeline.push(3_000, &Line { base_ns: 6_000, ..line(3) }, Slot::A);
-        let ns = |ticks| timeline.convert(ticks, Slot::A).unwrap().ns;
-        assert_eq!([1_000, 1_999, 2_001, 2_999, 3_000].map(ns), [5_000, 5_999, 6_000, 6_000, 6_000]);
+        push(&timeline, 1);
+        timeline.push(&Past { floor_ns: 1_501, ..past(3) });
+        push(&timeline, 4);
+        let ns = |ticks| convert(&timeline, ticks, 4).unwrap();
+        assert_eq!([1_000, 1_499, 1_501, 2_999, 3_000].map(ns), [1_001, 1_500, 1_501, 1_501, 3_003]);
     }
 
     #[test]
     fn readers_never_see_a_mixed_entry() {
         let timeline = Timeline::new();
         let last: u64 = if cfg!(miri) { 300 } else { 200_000 };
-        let push = |k| timeline.push(1_000 * k, &line(k), Slot::A);
+        let push = |k| timeline.push(&Past { slot: Slot::A, ..past(k) });
         push(1);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {

@@ -254,11 +254,7 @@ impl Cast {
                 }
             }
         }
-        let rescues = shared.events(Event::Rescue);
-        let mut reading = shared.read_slow(&hands, &hands);
-        if shared.events(Event::Rescue) != rescues {
-            check.disturbed(self.world.now_ps.get());
-        }
+        let mut reading = self.with_rescues(|| shared.read_slow(&hands, &hands));
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         }
@@ -270,11 +266,21 @@ impl Cast {
         check.end(begin, reading.ns, from, true);
     }
 
+    /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
+    fn with_rescues<T>(&self, act: impl FnOnce() -> T) -> T {
+        let rescues = self.clock.shared.events(Event::Rescue);
+        let result = act();
+        if self.clock.shared.events(Event::Rescue) != rescues {
+            self.check.disturbed(self.world.now_ps.get());
+        }
+        result
+    }
+
     /// Converts one of the stamps that this thread has kept, and may keep it for another time.
     fn convert_stamp(&self) {
         let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let hands = self.hands();
-        let ns = self.clock.shared.stamp_to_ns(ticks, &hands, &hands).expect("a line was in use");
+        let (shared, hands) = (&self.clock.shared, self.hands());
+        let ns = self.with_rescues(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
         self.check.converted(place, ns);
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
-//! | nor do its stamps, among each other and with its readings, whenever they are converted | [`Check::converted`] |
+//! | nor do its stamps, among each other and with its readings, whenever and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
@@ -118,6 +118,8 @@ struct Kept {
     /// The largest reading before it, and the smallest after it, ns; of stamps, those that were converted.
     before_ns: i64,
     after_ns: i64,
+    /// What it was converted to, ns.
+    told_ns: Option<i64>,
 }
 
 /// Bounds whose evidence is not known yet.
@@ -361,7 +363,8 @@ impl Check {
             stamps.pop_front();
         }
         let before_ns = self.own_last_ns[me].get();
-        stamps.push_back(Kept { ticks, look: self.world.me().look.get(), before_ns, after_ns: i64::MAX });
+        let look = self.world.me().look.get();
+        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, told_ns: None });
     }
 
     /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
@@ -377,7 +380,7 @@ impl Check {
     pub(crate) fn converted(&self, place: usize, ns: i64) {
         let me = self.world.running.get();
         let mut stamps = self.own_stamps[me].borrow_mut();
-        let Kept { look, before_ns, after_ns, .. } = stamps[place];
+        let Kept { look, before_ns, after_ns, told_ns, .. } = stamps[place];
         let (reset_ps, jumped_ps) = {
             let clocks = self.world.clocks.borrow();
             (clocks.reset_ps, clocks.jumped_ps)
@@ -400,11 +403,15 @@ impl Check {
             "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
             ns - after_ns
         );
+        assert!(
+            told_ns.is_none_or(|told_ns| (ns - told_ns).abs() <= step_back_ns),
+            "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
+        );
         for (other, kept) in stamps.iter_mut().enumerate() {
             match other.cmp(&place) {
                 Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
-                // It may be converted again.
-                Ordering::Equal | Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
+                Ordering::Equal => kept.told_ns = Some(ns),
+                Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
             }
         }
         drop(stamps);

@@ -126,7 +126,8 @@ impl Clocks {
             steering_ppb: 0,
             chance: fastrand::Rng::with_seed(seed),
         };
-        let mut clocks = Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0, reset_ps: 0 };
+        let mut clocks =
+            Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0, reset_ps: 0 };
         clocks.note_rate(0);
         clocks
     }

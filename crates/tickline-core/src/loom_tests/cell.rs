@@ -6,7 +6,7 @@ use loom::thread;
 use super::{check, envelope_of, made};
 use crate::cell::{State, StateCell, portable::PortableCell};
 use crate::line::{Line, Slope};
-use crate::timeline::{CAPACITY, Timeline};
+use crate::timeline::{CAPACITY, Past, Timeline, Unconverted};
 use crate::try_lock::TryLock;
 use crate::word::{Phase, Slot, Word};
 
@@ -160,32 +160,75 @@ fn a_lock_excludes_and_hands_over() {
     });
 }
 
+/// Line `k` is in use from tick 1000 k on; no two have a field in common.
+fn past_line(k: u64) -> Line {
+    let base_ns = i64::try_from(7_001 * k).unwrap();
+    Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
+}
+
+fn push(timeline: &Timeline, k: u64) {
+    timeline.push(&Past { from_ticks: 1_000 * k, line: past_line(k), slot: slot(k), floor_ns: i64::MAX });
+}
+
+fn slot(k: u64) -> Slot {
+    if k % 2 == 0 { Slot::A } else { Slot::B }
+}
+
+/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks again as its users do.
+fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
+    let ns = loop {
+        match timeline.convert(ticks, slot(newest)) {
+            Ok(conversion) => break conversion.ns,
+            Err(Unconverted::Moved) => thread::yield_now(),
+            Err(Unconverted::NoLine) => panic!("there is one"),
+        }
+    };
+    let number = (1..9).find(|&k| past_line(k).at_any(ticks) == ns);
+    number.unwrap_or_else(|| panic!("a mixture: {ns}"))
+}
+
 /// A tick is converted with one line, whole, while the ring comes round to its entry; and with the line of its time, if
 /// that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
-    /// Line `k` is in use from tick 1000 k on; no two have a field in common.
-    fn past_line(k: u64) -> Line {
-        let base_ns = i64::try_from(7_001 * k).unwrap();
-        Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
-    }
     const { assert!(CAPACITY == 2) };
     check(Some(5), &["line 2", "line 3"], |seen| {
         let timeline = made(Timeline::new());
-        let push = |timeline: &Timeline, k| timeline.push(1_000 * k, &past_line(k));
         push(&timeline, 1);
         push(&timeline, 2);
         let reader = {
             let (timeline, seen) = (timeline.clone(), seen.clone());
             thread::spawn(move || {
-                let ns = timeline.convert(2_500).unwrap();
                 // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is left.
-                let number = [2, 3].into_iter().find(|&k| past_line(k).at_any(2_500) == ns);
-                seen.note(format!("line {}", number.expect("a mixture, or the wrong line")));
+                let number = line_at(&timeline, 2_500, 2);
+                assert!([2, 3, 4].contains(&number), "line {number}");
+                seen.note(format!("line {number}"));
             })
         };
         push(&timeline, 3);
         push(&timeline, 4);
+        reader.join().unwrap();
+    });
+}
+
+/// A tick is converted with one line, whole, while another is taken back and a third takes its place; and never with the one
+/// that was taken back, as long as the word has the slot of its predecessor.
+#[test]
+fn a_line_that_is_taken_back_converts_nothing() {
+    check(Some(4), &["line 1", "line 3"], |seen| {
+        let timeline = made(Timeline::new());
+        push(&timeline, 1);
+        let reader = {
+            let (timeline, seen) = (timeline.clone(), seen.clone());
+            thread::spawn(move || {
+                let number = line_at(&timeline, 5_500, 1);
+                seen.note(format!("line {number}"));
+                assert_eq!(number % 2, 1, "it was not published");
+            })
+        };
+        push(&timeline, 2);
+        timeline.take_back();
+        push(&timeline, 3);
         reader.join().unwrap();
     });
 }
