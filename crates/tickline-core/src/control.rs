@@ -379,9 +379,8 @@ impl Control {
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
         // microseconds (one closing in 25 was rescued by a reader without this).
         let (_, word, line) = core::hint::black_box(next(before));
-        let past =
-            |word: Word, from_ticks, line| Past { from_ticks, line, slot: word.slot(), floor_ns: i64::MAX };
-        shared.timeline.make_room(&past(word, before, line));
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
+        shared.timeline.make_room(&past(before, word, line));
 
         if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
             return Err(Refusal::Lost);
@@ -393,7 +392,7 @@ impl Control {
             return Err(Refusal::Lost);
         }
         let (steering, word, line) = next(at_ticks);
-        publish(shared, closing, word, &past(word, at_ticks, line), &envelope)?;
+        publish(shared, closing, word, &past(at_ticks, word, line), &envelope)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
@@ -440,13 +439,8 @@ impl Control {
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
         let (word, line) = next(counter.now_ordered(), i64::MIN)?;
-        let past = |word: Word, from_ticks, line| Past {
-            from_ticks,
-            line,
-            slot: word.slot(),
-            floor_ns: state.base_ns,
-        };
-        shared.timeline.make_room(&past(word, line.start_ticks, line));
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), state.base_ns);
+        shared.timeline.make_room(&past(line.start_ticks, word, line));
 
         let opening = State { word: state.word.opening(), ..state };
         if !shared.cell.retire(state, opening.word, state.base_ns) {
@@ -457,7 +451,7 @@ impl Control {
         let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
             shared.finish_closing(opening, counter, reference);
         })?;
-        let past = past(word, at_ticks, line);
+        let past = past(at_ticks, word, line);
         shared.timeline.note_first(&past);
         publish(shared, opening, word, &past, &envelope)?;
         shared.count(Event::Recovery);

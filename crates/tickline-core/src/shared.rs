@@ -20,7 +20,7 @@ use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
 use crate::timeline::{Conversion, Timeline, Unconverted};
 use crate::units::{signed, ticks_between};
-use crate::word::Phase;
+use crate::word::{GRANULE_TICKS, Phase};
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -220,7 +220,7 @@ pub struct Shared<S> {
     /// State, slopes and bounds.
     pub cell: S,
     /// Past lines.
-    pub timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// What the control loop last found.
     pub gauges: Gauges,
     events: [AtomicU64; Event::ALL.len()],
@@ -311,8 +311,8 @@ impl<S: StateCell> Shared<S> {
     /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
     ///
     /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
-    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that it is not
-    /// converted with the line before, ticks count from the latest at which this line can have been published.
+    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that none is
+    /// converted with the line before, they begin a granule after the line's start, which is after its publication.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
@@ -320,7 +320,7 @@ impl<S: StateCell> Shared<S> {
             return None;
         }
         let ticks = counter.now();
-        word.admits(ticks.wrapping_sub(word.latest_ticks())).then_some(ticks)
+        word.admits(ticks.wrapping_sub(GRANULE_TICKS).wrapping_sub(word.ticks())).then_some(ticks)
     }
 
     #[inline(always)]

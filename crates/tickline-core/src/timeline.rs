@@ -114,6 +114,14 @@ pub(crate) struct Past {
     pub(crate) floor_ns: i64,
 }
 
+impl Past {
+    /// A line that follows another, or a floor, at `at_ticks`. Where the counter is coarse, readers of the old line may have read
+    /// that very tick, and it stays theirs.
+    pub(crate) const fn new(at_ticks: u64, line: Line, slot: Slot, floor_ns: i64) -> Self {
+        Self { from_ticks: at_ticks.wrapping_add(1), line, slot, floor_ns }
+    }
+}
+
 /// What ticks are in ns, as far as the ring knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {

@@ -209,13 +209,6 @@ impl Word {
         self.0 & !META_MASK
     }
 
-    /// The latest tick at which this line can have been published: the last one of the granule in which it starts.
-    #[inline(always)]
-    #[must_use]
-    pub const fn latest_ticks(self) -> u64 {
-        self.0 | META_MASK
-    }
-
     /// Whether `delta_ticks` since the start lie in the soft window. Two-sided: a tick before the start wraps to a
     /// huge difference.
     #[inline(always)]

@@ -392,21 +392,25 @@ impl Check {
             stamps.remove(place);
             return;
         }
-        let step_back_ns = self.limits.step_back_ns;
-        assert!(
-            ns >= before_ns.saturating_sub(step_back_ns),
-            "order of stamps: {ns} ns, though {before_ns} ns had been told before: {} ns back",
-            before_ns - ns
-        );
-        assert!(
-            ns <= after_ns.saturating_add(step_back_ns),
-            "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
-            ns - after_ns
-        );
-        assert!(
-            told_ns.is_none_or(|told_ns| (ns - told_ns).abs() <= step_back_ns),
-            "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
-        );
+        // With skew a line may be replaced by one that steps forward while another CPU's counter is already past that: a stamp of
+        // that CPU, taken by the old line, is converted by the new one.
+        if self.limits.step_back_ns == 0 {
+            assert!(
+                ns >= before_ns,
+                "order of stamps: {ns} ns, though {before_ns} ns had been told before: {} ns back",
+                before_ns - ns
+            );
+            assert!(
+                ns <= after_ns,
+                "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
+                ns - after_ns
+            );
+            assert!(
+                told_ns.is_none_or(|told_ns| ns == told_ns),
+                "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
+            );
+            self.counts.borrow_mut().stamps_checked += 1;
+        }
         for (other, kept) in stamps.iter_mut().enumerate() {
             match other.cmp(&place) {
                 Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
@@ -415,8 +419,9 @@ impl Check {
             }
         }
         drop(stamps);
-        self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
-        self.counts.borrow_mut().stamps_checked += 1;
+        if self.limits.step_back_ns == 0 {
+            self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
+        }
         if look.at_ps > jumped_ps {
             self.offset(ns - look.told_ns, look.at_ps);
         }

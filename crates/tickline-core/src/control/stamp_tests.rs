@@ -174,6 +174,26 @@ impl Counter for Early {
     fn barrier(&self) {}
 }
 
+/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old line may be the one at which that
+/// was last read. A stamp of that tick went by the new line, which may have stepped forward.
+#[test]
+fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
+    let (machine, clock, mut control) = settled_clock();
+    machine.jump_reference(10_000_000);
+    let seen = leak(Cell::new(None));
+    machine.hooks.set(move |step| {
+        if matches!(step, Step::Retire(word) if word.phase() == Phase::Closing) {
+            let met = Early(machine.now() + 10); // the writer's next look
+            seen.set(clock.stamp(&met).zip(clock.read(&met)));
+        }
+    });
+    assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+    machine.hooks.clear();
+    let (ticks, ns) = seen.get().expect("live");
+    assert!(clock.read_ordered(machine).expect("live") > ns + 9_000_000, "no step forward");
+    assert_eq!(ns_of(clock, machine, ticks), ns);
+}
+
 /// Rule 12: two plain looks at the counter that the CPU makes early, before a line is published; the words that it loads are of
 /// the new line, which steps forward. The first makes a reading, the second a stamp.
 #[test]
