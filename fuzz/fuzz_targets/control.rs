@@ -135,8 +135,11 @@ impl<S: StateCell> Machine<'_, S> {
             4 => done(self.shared.stamp(&self)),
             5 => done(self.shared.close_gate(&self, &self)),
             6 => done(self.shared.open_gate(&self, &self)),
-            7 => done(self.shared.timeline.convert(self.ticks.get().wrapping_sub(self.input.power()))),
-            8 => done(self.shared.timeline.convert(self.input.number())),
+            7 => {
+                let ticks = self.ticks.get().wrapping_sub(self.input.power());
+                done(self.shared.stamp_to_ns(ticks, &self, &self));
+            }
+            8 => done(self.shared.stamp_to_ns(self.input.number(), &self, &self)),
             _ => done(self.shared.read_slow(&self, &self)),
         }
     }

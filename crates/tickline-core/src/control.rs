@@ -24,13 +24,14 @@ use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::sample::{Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
+use crate::timeline::Past;
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
     ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
 use crate::watch::{Noted, Watch};
-use crate::word::{GRANULE_TICKS, Phase};
+use crate::word::{GRANULE_TICKS, Phase, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
@@ -378,7 +379,9 @@ impl Control {
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
         // microseconds (one closing in 25 was rescued by a reader without this). And no line is closed in vain.
-        core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
+        let (_, word, published) = core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
+        shared.timeline.make_room(&past(before, word, published.line));
 
         let closing = State { word: state.word.closing(), ..*state };
         if !shared.cell.swap(state.word, closing.word) {
@@ -390,14 +393,12 @@ impl Control {
             shared.finish_closing(&closing, counter, reference);
             return Err(Refusal::Lost);
         };
-        if !shared.cell.publish(closing.word, word, &published, &envelope) {
-            return Err(Refusal::Lost);
-        }
+        let past = past(at_ticks, word, published.line);
+        publish(shared, closing.word, word, &published, &past, &envelope)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
         }
-        shared.timeline.push(at_ticks, &published.line);
         self.settled = fit.is_some();
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
@@ -440,7 +441,9 @@ impl Control {
             Ok((word, Published { line, window_ticks }))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
-        next(counter.now_ordered(), i64::MIN)?;
+        let (word, published) = next(counter.now_ordered(), i64::MIN)?;
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), floor_ns);
+        shared.timeline.make_room(&past(word.to_bits(), word, published.line));
 
         let opening = State { word: state.word.opening(), ..*state };
         if !shared.cell.swap(state.word, opening.word) {
@@ -451,12 +454,11 @@ impl Control {
         let (word, published) = next(at_ticks, reference_ns).inspect_err(|_| {
             shared.finish_closing(&opening, counter, reference);
         })?;
-        if !shared.cell.publish(opening.word, word, &published, &envelope) {
-            return Err(Refusal::Lost);
-        }
-        shared.count(Event::Recovery);
         let line = published.line;
-        shared.timeline.push(at_ticks, &line);
+        let past = past(at_ticks, word, line);
+        shared.timeline.note_first(&past);
+        publish(shared, opening.word, word, &published, &past, &envelope)?;
+        shared.count(Event::Recovery);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
         self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
@@ -487,6 +489,24 @@ impl Control {
     }
 }
 
+/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may look
+/// at the clock right after the swap, or in a handler that has interrupted this one there.
+fn publish<S: StateCell>(
+    shared: &Shared<S>,
+    from: Word,
+    to: Word,
+    next: &Published,
+    past: &Past,
+    envelope: &Envelope,
+) -> Result<(), Refusal> {
+    shared.timeline.push(past);
+    if !shared.cell.publish(from, to, next, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+    Ok(())
+}
+
 /// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten granules at least. Less is a tick that
 /// was rounded up.
 fn reset_slack_ticks(slope: Slope) -> u64 {
@@ -497,5 +517,7 @@ fn reset_slack_ticks(slope: Slope) -> u64 {
 // `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
 mod following_tests;
+#[cfg(all(test, not(miri)))]
+mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

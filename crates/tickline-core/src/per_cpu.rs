@@ -30,13 +30,10 @@ use crate::cell::{Envelope, Published, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
-use crate::word::{GRANULE_TICKS, Phase, Word};
+use crate::word::{FIRST_TICKS, Phase, Word};
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
-
-/// How long after its start a line is left to the slow path, ticks: it may start so long before it is in use.
-const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
 
 /// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
 /// be taken.

@@ -9,15 +9,17 @@
 //!   writer (rule 3);
 //! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
-//! - a gate is a state of its own, so that no late writer can open it (rule 8).
+//! - a gate is a state of its own, so that no late writer can open it (rule 8);
+//! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 
 use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::JOIN_SLACK_NS;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::Reference;
-use crate::timeline::Timeline;
-use crate::word::{Phase, Word};
+use crate::timeline::{Conversion, Timeline, Unconverted};
+use crate::units::{signed, ticks_between};
+use crate::word::{FIRST_TICKS, Phase, Word};
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -213,7 +215,7 @@ pub struct Shared<S> {
     /// State, slopes and bounds.
     pub cell: S,
     /// Past lines.
-    pub timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// What the control loop last found.
     pub gauges: Gauges,
     events: [AtomicU64; Event::ALL.len()],
@@ -296,7 +298,11 @@ impl<S: StateCell> Shared<S> {
         in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
     }
 
-    /// A stamp: the counter, if the inlined path may use it now.
+    /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
+    ///
+    /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
+    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that none is
+    /// converted with the line before, they begin two granules after the line's start, which is after its publication.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
@@ -305,7 +311,8 @@ impl<S: StateCell> Shared<S> {
         }
         let window_ticks = self.cell.published(word).window_ticks;
         let ticks = counter.now();
-        (ticks.wrapping_sub(word.to_bits()) < window_ticks).then_some(ticks)
+        let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
+        (delta < window_ticks).then_some(ticks)
     }
 
     #[inline(always)]
@@ -368,6 +375,43 @@ impl<S: StateCell> Shared<S> {
                         return SlowReading { ns: reference_ns.max(state.floor_ns()), source };
                     }
                 }
+            }
+        }
+    }
+
+    /// Rule 12: a stamp in ns, by the line that was in use when it was taken. `None` if there has been no line yet.
+    ///
+    /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
+    /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
+    ///
+    /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
+    /// it makes then may be as low as the floor, so the stamp is no later than that.
+    pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
+        loop {
+            let state = self.cell.load();
+            let word = state.word;
+            let Conversion { ns, by_newest } = match self.timeline.convert(ticks, word.slot()) {
+                Ok(conversion) => conversion,
+                Err(Unconverted::NoLine) => return None,
+                Err(Unconverted::Moved) => continue,
+            };
+            let passed = || ticks_between(state.line.start_ticks, ticks) >= signed(state.valid_ticks());
+            let limit_ns = match word.phase() {
+                Phase::Cold => state.floor_ns(),
+                Phase::Closing | Phase::Opening if by_newest => {
+                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;
+                }
+                Phase::Live if by_newest && passed() => {
+                    // Retires the line, unless these are ticks of the future, which nobody has taken.
+                    self.read_slow(counter, reference);
+                    i64::MAX
+                }
+                Phase::Closing | Phase::Opening | Phase::Live => i64::MAX,
+            };
+            if self.cell.is_still(word) {
+                return Some(ns.min(limit_ns));
             }
         }
     }

@@ -25,6 +25,8 @@ pub(crate) enum Step {
     /// A change to a word that is not live.
     Swap(Word),
     Publish(Word),
+    /// After a try to publish.
+    Published,
 }
 
 /// A value that lives as long as the program.
@@ -193,7 +195,9 @@ impl StateCell for HookedCell {
     }
     fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
         self.machine.hooks.run(Step::Publish(to));
-        self.inner.publish(from, to, published, envelope)
+        let swapped = self.inner.publish(from, to, published, envelope);
+        self.machine.hooks.run(Step::Published);
+        swapped
     }
 }
 

@@ -29,6 +29,10 @@ use crate::units::ticks_between;
 /// Ticks in one granule, the unit of a word's tick: 0.1 us at 2.6 GHz, 11 us at 24 MHz.
 pub const GRANULE_TICKS: u64 = 1 << META_BITS;
 
+/// How long after its start a line may be published at the latest, ticks: whatever begins so long after its start, began when the
+/// line was in use.
+pub(crate) const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
+
 const META_BITS: u32 = 8;
 const META_MASK: u64 = GRANULE_TICKS - 1;
 const LIVE_BIT: u64 = 1;

@@ -250,6 +250,7 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
+        self.check.forget_stamps();
         let mut aimed = false;
         loop {
             let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
@@ -291,7 +292,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(10);
+        let kind = self.below(11);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -328,11 +329,16 @@ impl Cast {
                 if let Some(ticks) = shared.stamp(&hands) {
                     complete();
                     check.not_behind_the_gate(begin);
-                    let ns = shared.timeline.convert(ticks).expect("a line was in use");
-                    return check.stamp(ns);
+                    check.stamped(ticks);
+                    // At once, or when it is its turn below.
+                    if self.below(2) == 0 {
+                        self.convert_stamp();
+                    }
+                    return;
                 }
             }
-            4 => {}
+            4 => return self.convert_stamp(),
+            5 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -340,11 +346,7 @@ impl Cast {
                 }
             }
         }
-        let rescues = shared.events(Event::Rescue);
-        let mut reading = shared.read_slow(&hands, &hands);
-        if shared.events(Event::Rescue) != rescues {
-            check.disturbed(self.world.now_ps.get());
-        }
+        let mut reading = self.with_rescues(|| shared.read_slow(&hands, &hands));
         let (me, look, loaded) = (self.world.me(), self.world.me().look.get(), self.world.me().loaded.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
@@ -359,6 +361,24 @@ impl Cast {
             Source::Reference { .. } => From::Reference,
         };
         check.end(begin, reading.ns, from, true);
+    }
+
+    /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
+    fn with_rescues<T>(&self, act: impl FnOnce() -> T) -> T {
+        let rescues = self.clock.shared.events(Event::Rescue);
+        let result = act();
+        if self.clock.shared.events(Event::Rescue) != rescues {
+            self.check.disturbed(self.world.now_ps.get());
+        }
+        result
+    }
+
+    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
+    fn convert_stamp(&self) {
+        let Some((place, ticks)) = self.check.some_stamp() else { return };
+        let (shared, hands) = (&self.clock.shared, self.hands());
+        let ns = self.with_rescues(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
+        self.check.converted(place, ns);
     }
 
     /// A reader that does nothing but take down offsets and bounds at even times, for a plot.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
+//! | nor do its stamps, among each other and with its readings, whenever and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few rounds | [`Check::gate_after_round`] |
@@ -12,6 +13,8 @@
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
 
 use core::cell::{Cell, RefCell};
+use core::cmp::Ordering;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -21,7 +24,7 @@ use tickline_core::word::Word;
 
 use crate::limits::Limits;
 use crate::machine::{Clocks, PS};
-use crate::world::{MAX_ACTORS, World};
+use crate::world::{Look, MAX_ACTORS, World};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
@@ -67,6 +70,8 @@ counts! {
     rescues: "rescues", saturating_add;
     /// Windows that passed.
     expiries: "expiries", saturating_add;
+    /// Stamps that were converted, and whose order was checked.
+    stamps_checked: "stamps checked", saturating_add;
     /// Bounds whose assumption held, and that held.
     bounds_checked: "bounds checked", saturating_add;
     /// Bounds whose assumption did not hold, and that held.
@@ -106,6 +111,22 @@ pub(crate) struct Begin {
     gate_turns: u64,
 }
 
+/// Stamps that a thread keeps, at most.
+const KEPT_STAMPS: usize = 6;
+
+/// A stamp that its thread may convert, and what the thread has been told before and after it.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    ticks: u64,
+    /// Its look at the counter.
+    look: Look,
+    /// The largest reading before it, and the smallest after it, ns; of stamps, those that were converted.
+    before_ns: i64,
+    after_ns: i64,
+    /// What it was converted to, ns.
+    told_ns: Option<i64>,
+}
+
 /// Bounds whose evidence is not known yet.
 struct Pending {
     from_ps: u64,
@@ -123,6 +144,8 @@ pub(crate) struct Check {
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [Cell<i64>; MAX_ACTORS],
+    /// In the order in which they were taken.
+    own_stamps: [RefCell<VecDeque<Kept>>; MAX_ACTORS],
     /// Odd while the counter is switched off: a `disable()` has returned that no `enable()` overlapped, and none has begun since.
     gate_turns: Cell<u64>,
     /// Calls of `enable()` that have begun, and that have not returned.
@@ -171,6 +194,7 @@ impl Check {
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: core::array::from_fn(|_| Cell::new(i64::MIN)),
+            own_stamps: Default::default(),
             gate_turns: Cell::new(0),
             enables_begun: Cell::new(0),
             enables_under_way: Cell::new(0),
@@ -210,6 +234,9 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
+        for kept in self.own_stamps[me].borrow_mut().iter_mut() {
+            kept.after_ns = kept.after_ns.min(ns);
+        }
         if from != From::Reference {
             let word = world.me().loaded.get();
             assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
@@ -233,23 +260,22 @@ impl Check {
             self.largest_ns.set(self.largest_ns.get().max(ns));
         }
         drop(counts);
-        self.offset(ns - look.told_ns);
+        self.offset(ns - look.told_ns, look.at_ps);
     }
 
     /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
     /// clock; its reading may be complete much later.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.world.me().look.get().at_ps.saturating_sub(self.disturbed_ps.get())
-            >= self.limits.calm_after_ns * PS
+    fn is_calm(&self, look_ps: u64) -> bool {
+        look_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
     }
 
     /// Holds an offset against the limits.
-    fn offset(&self, offset_ns: i64) {
+    fn offset(&self, offset_ns: i64, look_ps: u64) {
         let mut counts = self.counts.borrow_mut();
         counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
         let limit_ns = self.limits.offset_ns;
         assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm() && self.limits.step_back_ns == 0 {
+        if self.is_calm(look_ps) && self.limits.step_back_ns == 0 {
             counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
             let limit_ns = self.limits.calm_offset_ns;
             assert!(
@@ -261,10 +287,11 @@ impl Check {
 
     /// A reading with bounds is complete.
     pub(crate) fn bounds(&self, reading: &LineReading) {
-        let truth_ns = self.world.me().look.get().true_ns;
+        let look = self.world.me().look.get();
+        let truth_ns = look.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm() && self.limits.step_back_ns == 0 {
+        if self.is_calm(look.at_ps) && self.limits.step_back_ns == 0 {
             let mut counts = self.counts.borrow_mut();
             counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
         }
@@ -339,13 +366,80 @@ impl Check {
         );
     }
 
-    /// A stamp is complete and converted.
-    pub(crate) fn stamp(&self, ns: i64) {
+    /// This thread is a new one.
+    pub(crate) fn forget_stamps(&self) {
+        self.own_stamps[self.world.running.get()].borrow_mut().clear();
+    }
+
+    /// A stamp is complete.
+    pub(crate) fn stamped(&self, ticks: u64) {
+        let me = self.world.running.get();
+        let mut stamps = self.own_stamps[me].borrow_mut();
+        if stamps.len() == KEPT_STAMPS {
+            stamps.pop_front();
+        }
+        let before_ns = self.own_last_ns[me].get();
         let look = self.world.me().look.get();
-        // A line that is long gone is forgotten. After a reset the same tick comes again, and nothing tells a stamp from before it.
-        let known = self.world.lines.get() - look.lines < u64::try_from(CAPACITY).expect("small");
-        if known && look.at_ps > self.world.clocks.borrow().jumped_ps {
-            self.offset(ns - look.told_ns);
+        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, told_ns: None });
+    }
+
+    /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
+    pub(crate) fn some_stamp(&self) -> Option<(usize, u64)> {
+        let stamps = self.own_stamps[self.world.running.get()].borrow();
+        let newest = stamps.len().checked_sub(1)?;
+        let mut chance = self.world.chance.borrow_mut();
+        let place = if chance.bool() { newest } else { chance.usize(..=newest) };
+        Some((place, stamps[place].ticks))
+    }
+
+    /// The stamp that this thread keeps at `place` was converted.
+    pub(crate) fn converted(&self, place: usize, ns: i64) {
+        let me = self.world.running.get();
+        let mut stamps = self.own_stamps[me].borrow_mut();
+        let Kept { look, before_ns, after_ns, told_ns, .. } = stamps[place];
+        let (reset_ps, jumped_ps) = {
+            let clocks = self.world.clocks.borrow();
+            (clocks.reset_ps, clocks.jumped_ps)
+        };
+        // A line that is long gone is forgotten, one sooner while the next is being published. After a reset the same tick comes
+        // again, and nothing tells a stamp from before it.
+        let remembered = u64::try_from(CAPACITY).expect("small") - 1;
+        if self.world.lines.get() - look.lines >= remembered || (reset_ps != 0 && look.at_ps <= reset_ps) {
+            stamps.remove(place);
+            return;
+        }
+        // With skew a line may be replaced by one that steps forward while another CPU's counter is already past that: a stamp of
+        // that CPU, taken by the old line, is converted by the new one.
+        if self.limits.step_back_ns == 0 {
+            assert!(
+                ns >= before_ns,
+                "order of stamps: {ns} ns, though {before_ns} ns had been told before: {} ns back",
+                before_ns - ns
+            );
+            assert!(
+                ns <= after_ns,
+                "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
+                ns - after_ns
+            );
+            assert!(
+                told_ns.is_none_or(|told_ns| ns == told_ns),
+                "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
+            );
+            self.counts.borrow_mut().stamps_checked += 1;
+        }
+        for (other, kept) in stamps.iter_mut().enumerate() {
+            match other.cmp(&place) {
+                Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
+                Ordering::Equal => kept.told_ns = Some(ns),
+                Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
+            }
+        }
+        drop(stamps);
+        if self.limits.step_back_ns == 0 {
+            self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
+        }
+        if look.at_ps > jumped_ps {
+            self.offset(ns - look.told_ns, look.at_ps);
         }
     }
 

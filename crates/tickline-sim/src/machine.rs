@@ -98,6 +98,8 @@ pub(crate) struct Clocks {
     rates: Vec<(u64, u128)>,
     /// When reference or counter last jumped, ps.
     pub(crate) jumped_ps: u64,
+    /// When the counter last started again, ps.
+    pub(crate) reset_ps: u64,
 }
 
 fn rate_of(ppb: i64) -> i128 {
@@ -124,7 +126,8 @@ impl Clocks {
             steering_ppb: 0,
             chance: fastrand::Rng::with_seed(seed),
         };
-        let mut clocks = Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0 };
+        let mut clocks =
+            Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0, reset_ps: 0 };
         clocks.note_rate(0);
         clocks
     }
@@ -284,6 +287,7 @@ impl Clocks {
             Sleep::Runs => {}
             Sleep::Resets if !within_window => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, RESET_TICKS);
+                self.reset_ps = end_ps;
             }
             Sleep::Stops | Sleep::Resets => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks);

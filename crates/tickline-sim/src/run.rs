@@ -219,13 +219,13 @@ impl Stage {
             Step::Swap => chance.u64(5_000..20_000),
             // Half of the bracket before the reference's moment, half between that and the next look at the counter.
             Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
-            Step::End => 500,
+            Step::End | Step::Published => 500,
             Step::Sleep(ps) => ps,
         };
         let chances = &world.scenario.chance;
         // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
         let critical = match step {
-            Step::Swap => true,
+            Step::Swap | Step::Published => true,
             Step::Reference if world.word.get().phase() == Phase::Cold => true,
             _ => actor.serving.get() && world.word.get().phase() == Phase::Closing,
         };

@@ -40,6 +40,8 @@ pub(crate) enum Step {
     Load,
     /// A swap.
     Swap,
+    /// What a writer does after it has tried to publish a line.
+    Published,
     /// A look at the counter.
     Counter,
     /// A look at the reference.
@@ -363,6 +365,8 @@ impl StateCell for SteppedCell {
 
     fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(self.inner.publish(from, to, published, envelope), to)
+        let swapped = self.swapped(self.inner.publish(from, to, published, envelope), to);
+        self.world.step(Step::Published);
+        swapped
     }
 }

@@ -136,14 +136,29 @@ impl Engine {
         }
     }
 
-    /// A stamp in monotonic ns.
+    /// A stamp in monotonic ns. Negative for ticks of before the zero of `CLOCK_MONOTONIC`, which the counter may be older than.
     #[inline]
-    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
+    fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
         if stamp & OS_STAMP != 0 {
-            return stamp & !OS_STAMP;
+            return signed(stamp & !OS_STAMP);
         }
         // Before the first line no stamp can be ticks; whoever made one up gets 0.
-        self.shared.timeline.convert(stamp).map_or(0, to_unsigned)
+        COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
+    }
+
+    /// A stamp in monotonic ns, at least 0.
+    #[inline]
+    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
+        saturating_unsigned(self.stamp_to_signed_ns(stamp))
+    }
+
+    /// The time from one stamp to another, ns; 0 if the second is the earlier one.
+    #[inline]
+    pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
+        let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
+        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the difference fits into 64 bits
+        // without a sign; `abs_diff` is exact there.
+        if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
     /// A reading with bounds; `None` if the inlined path is closed.
@@ -177,13 +192,13 @@ impl Engine {
             if !self.is_judged() && self.driver() == Driver::Reader {
                 self.serve(Renewal::AtExpiry);
             }
-            return to_unsigned(OsClock.monotonic_ns());
+            return saturating_unsigned(OsClock.monotonic_ns());
         };
         let mut reading = self.shared.read_slow(&counter, &OsClock);
         if self.serve_as_reader(&reading) {
             reading = self.shared.read_slow(&counter, &OsClock);
         }
-        to_unsigned(reading.ns)
+        saturating_unsigned(reading.ns)
     }
 
     #[cold]
@@ -196,11 +211,11 @@ impl Engine {
             let served = self.serve_as_reader(&reading);
             if served || matches!(reading.source, Source::Line { .. }) {
                 if let Some(reading) = self.read_bounds_of_valid() {
-                    return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
+                    return saturating_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
             }
         }
-        to_unsigned(OsClock.realtime_ns())
+        saturating_unsigned(OsClock.realtime_ns())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present time.
@@ -370,8 +385,22 @@ impl Engine {
     }
 }
 
+/// A reading from a line by the inlined path, or one that was stored.
+///
+/// Without a look at the sign, which would be an instruction in each reading. A monotonic one is not negative: the first line
+/// is at no tick below its floor of 0, and no later line below its predecessor. Neither is Unix time where it follows
+/// `CLOCK_REALTIME`, which Linux does not let anybody set below `CLOCK_MONOTONIC`. A system that takes a year before 1970
+/// gets a time beyond the year 2554 from the inlined path, and 0 from every other.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
-    // Never negative: CLOCK_MONOTONIC is not, and no line runs below it but by its bound.
     unsigned(ns)
 }
+
+/// Everything else: what an OS clock says, or a line where it was not in use; 0 if that is negative.
+#[inline]
+fn saturating_unsigned(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -249,3 +249,71 @@ fn a_gate_closes_under_a_recovery() {
         assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
     });
 }
+
+/// A thread that reads, takes a stamp, converts it, and reads again: nothing steps back, and converted once more the stamp is
+/// the same.
+fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHandle<()> {
+    let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
+    thread::spawn(move || {
+        let look = time.look(READER_TICKS);
+        let before = reading(&clock, &look);
+        let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
+        let at_once = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+        let after = reading(&clock, &look);
+        let later = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+        assert!(
+            before <= at_once && at_once <= later && later <= after,
+            "{before} {at_once} {later} {after}"
+        );
+        seen.note("stamp");
+    })
+}
+
+/// Rule 12: a line is replaced by one of half its slope while a thread takes a stamp and converts it.
+#[test]
+fn a_line_is_lowered_under_a_stamp() {
+    check(Some(5), &["Published", "Learning", "rescue", "stamp", "no stamp"], |seen| {
+        let (clock, mut control, time) = live();
+        let stamper = stamper(&clock, &time, seen);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        stamper.join().unwrap();
+        note(seen, &clock, outcome.round);
+    });
+}
+
+/// Rule 12: a gate closes, on a line that is ahead, while a thread is between the word and the counter of its stamp.
+#[test]
+fn a_gate_closes_under_a_stamp() {
+    check(Some(4), &["stamp", "no stamp"], |seen| {
+        let (clock, _, time) = live();
+        let closer = closer(&clock, &time);
+        let stamper = stamper(&clock, &time, seen);
+        closer.join().unwrap();
+        stamper.join().unwrap();
+    });
+}
+
+/// Rule 12: a clock gets its line while a thread takes a stamp.
+#[test]
+fn a_clock_recovers_under_a_stamp() {
+    check(Some(5), &["Recovered", "stamp", "no stamp"], |seen| {
+        let (clock, mut control, time) = cold();
+        let stamper = {
+            let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
+            thread::spawn(move || {
+                let look = time.look(500);
+                let before = reading(&clock, &look);
+                let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
+                let ns = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+                let after = reading(&clock, &look);
+                assert!(before <= ns && ns <= after, "{before} {ns} {after}");
+                seen.note("stamp");
+            })
+        };
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        stamper.join().unwrap();
+        note(seen, &clock, outcome.round);
+    });
+}

@@ -361,7 +361,7 @@ fn a_bad_unit_falls_back_alone() {
         board.machine.pass(INTERVAL_NS);
         visit(board, units, &mut controls, 0);
     }
-    board.machine.pass(2 * GRANULE_TICKS);
+    board.machine.pass(FIRST_TICKS);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
     board.on.set(1);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));

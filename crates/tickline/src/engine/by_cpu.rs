@@ -4,7 +4,7 @@
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{LineReading, Source};
 
-use super::{Engine, to_unsigned};
+use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::{Sweep, Table};
 use crate::process::Notice;
 
@@ -51,7 +51,7 @@ impl Engine {
             // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
             self.per_cpu.close();
         }
-        to_unsigned(ns)
+        saturating_unsigned(ns)
     }
 
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one

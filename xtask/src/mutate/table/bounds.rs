@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "window",
         "stamps do not look at the window",
         "shared.rs",
-        "(ticks.wrapping_sub(word.to_bits()) < window_ticks).then_some(ticks)",
+        "(delta < window_ticks).then_some(ticks)",
         "(window_ticks > 0).then_some(ticks)",
     ),
     mutant(
@@ -225,14 +225,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timeline",
         "an entry is not looked at again after its fields",
         "timeline.rs",
-        "(entry.number.load(Ordering::Relaxed) == number).then_some((from_ticks, line))",
-        "Some((from_ticks, line))",
+        "(self.tag.load(Ordering::Relaxed) == tag).then_some(",
+        "Some(",
     ),
     mutant(
         "timeline",
-        "an entry keeps its number while it is written",
+        "an entry keeps its tag while it is written",
         "timeline.rs",
-        "entry.number.store(0, Ordering::Release);",
+        "        self.tag.store(0, Ordering::Release);",
         "",
     ),
 ];

@@ -53,7 +53,7 @@ const TO_STORE: (&str, &str) = ("Release", "Relaxed");
 /// What a reading uses.
 const READING: &str = "a_reading_is_never_a_mixture";
 const ENTRY: &str = "an_entry_is_never_a_mixture";
-const CONVERSION: &str = "a_conversion_uses_one_line";
+const FIRST: &str = "a_first_line_is_never_a_mixture";
 const LOCK: &str = "a_lock_excludes_and_hands_over";
 
 /// In the order of the files, and of the code.
@@ -81,95 +81,95 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         READING,
     ),
     weaker(
-        "who sees that an entry is being overwritten does not know that there are later lines, and looks again and again",
+        "the tick from which a past line is used changes before its tag is gone",
         "timeline.rs",
-        "entry.number.store(0, Ordering::Release)",
-        TO_STORE,
-        CONVERSION,
-    ),
-    weaker(
-        "the tick from which a past line is used changes before its number is gone",
-        "timeline.rs",
-        "entry.from_ticks.store(from_ticks, Ordering::Release)",
+        "self.from_ticks.store(past.from_ticks, Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
     weaker(
-        "a past line's start changes before its number is gone",
+        "a past line's start changes before its tag is gone",
         "timeline.rs",
-        "entry.start_ticks.store(line.start_ticks, Ordering::Release)",
+        "self.start_ticks.store(past.line.start_ticks, Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
     weaker(
-        "a past line's base changes before its number is gone",
+        "a past line's base changes before its tag is gone",
         "timeline.rs",
-        "entry.base_ns.store(line.base_ns, Ordering::Release)",
+        "self.base_ns.store(past.line.base_ns, Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
     weaker(
-        "a past line's slope changes before its number is gone",
+        "a past line's slope changes before its tag is gone",
         "timeline.rs",
-        "entry.slope.store(line.slope.to_bits(), Ordering::Release)",
+        "self.slope.store(past.line.slope.to_bits(), Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
     weaker(
-        "an entry has its number before its line",
+        "the floor before a past line changes before its tag is gone",
         "timeline.rs",
-        "entry.number.store(number, Ordering::Release)",
+        "self.floor_ns.store(past.floor_ns, Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
     weaker(
-        "lines are counted before they are there, and who looks for them looks again and again",
+        "an entry is read before its tag",
         "timeline.rs",
-        "self.written.store(number, Ordering::Release)",
-        TO_STORE,
-        CONVERSION,
-    ),
-    weaker(
-        "an entry is read before its number",
-        "timeline.rs",
-        "if entry.number.load(Ordering::Acquire) != number",
+        "let tag = self.tag.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
         "the tick from which a past line is used is read after the second look",
         "timeline.rs",
-        "entry.from_ticks.load(Ordering::Acquire)",
+        "self.from_ticks.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
         "a past line's start is read after the second look",
         "timeline.rs",
-        "entry.start_ticks.load(Ordering::Acquire)",
+        "self.start_ticks.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
         "a past line's base is read after the second look",
         "timeline.rs",
-        "entry.base_ns.load(Ordering::Acquire)",
+        "self.base_ns.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
         "a past line's slope is read after the second look",
         "timeline.rs",
-        "Slope::from_bits(entry.slope.load(Ordering::Acquire))",
+        "Slope::from_bits(self.slope.load(Ordering::Acquire))",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
-        "a reader knows how many lines there are, but not the lines, and looks again and again",
+        "the floor before a past line is read after the second look",
         "timeline.rs",
-        "self.written.load(Ordering::Acquire)",
+        "self.floor_ns.load(Ordering::Acquire)",
         TO_LOAD,
-        CONVERSION,
+        ENTRY,
+    ),
+    weaker(
+        "an entry has its tag before its line",
+        "timeline.rs",
+        "tag | SLOT_BIT }, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "the first line has its tag before its fields",
+        "timeline.rs",
+        "self.first.tag.store(newest.wrapping_add(1), Ordering::Release)",
+        TO_STORE,
+        FIRST,
     ),
     weaker(
         "who takes the lock does not see what its last holder did",
@@ -188,10 +188,47 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
 ];
 
 /// In the order of the files, and of the code.
-pub(crate) const UNTOLD: &[Untold] = &[Untold {
-    file: "cell.rs",
-    text: "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
-    from: "AcqRel",
-    to: "Release",
-    why: "keeps the read of the counter that follows a closing behind it; the modelled counter is never read early",
-}];
+pub(crate) const UNTOLD: &[Untold] = &[
+    Untold {
+        file: "cell.rs",
+        text: "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
+        from: "AcqRel",
+        to: "Release",
+        why: "keeps the read of the counter that follows a closing behind it; the modelled counter is never read early",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "        self.tag.store(0, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "the stores of the fields keep it before them; it only tells readers sooner that they should look again",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.store(tag, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "only how soon a line is found: what is found is held against the entry's tag, and a published line is found because of the word",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "as above",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "            entry.tag.store(0, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "as above: a line that was taken back is told by its slot",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.load(Ordering::Acquire)",
+        from: "Acquire",
+        to: "Relaxed",
+        why: "as above",
+    },
+];
