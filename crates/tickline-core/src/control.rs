@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! live: live -> closing, read the counter (x1), compute the line from x1, closing -> live     (rule 2)
-//! cold: cold -> opening, ask the reference, opening -> live for 100 to 200 us, above that     (rule 7)
+//! cold: cold -> opening, ask the reference, opening -> live for 150 us, above that            (rule 7)
 //! ```
 //!
 //! After a recovery the caller runs a second round at once, which settles slope and window. Lines that are slower and lines

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! counter/ --+                                                       +-- shared: read(), read_slow()
-//!            +--> sample --> estimate --> discipline --> control --> cell/
+//!            +--> sample --> estimate --> discipline --> control --> cell
 //! Reference -+                                                       +-- timeline: old ticks
 //! facts ------------------------------------------------> gate ---------> shared: close_gate()
 //! ```

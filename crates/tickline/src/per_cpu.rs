@@ -6,7 +6,7 @@
 //! CPUs: those that it may run on, asked anew each time (cpusets change, CPUs go offline), and those on which a reader has
 //! missed a line. `core_affinity` does not serve: its masks end at 1,024 CPUs.
 //!
-//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its window ends;
+//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its line ends;
 //! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
 //!
 //! A unit takes 6 KB for each CPU id that the system may ever use.

@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// The interval of the clock under test: the default one. The present one, as the status has it, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM, s: longer than a window (3 s at the default interval).
+/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid (2 s at the default interval).
 const SLEEP_S: u64 = 6;
 
 /// The guest's whole life.

@@ -74,7 +74,8 @@ impl Counter for Simulated {
             (self.step_ticks - 1) * u64::from(self.first_tick_parts > 0)
         };
         let raw = steps * self.step_ticks + last;
-        u64::try_from(u128::from(raw) * u128::from(self.ratio.0) / u128::from(self.ratio.1)).expect("a counter")
+        u64::try_from(u128::from(raw) * u128::from(self.ratio.0) / u128::from(self.ratio.1))
+            .expect("a counter")
     }
     fn now_ordered(&self) -> u64 {
         self.now()
