@@ -30,7 +30,7 @@ use crate::units::{
 };
 use crate::unix::UnixTrack;
 use crate::watch::{Noted, Watch};
-use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
+use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Slot, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
@@ -135,6 +135,8 @@ pub struct Control {
     settled: bool,
     /// Rounds in a row without a line.
     fruitless: u32,
+    /// Whether lines leave Unix time to the OS.
+    without_unix: bool,
 }
 
 /// Why a line could not be published.
@@ -159,7 +161,20 @@ impl Control {
             least_age_ticks: u64::MAX,
             settled: false,
             fruitless: 0,
+            without_unix: false,
         }
+    }
+
+    /// The same, whose lines leave Unix time to the OS: see [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self { without_unix: true, ..self }
+    }
+
+    /// The live word of a line in `slot`.
+    fn word(&self, at_ticks: u64, exponent: u32, slot: Slot) -> Word {
+        let word = Word::live(at_ticks, exponent, slot, self.config.guarded);
+        if self.without_unix { word.without_unix() } else { word }
     }
 
     /// What it was made with.
@@ -369,7 +384,7 @@ impl Control {
         let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
         let next = |at_ticks| {
             let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+            let word = self.word(at_ticks, exponent, state.word.slot().other());
             // An offset is gone at the end of the soft window, not before: the line may be in use to the end of the hard one,
             // and a bend that removed the offset within the interval would by then have made several times as much.
             let steering = steer(&old, at_ticks, &target, word.soft_ticks());
@@ -434,7 +449,7 @@ impl Control {
                 // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
                 return Err(Refusal::Early);
             }
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+            let word = self.word(at_ticks, exponent, state.word.slot().other());
             Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.

@@ -266,11 +266,11 @@ impl<S: StateCell> Shared<S> {
         self.read_with(|| counter.now_ordered())
     }
 
-    /// As [`read`](Self::read), in Unix time.
+    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
         let state = self.cell.load();
-        if !state.word.is_open() {
+        if !state.word.is_open_for_unix() {
             return None;
         }
         let line = self.line(state);

@@ -5,6 +5,8 @@
 //! [ tick, in granules of 1024 ticks | gate | phase | slot | exponent ]
 //! ```
 //!
+//! A gate never leaves a line in use, so in a live word its bit says something else: that the line does not serve Unix time.
+//!
 //! | phase | the tick | the exponent | who may read the counter |
 //! |---|---|---|---|
 //! | `Cold` | where the floor was taken, rounded up | a count of gate changes | nobody |
@@ -104,10 +106,17 @@ impl Word {
         Self((ticks & !META_MASK) | u64::from(exponent) | slot_bits(slot)).with_phase(phase)
     }
 
+    /// This live word for a line that leaves Unix time to the OS.
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self(self.0 | GATE_BIT)
+    }
+
     /// The word that announces the replacement of this line.
     #[must_use]
     pub const fn closing(self) -> Self {
-        self.with_phase(Phase::Closing)
+        let word = self.with_phase(Phase::Closing);
+        if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
     /// The cold word that follows this one, its floor taken at `ticks` (rounded up to a granule).
@@ -183,6 +192,13 @@ impl Word {
         self.0 & PHASE_MASK == 2 << PHASE_SHIFT
     }
 
+    /// Whether the inlined path may use the line for Unix time.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_open_for_unix(self) -> bool {
+        self.0 & (PHASE_MASK | GATE_BIT) == 2 << PHASE_SHIFT
+    }
+
     /// Whether there is a line at all, for the inlined or the slow path.
     #[must_use]
     pub const fn is_live(self) -> bool {
@@ -192,7 +208,7 @@ impl Word {
     /// Whether a gate keeps the clock cold.
     #[must_use]
     pub const fn is_gated(self) -> bool {
-        self.0 & GATE_BIT != 0
+        self.0 & GATE_BIT != 0 && !self.is_live()
     }
 
     /// The slot in use (cold: the one that was).
@@ -275,6 +291,21 @@ mod tests {
                 assert_eq!((cold.phase(), cold.slot(), cold.is_gated()), (Phase::Cold, slot, true));
                 assert_eq!(cold.ticks(), 0x1234_5678_9c00, "a floor's tick is rounded up");
             }
+        }
+    }
+
+    #[test]
+    fn a_line_without_unix_time_is_closed_for_that_alone() {
+        for guarded in [false, true] {
+            let both = Word::live(0x1234_5678_9abc, 31, Slot::B, guarded);
+            let word = both.without_unix();
+            assert_eq!((both.is_open_for_unix(), word.is_open_for_unix()), (!guarded, false));
+            assert_eq!((word.is_open(), word.is_live(), word.is_gated()), (!guarded, true, false));
+            assert_eq!((word.ticks(), word.slot(), word.phase()), (both.ticks(), both.slot(), both.phase()));
+            // What follows it is what would follow a line for both.
+            assert_eq!(word.closing(), both.closing());
+            assert_eq!(word.gated(), both.gated());
+            assert!(word.gated().cold(0).is_gated() && !word.closing().cold(0).is_gated());
         }
     }
 

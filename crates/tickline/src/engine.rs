@@ -191,12 +191,16 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so where a gate stays closed nobody looks at the monotonic clock.
-        let stays_closed = matches!(self.keeper.stage(), Stage::Closed | Stage::Disabled);
-        if let Some(counter) = COUNTER.filter(|_| !stays_closed) {
+        // Unix time has no floor, so where the OS is to tell it, nobody looks at the monotonic clock.
+        let stays_by_os = match self.keeper.stage() {
+            Stage::New => false,
+            Stage::Closed | Stage::Disabled => true,
+            Stage::Open | Stage::Waiting => self.unix_by_os(),
+        };
+        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &OsClock);
             let served = self.serve_as_reader(&reading);
-            if served || matches!(reading.source, Source::Line { .. }) {
+            if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
                 if let Some(reading) = self.read_bounds_whole() {
                     return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }

@@ -106,6 +106,7 @@ mod tests {
             comparison: Comparison::Pending,
             line_per_cpu: false,
             was_slow: false,
+            unix_was_slow: false,
             support: facts::cell_support(),
         });
         let was = facts.available;

@@ -37,6 +37,7 @@ pub fn judge(counter_ticks: u64) -> Result<bool, Reason> {
         line_per_cpu: false,
         cost: None,
         was_slow: false,
+        unix_was_slow: false,
         quantum_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);

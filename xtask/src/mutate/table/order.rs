@@ -102,17 +102,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a new line fills the slot in use, from which others take the floor",
         "control.rs",
         "let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(),",
+            let word = self.word(at_ticks, exponent, state.word.slot().other()",
         "let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot(),",
+            let word = self.word(at_ticks, exponent, state.word.slot()",
     ),
     mutant(
         "3",
         "a recovery line fills the slot of the floor",
         "control.rs",
-        "Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
+        "self.word(at_ticks, exponent, state.word.slot().other());
             Ok((word, recover",
-        "Word::live(at_ticks, exponent, state.word.slot(), self.config.guarded);
+        "self.word(at_ticks, exponent, state.word.slot());
             Ok((word, recover",
     ),
     mutant(
