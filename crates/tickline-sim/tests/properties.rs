@@ -99,6 +99,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 clock: clock.clone(),
                 readers,
                 think_ns,
+                even: seed % 4 == 0,
                 chance,
                 faults,
             },

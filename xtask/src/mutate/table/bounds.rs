@@ -20,7 +20,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "phase",
         "Unix readings look at the counter whatever the phase",
         "shared.rs",
-        "        if !state.word.is_open() {
+        "        if !state.word.is_open_for_unix() {
             return None;
         }
         let line = self.line(state);

@@ -1,4 +1,4 @@
-//! Who closes and opens a clock's gate, and when.
+//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do rounds.
 
 use super::{Mutant, mutant};
 
@@ -153,5 +153,33 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "word.rs",
         "self.0 & GATE_BIT != 0 && !self.is_live()",
         "self.0 & GATE_BIT != 0",
+    ),
+    mutant(
+        "callers",
+        "whoever comes to a line past its soft window renews it",
+        "callers.rs",
+        "overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))",
+        "overdue_ns > 0",
+    ),
+    mutant(
+        "callers",
+        "two frequent calls are enough",
+        "callers.rs",
+        ".saturating_add(1) >= STREAK",
+        ".saturating_add(1) >= 1",
+    ),
+    mutant(
+        "callers",
+        "calls may be any time apart",
+        "callers.rs",
+        "is_ok_and(|gap_ns| gap_ns <= frequent_ns)",
+        "is_ok()",
+    ),
+    mutant(
+        "callers",
+        "rounds that are not due are asked for",
+        "callers.rs",
+        "is_due(reference_ns) && self.are_frequent(",
+        "(is_due(reference_ns) || true) && self.are_frequent(",
     ),
 ];
