@@ -142,6 +142,8 @@ pub struct Control {
     settled: bool,
     /// Rounds in a row without a line.
     fruitless: u32,
+    /// Whether lines leave Unix time to the OS.
+    without_unix: bool,
 }
 
 /// Why a line could not be published.
@@ -166,7 +168,20 @@ impl Control {
             least_age_ticks: u64::MAX,
             settled: false,
             fruitless: 0,
+            without_unix: false,
         }
+    }
+
+    /// The same, whose lines leave Unix time to the OS: see [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self { without_unix: true, ..self }
+    }
+
+    /// The live word of a line in `slot`.
+    fn next_word(&self, word: Word, at_ticks: u64, slack_ticks: u64) -> Option<Word> {
+        let next = word.next_live(at_ticks, slack_ticks)?;
+        Some(if self.without_unix { next.without_unix() } else { next })
     }
 
     /// What it was made with.
@@ -370,7 +385,7 @@ impl Control {
         let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
         let reset_ticks = reset_slack_ticks(old.slope);
         let next = |at_ticks| {
-            let word = state.word.next_live(at_ticks, reset_ticks)?;
+            let word = self.next_word(state.word, at_ticks, reset_ticks)?;
             // An offset is gone at the end of the window, not before: the line may be in use to the end of its validity,
             // and a bend that removed the offset within the interval would by then have made several times as much.
             let steering = steer(&old, at_ticks, &target, window_ticks);
@@ -430,7 +445,7 @@ impl Control {
             if self.is_stale(at_ticks, slope) {
                 return Err(Refusal::Stale);
             }
-            let word = state.word.next_live(at_ticks, reset_ticks).ok_or(Refusal::Early)?;
+            let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
             let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));
             let floor_lead = fixed_from_ns(floor_ns).saturating_sub(edge);
             if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {

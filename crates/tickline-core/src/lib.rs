@@ -84,6 +84,7 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
+pub mod callers;
 pub mod cell;
 pub mod compare;
 pub mod control;

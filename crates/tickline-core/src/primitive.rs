@@ -69,6 +69,12 @@ mod modelled {
     modelled!(AtomicU64, u64);
     modelled!(AtomicI64, i64);
 
+    impl AtomicI64 {
+        pub(crate) fn swap(&self, value: i64, order: Ordering) -> i64 {
+            self.atomic().swap(value, order)
+        }
+    }
+
     impl AtomicU64 {
         pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
             self.atomic().fetch_add(value, order)
@@ -110,6 +116,12 @@ mod single {
     }
     plain_cell!(AtomicU64, u64);
     plain_cell!(AtomicI64, i64);
+
+    impl AtomicI64 {
+        pub(crate) fn swap(&self, value: i64, _: Ordering) -> i64 {
+            self.0.replace(value)
+        }
+    }
 
     impl AtomicU64 {
         pub(crate) fn fetch_add(&self, value: u64, _: Ordering) -> u64 {

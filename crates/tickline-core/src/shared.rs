@@ -254,19 +254,19 @@ impl<S: StateCell> Shared<S> {
     /// is not touched unless the word is live.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(S::published, || counter.now())
+        self.read_with(Word::is_live, S::published, || counter.now())
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(S::published, || counter.now_ordered())
+        self.read_with(Word::is_live, S::published, || counter.now_ordered())
     }
 
-    /// As [`read`](Self::read), in Unix time.
+    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(S::published_unix, || counter.now())
+        self.read_with(Word::is_live_for_unix, S::published_unix, || counter.now())
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
@@ -318,11 +318,12 @@ impl<S: StateCell> Shared<S> {
     #[inline(always)]
     fn read_with(
         &self,
+        serves: impl FnOnce(Word) -> bool,
         published: impl FnOnce(&S, Word) -> Published,
         now_ticks: impl FnOnce() -> u64,
     ) -> Option<i64> {
         let word = self.cell.word();
-        if !word.is_live() {
+        if !serves(word) {
             return None;
         }
         let published = published(&self.cell, word);

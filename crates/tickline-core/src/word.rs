@@ -5,6 +5,8 @@
 //! [ tick, in granules of 256 ticks | slot | changes | gate | opening | closing | live ]
 //! ```
 //!
+//! A gate never leaves a line in use, so in a live word its bit says something else: that the line does not serve Unix time.
+//!
 //! | phase | the tick | who may read the counter |
 //! |---|---|---|
 //! | `Cold` | where the floor was taken, rounded up | nobody |
@@ -116,10 +118,17 @@ impl Word {
         (ahead > 0 || reset).then_some(Self(granule | slot | changes | LIVE_BIT))
     }
 
+    /// This live word for a line that leaves Unix time to the OS.
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self(self.0 | GATE_BIT)
+    }
+
     /// The word that announces the replacement of this line.
     #[must_use]
     pub const fn closing(self) -> Self {
-        self.with_phase(CLOSING_BIT)
+        let word = self.with_phase(CLOSING_BIT);
+        if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
     /// The cold word that follows this one, its floor taken at `ticks` (rounded up to a granule).
@@ -172,6 +181,13 @@ impl Word {
         }
     }
 
+    /// Whether there is a line that may be used for Unix time.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_live_for_unix(self) -> bool {
+        self.0 & (LIVE_BIT | GATE_BIT) == LIVE_BIT
+    }
+
     /// Whether there is a line that may be used.
     #[inline(always)]
     #[must_use]
@@ -182,7 +198,7 @@ impl Word {
     /// Whether a gate keeps the clock cold.
     #[must_use]
     pub const fn is_gated(self) -> bool {
-        self.0 & GATE_BIT != 0
+        self.0 & GATE_BIT != 0 && !self.is_live()
     }
 
     /// The slot in use (cold: the one that was).
@@ -250,6 +266,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_line_without_unix_time_is_closed_for_that_alone() {
+        let both = live(0x1234_5678_9abc);
+        let word = both.without_unix();
+        assert_eq!((both.is_live_for_unix(), word.is_live_for_unix()), (true, false));
+        assert_eq!((word.is_live(), word.is_gated()), (true, false));
+        assert_eq!(
+            (word.granule_ticks(), word.slot(), word.phase()),
+            (both.granule_ticks(), both.slot(), both.phase())
+        );
+        // What follows it is what would follow a line for both.
+        assert_eq!(word.closing(), both.closing());
+        assert_eq!(word.gated(), both.gated());
+        assert!(word.gated().cold(0).is_gated() && !word.closing().cold(0).is_gated());
     }
 
     #[test]

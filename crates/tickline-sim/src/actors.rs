@@ -1,10 +1,11 @@
 //! What the actors do: threads that read, whoever drives the control loop, and whoever opens and closes the gate. All of it
-//! is the code of `tickline-core`; the decisions of the reader driver are those of `tickline`'s engine.
+//! is the code of `tickline-core`, the decisions of the reader driver included; `serve` and `watch` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use tickline_core::sample::{Quanta, Reference};
@@ -32,6 +33,7 @@ pub(crate) struct Clock {
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
     keeper: Keeper,
+    callers: Callers,
     /// What a judgement comes to now, and what the last one came to.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
@@ -89,6 +91,7 @@ impl Clock {
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
             keeper: Keeper::new(),
+            callers: Callers::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
             orders: RefCell::default(),
@@ -236,13 +239,15 @@ impl Cast {
         outcome
     }
 
-    /// As `tickline`'s engine: readers renew a line past its window, and start one when a round is due.
+    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when a round is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let wanted = match reading.source {
-            Source::Line { overdue_ns } => overdue_ns > 0,
-            Source::Reference { reference_ns } => self.clock.keeper.is_due(reference_ns),
-        };
-        self.clock.readers_drive.get() && wanted && self.serve(Renewal::AtExpiry).is_some()
+        let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
+        let wanted = self.clock.callers.want_round(reading, self.clock.config.interval_ns, is_due);
+        let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
+        if served && self.clock.callers.count_round() {
+            self.watch();
+        }
+        served
     }
 
     // ---- readers ----------------------------------------------------------------------------------------------
@@ -253,6 +258,12 @@ impl Cast {
         self.check.forget_stamps();
         let mut aimed = false;
         loop {
+            if self.world.scenario.even {
+                self.one_reading();
+                let half_ps = self.world.scenario.think_ns * PS / 2;
+                self.world.step(Step::Sleep(half_ps + self.below(half_ps)));
+                continue;
+            }
             let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
             for _ in 0..readings {
                 self.one_reading();
@@ -275,15 +286,15 @@ impl Cast {
             .actors
             .iter()
             .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > HASTE_PS);
-        let driver = &world.actors[world.driver.get()];
+        let driver = world.driver.get().map(|driver| &world.actors[driver]);
+        let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            None if driver.asleep.get() && until_ps(driver) > 0 => {
-                // Some fifty brackets are a round.
+            // Some fifty brackets are a round.
+            None => driver.map(|driver| {
                 let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
-                Some(until_ps(driver) + self.below(round_ps))
-            }
-            None => None,
+                until_ps(driver) + self.below(round_ps)
+            }),
         };
         match aim_ps.filter(|&ps| ps < most_ps) {
             Some(aim_ps) if self.below(2) == 0 => (aim_ps, true),

@@ -30,6 +30,7 @@ pub fn steady(seed: u64) -> Scenario {
         clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread },
         readers: 2,
         think_ns: SECOND / 10,
+        even: false,
         chance: Chance {
             preempt_one_in: 0,
             preempt_ns: 0,
@@ -77,6 +78,14 @@ pub fn step(seed: u64) -> Scenario {
 pub fn suspend(seed: u64) -> Scenario {
     let suspend = What::Suspend { for_ns: 10 * SECOND, counter: Sleep::Runs, reference_runs: false };
     Scenario { duration_ns: 30 * SECOND, ..with(seed, &[(5 * SECOND + 100_000_000, suspend)]) }
+}
+
+/// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5 s.
+#[must_use]
+pub fn even_caller(seed: u64, pause_ns: u64) -> Scenario {
+    let mut scenario = Scenario { readers: 1, think_ns: pause_ns, even: true, ..steady(seed) };
+    scenario.clock.driver = Driver::Readers;
+    scenario
 }
 
 /// The kernel makes up its mind about the counter after 0.2 s. Meanwhile three threads of the program, which are preempted all the

@@ -151,7 +151,7 @@ impl Stage {
     fn start_driver(&mut self) {
         let driver = self.employ(Cast::drive);
         self.driver = Some(driver);
-        self.world().driver.set(driver);
+        self.world().driver.set(self.driver);
     }
 
     fn dismiss(&mut self, place: usize) {

@@ -23,6 +23,10 @@ pub struct Scenario {
     pub readers: u32,
     /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
     pub think_ns: u64,
+    /// Whether a thread's readings are single and even, half of the longest pause apart at least; else they come in bursts, too, after
+    /// pauses of any order of magnitude.
+    #[serde(default)]
+    pub even: bool,
     /// What happens by chance at any step.
     pub chance: Chance,
     /// What happens at a given time, in any order.
@@ -321,6 +325,7 @@ impl Scenario {
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
+            even: false,
             chance: Chance {
                 preempt_one_in: pick(rng, &[0, 20, 300, 300, 3_000]),
                 preempt_ns: pick(rng, &[10_000, 1_000_000, 20_000_000]),
@@ -370,6 +375,11 @@ impl Scenario {
                 let at_ns = rng.u64(0..until_ns);
                 scenario.faults.push(Fault { at_ns, what });
             }
+        }
+        if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
+            // Callers about as frequent as they must be for a round to pay.
+            scenario.even = true;
+            scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
             // A restless program, while the kernel makes up its mind.

@@ -102,7 +102,7 @@ pub(crate) struct World {
     pub(crate) clocks: RefCell<Clocks>,
     pub(crate) actors: [Actor; MAX_ACTORS],
     /// The thread that drives the clock, if there is one.
-    pub(crate) driver: Cell<usize>,
+    pub(crate) driver: Cell<Option<usize>>,
     /// The actor that is running, and the hand with which it gives way.
     pub(crate) running: Cell<usize>,
     hand: Cell<*const Hand>,
@@ -134,7 +134,7 @@ impl World {
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             actors: Default::default(),
-            driver: Cell::new(0),
+            driver: Cell::new(None),
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),

@@ -138,6 +138,19 @@ fn faults_lead_to_the_states_they_should() {
     assert_eq!(fast(16, 20), (true, true));
 }
 
+/// Readers that drive a clock pay for rounds only if they call often: 256 times in an interval. Then nearly all readings come from a line;
+/// else none ever does, and none costs more than the OS.
+#[test]
+fn frequent_callers_drive_a_clock_and_rare_ones_never_pay() {
+    for seed in 0..SEEDS {
+        let limit_ns = named::steady(seed).clock.interval_ns / 256;
+        let often = run(&named::even_caller(seed, limit_ns)).expect("no violation").counts;
+        assert!(often.rounds > 30 && often.fast > 100 * often.slow, "{often:?}");
+        let seldom = run(&named::even_caller(seed, 2 * limit_ns + 1_000)).expect("no violation").counts;
+        assert!(seldom.rounds == 0 && seldom.fast == 0 && seldom.slow > 1_000, "{seldom:?}");
+    }
+}
+
 /// Whatever threads do to the gate at the same time, and while it is judged: in the end a clock that is switched on, and against
 /// which nothing speaks, has a line.
 #[test]

@@ -94,6 +94,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 clock: clock.clone(),
                 readers,
                 think_ns,
+                even: seed % 4 == 0,
                 chance,
                 faults,
             },

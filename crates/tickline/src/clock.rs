@@ -130,7 +130,8 @@ impl Clock {
     }
 
     /// `CLOCK_REALTIME`, ns since 1970. Follows a clock that was set at the next recalibration: with the thread driver at
-    /// once, else within the interval.
+    /// once, else within the interval. Where the OS tells Unix time faster than the counter can, this is the OS's:
+    /// [`Status::unix_reason`].
     #[inline]
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
@@ -200,7 +201,7 @@ impl Clock {
         }
     }
 
-    /// Unix time with the limits between which `CLOCK_REALTIME` must have been. How far that is from UTC, only an NTP
+    /// Unix time with the limits between which `CLOCK_REALTIME` must have been, by the line wherever there is one. How far that is from UTC, only an NTP
     /// daemon can say: add [`Status::utc_error_ns`].
     #[inline]
     #[must_use]

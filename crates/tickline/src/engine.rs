@@ -4,8 +4,9 @@
 //! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
 //! the control loop first.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
+use tickline_core::callers::Callers;
 use tickline_core::cell::Latch;
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
@@ -26,18 +27,6 @@ use crate::status::Driver;
 
 mod by_cpu;
 mod gates;
-
-/// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
-/// 256 calls some 10 ns each.
-const CALLS_PER_INTERVAL: u64 = 256;
-
-/// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
-/// nobody has asked for a while.
-const STREAK: u32 = 8;
-
-/// Rounds that readers do between two looks at the kernel's clocksource, which take some 10 us each: four seconds at the default
-/// interval. A thread looks at each interval.
-const ROUNDS_PER_WATCH: u32 = 8;
 
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
@@ -72,11 +61,8 @@ pub(crate) struct Engine {
     seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
-    last_slow_ns: AtomicI64,
-    streak: AtomicU32,
-    /// Rounds that readers have done.
-    reader_rounds: AtomicU32,
+    /// The reader driver's memory.
+    callers: Callers,
 }
 
 impl Engine {
@@ -95,9 +81,7 @@ impl Engine {
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             seen: Seen::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            last_slow_ns: AtomicI64::new(i64::MIN),
-            streak: AtomicU32::new(0),
-            reader_rounds: AtomicU32::new(1),
+            callers: Callers::new(),
         }
     }
 
@@ -204,12 +188,16 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so where a gate stays closed nobody looks at the monotonic clock.
-        let stays_closed = matches!(self.keeper.stage(), Stage::Closed | Stage::Disabled);
-        if let Some(counter) = COUNTER.filter(|_| !stays_closed) {
+        // Unix time has no floor, so where the OS is to tell it, nobody looks at the monotonic clock.
+        let stays_by_os = match self.keeper.stage() {
+            Stage::New => false,
+            Stage::Closed | Stage::Disabled => true,
+            Stage::Open | Stage::Waiting => self.unix_by_os(),
+        };
+        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &OsClock);
             let served = self.serve_as_reader(&reading);
-            if served || matches!(reading.source, Source::Line { .. }) {
+            if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
                 if let Some(reading) = self.read_bounds_of_valid() {
                     return saturating_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
@@ -295,39 +283,15 @@ impl Engine {
 
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
-        let wanted = match reading.source {
-            // A caller that comes straight after the end of the window calls often; another must prove it.
-            Source::Line { overdue_ns } => {
-                overdue_ns > 0
-                    && (overdue_ns <= frequent_ns || self.slow_calls_are_frequent(reading.ns, frequent_ns))
-            }
-            Source::Reference { reference_ns } => {
-                self.keeper.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
-            }
-        };
+        let is_due = |now_ns| self.keeper.is_due(now_ns);
+        let wanted = self.callers.want_round(reading, self.interval_ns(), is_due);
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
         let served =
             self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
-        // ORDERING: Relaxed, a count of its own.
-        if served && self.reader_rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_WATCH == 0 {
+        if served && self.callers.count_round() {
             self.watch();
         }
         served
-    }
-
-    /// Counts a reading by the slow path; says whether enough came in a row.
-    fn slow_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
-        // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
-        let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
-        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
-            // ORDERING: as above.
-            self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
-        } else {
-            // ORDERING: as above.
-            self.streak.store(0, Ordering::Relaxed);
-            false
-        }
     }
 
     /// A round of the control loop, with the gates judged before the first one, and a second round after a recovery.

@@ -106,6 +106,7 @@ mod tests {
             comparison: Comparison::Pending,
             line_per_cpu: false,
             was_slow: false,
+            unix_was_slow: false,
         });
         // Not collected where the kernel keeps time with the counter.
         facts.available = facts::is_available(HardwareCounter::CLOCKSOURCE);

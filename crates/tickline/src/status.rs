@@ -3,7 +3,7 @@
 use core::fmt;
 
 use tickline_core::compare::Comparison;
-use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed};
+use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
 use tickline_core::shared::Event;
 
 use crate::builder::Probes;
@@ -224,9 +224,25 @@ impl Status {
         }
     }
 
-    /// The reason of the first closed gate; `None` if all are open.
+    /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
+    /// Unix time alone, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         first_closed(&self.verdicts)
+    }
+
+    /// Why the OS tells Unix time; `None` if the counter may. Beside [`reason`](Self::reason), this is
+    /// [`Reason::Slow`] where the OS tells Unix time faster than the counter does, though not monotonic time.
+    ///
+    /// ```
+    /// let status = tickline::Clock::global().status();
+    /// match (status.reason(), status.unix_reason()) {
+    ///     (None, Some(reason)) => println!("only Unix time is the OS's: {reason}"),
+    ///     (reason, _) => println!("{reason:?}"),
+    /// }
+    /// ```
+    #[must_use]
+    pub fn unix_reason(&self) -> Option<Reason> {
+        self.reason().or_else(|| unix_by_os(&self.verdicts))
     }
 }

@@ -33,6 +33,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         line_per_cpu: false,
         cost: None,
         was_slow: false,
+        unix_was_slow: false,
         quantum_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);

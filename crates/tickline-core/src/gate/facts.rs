@@ -192,13 +192,16 @@ impl Hypervisor {
     }
 }
 
-/// Time of one call, picoseconds, both measured alike in one run.
+/// Time of one call, picoseconds, all measured alike in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// A reading by the counter.
     pub counter_ps: u64,
-    /// A reading by the OS.
+    /// A reading of monotonic time by the OS.
     pub os_ps: u64,
+    /// A reading of Unix time by the OS. Where a clock is quick depends on the system, and often on the clock: one is answered in user
+    /// mode, and the other by a system call.
+    pub os_unix_ps: u64,
 }
 
 /// Who switched the counter off.
@@ -241,8 +244,10 @@ pub struct Facts {
     pub line_per_cpu: bool,
     /// What readings cost; `None` if the counter may not be read, or not yet measured.
     pub cost: Option<Cost>,
-    /// Whether the counter was found too slow before.
+    /// Whether the counter was found too slow for monotonic time before.
     pub was_slow: bool,
+    /// The same for Unix time.
+    pub unix_was_slow: bool,
     /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub quantum_ticks: Option<u64>,
 }

@@ -14,8 +14,22 @@
 //! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are in step.
 //! That takes a thread, so the reader driver alone never gets there. The other gates are judged alike under each trust.
 //!
-//! Every gate must be open for the counter to be used. A closed one names its [`Reason`], whose code is stable. The
-//! first closed gate, in the order of [`Gate`], is the one that a status shows.
+//! Every gate must be open for the counter to be used, but for [`Gate::UnixCost`], which is about Unix time alone. A closed one names
+//! its [`Reason`], whose code is stable. The first closed gate, in the order of [`Gate`], is the one that a status shows.
+//!
+//! What a reading costs is judged for monotonic and for Unix time apart, for systems where one is answered in user mode and the other
+//! by a system call. A reading by the counter costs the same for both:
+//!
+//! | by the OS, monotonic time is | and Unix time | monotonic time | Unix time |
+//! |---|---|---|---|
+//! | dearer than by the counter | dearer | by the counter | by the counter |
+//! | dearer | cheaper | by the counter | by the OS |
+//! | cheaper | cheaper | by the OS | by the OS |
+//! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
+//! | cheaper by more | dearer | by the OS | by the OS |
+//!
+//! The last row is a choice. A line that served Unix time alone would live beside readings of monotonic time by the OS, whose floor no
+//! cell could hold meanwhile; and no system is known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
 pub mod keeper;
@@ -50,8 +64,11 @@ pub enum Gate {
     Kernel,
     /// The counters of all CPUs are in step.
     Synchronised,
-    /// Reading the counter is not slower than the OS clock.
+    /// Reading the counter is not slower than asking the OS for monotonic time.
     Cost,
+    /// Reading the counter is not slower than asking the OS for Unix time. Where it is closed, the OS tells Unix time, and the counter
+    /// everything else.
+    UnixCost,
     /// There is a line: it was renewed before its window passed. Warns, never closes.
     Calibration,
     /// The measured frequency is what the processor or the hypervisor says. Warns, never closes.
@@ -60,7 +77,7 @@ pub enum Gate {
 
 impl Gate {
     /// Every gate, in the order in which they are judged.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::User,
         Self::Exists,
         Self::Readable,
@@ -68,6 +85,7 @@ impl Gate {
         Self::Kernel,
         Self::Synchronised,
         Self::Cost,
+        Self::UnixCost,
         Self::Calibration,
         Self::Plausible,
     ];
@@ -83,6 +101,7 @@ impl Gate {
             Self::Kernel => "kernel",
             Self::Synchronised => "synchronised",
             Self::Cost => "cost",
+            Self::UnixCost => "unix_cost",
             Self::Calibration => "calibration",
             Self::Plausible => "plausible",
         }
@@ -323,14 +342,39 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// A counter that was too slow once must be a tenth faster than the OS to be used again.
-const fn judge_cost(facts: &Facts) -> Option<Reason> {
-    match (facts.quantum_ticks, facts.cost) {
-        (Some(0), _) => Some(Reason::Stuck),
-        (_, Some(cost)) => {
-            let allowance_ps = if facts.was_slow { cost.counter_ps / 10 } else { 0 };
-            if cost.counter_ps.saturating_add(allowance_ps) > cost.os_ps { Some(Reason::Slow) } else { None }
+/// Whether a reading costs more by the counter than by the OS. A counter that did once must be a tenth faster to be used again.
+const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
+    let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };
+    counter_ps.saturating_add(allowance_ps) > os_ps
+}
+
+/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at most: about what a measurement is
+/// worth, so no program is slower by the counter than by the OS to speak of.
+const fn is_worth_it_for_unix(cost: Cost, was_slow: bool) -> bool {
+    let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
+    let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
+    !is_dearer(cost.counter_ps, bearable_ps, was_slow) && gain_ps > cost.counter_ps / 10
+}
+
+const fn judge_cost(facts: &Facts) -> Verdict {
+    let slow = Some(Reason::Slow);
+    let (closed, warning) = match (facts.quantum_ticks, facts.cost) {
+        (Some(0), _) => (Some(Reason::Stuck), None),
+        (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slow) => {
+            match (is_worth_it_for_unix(cost, facts.was_slow), cost.counter_ps > cost.os_ps) {
+                (true, true) => (None, slow),
+                (true, false) => (None, None),
+                (false, _) => (slow, None),
+            }
         }
+        _ => (None, None),
+    };
+    Verdict { gate: Gate::Cost, closed, warning }
+}
+
+const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
+    match facts.cost {
+        Some(cost) if is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slow) => Some(Reason::Slow),
         _ => None,
     }
 }
@@ -355,7 +399,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         },
         Gate::Kernel => judge_kernel(facts),
         Gate::Synchronised => judge_synchronised(facts),
-        Gate::Cost => judge_cost(facts),
+        Gate::Cost => return judge_cost(facts),
+        Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration | Gate::Plausible => None,
     };
     Verdict { gate, closed, warning: None }
@@ -394,8 +439,15 @@ pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
     Gate::ALL.map(|gate| judge(gate, facts))
 }
 
-/// The reason of the first closed gate; `None` if all are open.
+/// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`] stops Unix time alone, and is not looked
+/// at: [`unix_by_os`].
 #[must_use]
 pub fn first_closed(verdicts: &[Verdict]) -> Option<Reason> {
-    verdicts.iter().find_map(|verdict| verdict.closed)
+    verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
+}
+
+/// Why the OS tells Unix time, though the counter may be used; `None` if the counter tells that, too.
+#[must_use]
+pub fn unix_by_os(verdicts: &[Verdict]) -> Option<Reason> {
+    verdicts.iter().find(|verdict| verdict.gate == Gate::UnixCost).and_then(|verdict| verdict.closed)
 }

@@ -17,8 +17,9 @@ pub(super) fn healthy() -> Facts {
         available: Some(true),
         comparison: Comparison::Pending,
         line_per_cpu: false,
-        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000 }),
+        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000, os_unix_ps: 25_000 }),
         was_slow: false,
+        unix_was_slow: false,
         quantum_ticks: Some(26),
     }
 }
@@ -70,7 +71,9 @@ fn each_fault_closes_its_gate_with_its_reason() {
             (facts.clocksource, facts.comparison) = (Clocksource::Hpet, Comparison::Impossible);
         }),
         (Reason::Apart, apart),
-        (Reason::Slow, |facts| facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000 })),
+        (Reason::Slow, |facts| {
+            facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000, os_unix_ps: 25_000 });
+        }),
         (Reason::Stuck, |facts| facts.quantum_ticks = Some(0)),
     ];
     for (index, (expected, fault)) in cases.into_iter().enumerate() {
@@ -128,12 +131,83 @@ fn a_counter_that_was_too_slow_must_become_faster_by_a_tenth() {
     let slow = |was_slow, counter_ps| {
         reason(|facts| {
             facts.was_slow = was_slow;
-            facts.cost = Some(Cost { counter_ps, os_ps: 25_000 });
+            facts.cost = Some(Cost { counter_ps, os_ps: 25_000, os_unix_ps: 25_000 });
         })
     };
     assert_eq!(slow(false, 24_999), None);
     assert_eq!(slow(true, 24_999), Some(Reason::Slow));
     assert_eq!(slow(true, 22_000), None);
+}
+
+/// What the gates of cost say: why each is closed, and whether monotonic time has a warning.
+fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, Option<Reason>, bool) {
+    let (counter_ps, os_ps, os_unix_ps) = (costs_ns.0 * 1_000, costs_ns.1 * 1_000, costs_ns.2 * 1_000);
+    let cost = Some(Cost { counter_ps, os_ps, os_unix_ps });
+    let facts = Facts { cost, was_slow: was_slow.0, unix_was_slow: was_slow.1, ..healthy() };
+    let verdicts = judge_all(&facts);
+    let warned = verdicts.iter().any(|verdict| verdict.gate == Gate::Cost && verdict.warning.is_some());
+    (first_closed(&verdicts), unix_by_os(&verdicts), warned)
+}
+
+/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well, though the OS told that faster ("Time, but
+/// Faster": `gettimeofday` in 35.7 ns, `gethrtime` in 119.8, the counter in 40.4).
+#[test]
+fn unix_time_is_judged_apart_from_monotonic_time() {
+    const SLOW: Option<Reason> = Some(Reason::Slow);
+    let never = (false, false);
+    assert_eq!(costs((10, 25, 25), never), (None, None, false), "a vDSO that works");
+    assert_eq!(costs((10, 300, 300), never), (None, None, false), "system calls");
+    assert_eq!(
+        costs((40, 120, 36), never),
+        (None, SLOW, false),
+        "Unix time is the OS's, all else the counter's"
+    );
+    assert_eq!(costs((40, 120, 300), never), (None, None, false));
+    assert_eq!(costs((40, 35, 36), never), (SLOW, SLOW, false), "a counter that traps");
+    assert_eq!(
+        costs((26, 25, 300), never),
+        (None, None, true),
+        "Unix time gains 274 ns, monotonic time loses 1"
+    );
+    assert_eq!(
+        costs((28, 25, 300), never),
+        (SLOW, None, false),
+        "monotonic time would lose more than a tenth"
+    );
+    assert_eq!(costs((104, 100, 106), never), (SLOW, None, false), "Unix time would gain less than is lost");
+}
+
+#[test]
+fn each_of_the_two_costs_has_a_hysteresis_of_its_own() {
+    const SLOW: Option<Reason> = Some(Reason::Slow);
+    for (was_slow, expected) in [
+        ((false, false), (None, None)),
+        ((false, true), (None, SLOW)),
+        ((true, false), (SLOW, None)),
+        ((true, true), (SLOW, SLOW)),
+    ] {
+        let (closed, unix, warned) = costs((95, 100, 100), was_slow);
+        assert_eq!((closed, unix, warned), (expected.0, expected.1, false), "{was_slow:?}");
+        assert_eq!(costs((90, 100, 100), was_slow), (None, None, false), "a tenth faster, {was_slow:?}");
+    }
+    assert_eq!(costs((108, 100, 300), (false, false)), (None, None, true));
+    assert_eq!(
+        costs((108, 100, 300), (true, false)),
+        (SLOW, None, false),
+        "no opening and closing at the limit"
+    );
+}
+
+#[test]
+fn a_gate_for_unix_time_alone_closes_nothing_else() {
+    let closed = |gate| {
+        let verdict = Verdict { closed: Some(Reason::Slow), ..Verdict::open(gate) };
+        (first_closed(&[verdict]).is_some(), unix_by_os(&[verdict]).is_some())
+    };
+    for gate in Gate::ALL {
+        assert_eq!(closed(gate), (gate != Gate::UnixCost, gate == Gate::UnixCost), "{gate:?}");
+        assert_eq!(Gate::ALL.get(gate as usize), Some(&gate), "a gate's number is its place");
+    }
 }
 
 #[test]

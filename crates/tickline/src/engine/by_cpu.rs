@@ -36,7 +36,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn unix_by_cpu(&self) -> u64 {
-        self.per_cpu_table().and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+        let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
+        table.and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {

@@ -8,7 +8,7 @@ use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
-    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
 use tickline_core::units::signed;
@@ -23,6 +23,9 @@ use crate::process;
 use crate::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::status::State;
 use crate::warp;
+
+/// In a recorded verdict: the reason is that of a warning.
+const WARNING: u8 = 1 << 7;
 
 impl Engine {
     /// Judges by `policy` from now on.
@@ -53,6 +56,7 @@ impl Engine {
             comparison: comparison.unwrap_or(Comparison::Pending),
             line_per_cpu: self.per_cpu.is_in_force(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
+            unix_was_slow: self.reason_of(Gate::UnixCost) == Some(Reason::Slow),
         };
         (own, comparisons)
     }
@@ -98,7 +102,8 @@ impl Engine {
         let facts = self.facts();
         let verdicts = judge_all(&facts);
         let open = self.keeper.stage() == Stage::Open;
-        if open && first_closed(&verdicts).is_none() && before == self.seen.clocksource() {
+        let same_unix = unix_by_os(&verdicts) == self.reason_of(Gate::UnixCost);
+        if open && first_closed(&verdicts).is_none() && same_unix && before == self.seen.clocksource() {
             verdicts.into_iter().for_each(|verdict| self.record(verdict));
             return false;
         }
@@ -127,29 +132,45 @@ impl Engine {
         let mut quanta =
             facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
         quanta.reference_ns = quanta.reference_ns.max(step_ns());
-        *control = Some(Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal }));
+        let fresh = Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal });
+        *control = Some(if unix_by_os(&verdicts).is_some() { fresh.without_unix() } else { fresh });
         Conclusion::Open
     }
 
     fn record(&self, verdict: Verdict) {
-        let code = verdict
-            .closed
-            .and_then(|reason| Reason::ALL.iter().position(|known| *known == reason))
-            .and_then(|place| u8::try_from(place).ok())
-            .map_or(0, |place| place.saturating_add(1));
-        for (gate, slot) in Gate::ALL.iter().zip(&self.verdicts) {
-            if *gate == verdict.gate {
-                // ORDERING: Release, pairs with the Acquire load in `verdicts`.
-                slot.store(code, Ordering::Release);
-            }
+        let code = |reason: Option<Reason>| {
+            let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
+            place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
+        };
+        let code = match verdict.warning {
+            None => code(verdict.closed),
+            warning => code(warning) | WARNING,
+        };
+        if let Some(slot) = self.verdicts.get(verdict.gate as usize) {
+            // ORDERING: Release, pairs with the Acquire load in `recorded`.
+            slot.store(code, Ordering::Release);
+        }
+    }
+
+    fn recorded(&self, gate: Gate) -> Verdict {
+        // ORDERING: Acquire, pairs with the Release store in `record`.
+        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Acquire));
+        let place = usize::from(code & !WARNING).checked_sub(1);
+        let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
+        if code & WARNING == 0 {
+            Verdict { closed: reason, ..Verdict::open(gate) }
+        } else {
+            Verdict { warning: reason, ..Verdict::open(gate) }
         }
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
-        let slot = Gate::ALL.iter().zip(&self.verdicts).find(|(known, _)| **known == gate)?.1;
-        // ORDERING: Acquire, pairs with the Release store in `record`.
-        let code = usize::from(slot.load(Ordering::Acquire));
-        code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied()
+        self.recorded(gate).closed
+    }
+
+    /// Whether the last judgement has left Unix time to the OS.
+    pub(super) fn unix_by_os(&self) -> bool {
+        self.reason_of(Gate::UnixCost).is_some()
     }
 
     /// What the gates said last.
@@ -165,7 +186,7 @@ impl Engine {
             // With a gate closed there is no line to look for.
             Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
-            _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
+            _ => self.recorded(gate),
         })
     }
 
@@ -219,3 +240,6 @@ impl Gated for Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

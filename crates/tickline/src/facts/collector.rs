@@ -159,6 +159,7 @@ impl Collector {
             line_per_cpu: own.line_per_cpu,
             cost: counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter))),
             was_slow: own.was_slow,
+            unix_was_slow: own.unix_was_slow,
             quantum_ticks: counter.map(|counter| known.unwrap_or_else(|| quantum_ticks(&counter))),
         }
     }
@@ -179,12 +180,17 @@ mod tests {
             comparison: Comparison::Pending,
             line_per_cpu: false,
             was_slow: false,
+            unix_was_slow: false,
         }
     }
 
     /// What two collections have in common.
     fn lasting(facts: Facts) -> Facts {
-        Facts { cost: facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0 }), quantum_ticks: None, ..facts }
+        Facts {
+            cost: facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 }),
+            quantum_ticks: None,
+            ..facts
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who closes and opens a clock's gate, and when.
+//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do rounds.
 
 use super::{Mutant, mutant};
 
@@ -90,5 +90,96 @@ pub(super) const MUTANTS: &[Mutant] = &[
             Stage::Open | Stage::Waiting",
         "            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
             Stage::New | Stage::Open | Stage::Waiting",
+    ),
+    mutant(
+        "Unix cost",
+        "Unix time is judged by what monotonic time costs",
+        "gate/mod.rs",
+        "is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slow)",
+        "is_dearer(cost.counter_ps, cost.os_ps, facts.unix_was_slow)",
+    ),
+    mutant(
+        "Unix cost",
+        "Unix time that the OS tells faster closes the clock",
+        "gate/mod.rs",
+        "verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(",
+        "verdicts.iter().find_map(",
+    ),
+    mutant(
+        "Unix cost",
+        "no hysteresis",
+        "gate/mod.rs",
+        "let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };",
+        "let allowance_ps = if was_dearer { 0 } else { 0 };",
+    ),
+    mutant(
+        "Unix cost",
+        "monotonic time loses whatever it may for the sake of Unix time",
+        "gate/mod.rs",
+        "!is_dearer(cost.counter_ps, bearable_ps, was_slow) && gain_ps",
+        "!was_slow && bearable_ps > 0 && gain_ps",
+    ),
+    mutant(
+        "Unix cost",
+        "monotonic time loses though Unix time gains nothing to speak of",
+        "gate/mod.rs",
+        " && gain_ps > cost.counter_ps / 10",
+        " && gain_ps > 0",
+    ),
+    mutant(
+        "Unix cost",
+        "lines serve Unix time whatever the verdict",
+        "control.rs",
+        "if self.without_unix { next.without_unix() } else { next }",
+        "next",
+    ),
+    mutant(
+        "Unix cost",
+        "inlined readings of Unix time take any line",
+        "shared.rs",
+        "if !state.word.is_open_for_unix() {",
+        "if !state.word.is_open() {",
+    ),
+    mutant(
+        "Unix cost",
+        "a line without Unix time is taken for a gate when it is replaced",
+        "word.rs",
+        "if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }",
+        "word",
+    ),
+    mutant(
+        "Unix cost",
+        "a line without Unix time is taken for a gate",
+        "word.rs",
+        "self.0 & GATE_BIT != 0 && !self.is_live()",
+        "self.0 & GATE_BIT != 0",
+    ),
+    mutant(
+        "callers",
+        "whoever comes to a line past its soft window renews it",
+        "callers.rs",
+        "overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))",
+        "overdue_ns > 0",
+    ),
+    mutant(
+        "callers",
+        "two frequent calls are enough",
+        "callers.rs",
+        ".saturating_add(1) >= STREAK",
+        ".saturating_add(1) >= 1",
+    ),
+    mutant(
+        "callers",
+        "calls may be any time apart",
+        "callers.rs",
+        "is_ok_and(|gap_ns| gap_ns <= frequent_ns)",
+        "is_ok()",
+    ),
+    mutant(
+        "callers",
+        "rounds that are not due are asked for",
+        "callers.rs",
+        "is_due(reference_ns) && self.are_frequent(",
+        "(is_due(reference_ns) || true) && self.are_frequent(",
     ),
 ];
