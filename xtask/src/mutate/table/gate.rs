@@ -137,8 +137,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Unix cost",
         "inlined readings of Unix time take any line",
         "shared.rs",
-        "if !state.word.is_open_for_unix() {",
-        "if !state.word.is_open() {",
+        "self.read_with(Word::is_live_for_unix, S::published_unix",
+        "self.read_with(Word::is_live, S::published_unix",
     ),
     mutant(
         "Unix cost",
