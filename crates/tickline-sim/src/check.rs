@@ -438,7 +438,8 @@ impl Check {
         if self.limits.step_back_ns == 0 {
             self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
         }
-        if look.at_ps > jumped_ps {
+        // One that was taken late, when no line was in use, is of the end of its line.
+        if look.at_ps > jumped_ps && look.word.is_live() {
             self.offset(ns - look.told_ns, look.at_ps);
         }
     }
