@@ -202,6 +202,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Round, u64) {
+        let mut is_stale = false;
         for _ in 0..ATTEMPTS {
             let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
@@ -242,12 +243,17 @@ impl Control {
                     Some(fit) => self.restart(state, shared, counter, reference, &fit),
                 },
             };
+            is_stale = matches!(result, Err(Refusal::Stale));
             match result {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Lost) if matches!(shared.cell.word().phase(), Phase::Cold) => {}
                 Err(Refusal::Lost | Refusal::Early) => return (Round::Lost, MIN_INTERVAL_NS),
             }
+        }
+        if is_stale {
+            // ORDERING: Relaxed, a count of its own.
+            shared.gauges.stale_rounds.fetch_add(1, Ordering::Relaxed);
         }
         (Round::Lost, self.patience_ns())
     }
@@ -314,9 +320,13 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine a round alone
-    /// takes as long as that; there, twice the quickest round is the limit.
+    /// takes as long as that; there, twice the quickest round is the limit, but never more than half of the interval: a
+    /// change of rate between sample and line would go unnoticed for longer than the line is meant to last. A machine
+    /// that is slower than that gets no line ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(self.least_age_ticks.saturating_mul(2))
+        let slow_ticks =
+            self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
+        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
     }
 
     /// The soft window's exponent for an interval.
@@ -481,6 +491,8 @@ impl Control {
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.
         gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
+        // ORDERING: as above.
+        gauges.stale_rounds.store(0, Ordering::Relaxed);
     }
 }
 

@@ -122,7 +122,12 @@ pub struct Gauges {
     pub(crate) interval_ns: AtomicU64,
     /// Line minus target at the last publication, ns, as the bits of an `i64`.
     pub(crate) offset_ns: AtomicU64,
+    /// Rounds in a row all of whose samples were too old when they were complete.
+    pub(crate) stale_rounds: AtomicU64,
 }
+
+/// So many rounds in a row whose samples were too old are no accident: each tries four times.
+const STALE_ROUNDS: u64 = 4;
 
 impl Gauges {
     const fn new() -> Self {
@@ -131,6 +136,7 @@ impl Gauges {
             rho_ppb: AtomicU64::new(0),
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicU64::new(0),
+            stale_rounds: AtomicU64::new(0),
         }
     }
 
@@ -160,6 +166,14 @@ impl Gauges {
     pub fn offset_ns(&self) -> i64 {
         // ORDERING: Relaxed, a figure on its own for display.
         crate::units::signed(self.offset_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether, round after round, the samples were too old for a line when they were complete: the machine is too slow for the
+    /// interval, or the writer never gets a CPU for long enough.
+    #[must_use]
+    pub fn samples_are_stale(&self) -> bool {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.stale_rounds.load(Ordering::Relaxed) >= STALE_ROUNDS
     }
 }
 

@@ -490,3 +490,28 @@ fn a_slow_machine_gets_a_line() {
     let error = clock.read(machine).expect("live") - machine.truth_ns();
     assert!(error.abs() <= 8_000, "{error} ns");
 }
+
+/// Where a round takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
+/// rate since. Samples of 37 to 75 ms made lines at an interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+#[test]
+fn a_machine_too_slow_for_its_interval_gets_no_line() {
+    const SHORT_NS: u64 = 1_000_000;
+    let machine = Machine::new();
+    machine.look_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
+    let (clock, mut control) = new_clock(machine);
+    control.reschedule(Renewal::Ahead, SHORT_NS);
+    for round in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        assert!(matches!(outcome.round, Round::Learning | Round::Lost), "{outcome:?} in round {round}");
+        machine.pass(outcome.next_in_ns);
+    }
+    assert_eq!(clock.read(machine), None);
+    assert!(clock.gauges.samples_are_stale());
+    // Quick again: the next rounds make a line, and nothing is stale.
+    machine.look_ticks.set((10, 10));
+    for _ in 0..80 {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+    assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
+}
