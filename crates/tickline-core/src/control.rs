@@ -29,7 +29,7 @@ use crate::units::{
     ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
-use crate::watch::{Noted, Watch};
+use crate::watch::{Allowance, Noted, Watch};
 use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
@@ -267,13 +267,16 @@ impl Control {
 
     /// The interval for which the next line is good, ns.
     fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
-        let good_ns = fit.map_or(0, |fit| match self.config.renewal {
-            // Whoever comes by itself can come more often to keep the bound narrow.
-            Renewal::Ahead | Renewal::Visit => {
-                let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
-                self.watch.good_for_ns(fit).min(narrow_ns.max(self.short_interval_ns()))
-            }
-            Renewal::AtExpiry => self.watch.good_for_ns(fit),
+        let good_ns = fit.map_or(0, |fit| {
+            // Whoever comes by itself can come more often to keep the bound narrow; readers do while that is all that can be done.
+            let hurries = match self.config.renewal {
+                Renewal::Ahead | Renewal::Visit => true,
+                Renewal::AtExpiry => !self.watch.dither_is_known(),
+            };
+            let short_ns = self.short_interval_ns();
+            let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
+            let wanted_ns = if hurries { narrow_ns.max(short_ns) } else { u64::MAX };
+            self.watch.good_for_ns(fit).min(wanted_ns)
         });
         let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
         good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
@@ -302,9 +305,11 @@ impl Control {
         (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
     }
 
-    fn bounds(&self, slope: Slope, fit: Option<&Fit>) -> Option<Envelope> {
+    fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let mut envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
+        let mut envelope = self.watch.history.envelope(slope, allowance.rho_ppb)?;
+        envelope.lower.base_ns = envelope.lower.base_ns.saturating_sub(allowance.dither_ns);
+        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(allowance.dither_ns);
         // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
         let unseen = envelope.upper.slope.over(signed(self.config.quanta.counter_ticks));
         envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));
@@ -360,7 +365,8 @@ impl Control {
             }),
         };
         let target = target.ok_or(Refusal::Stale)?;
-        let envelope = self.bounds(target.slope, fit).ok_or(Refusal::Stale)?;
+        let allowance = self.watch.allowance(fit, interval_ns);
+        let envelope = self.bounds(target.slope, allowance).ok_or(Refusal::Stale)?;
 
         let before = counter.now_ordered();
         if before.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
@@ -408,7 +414,8 @@ impl Control {
         }
         shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
-        self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
+        self.watch.published(envelope, target);
+        self.record(shared, target.slope, allowance, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
     }
 
@@ -426,7 +433,8 @@ impl Control {
         let target =
             self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
         let slope = target.slope;
-        let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
+        let allowance = self.watch.allowance(Some(fit), MIN_INTERVAL_NS);
+        let envelope = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
         // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
         // come a granule later, comes in time.
         let exponent =
@@ -466,7 +474,8 @@ impl Control {
         shared.timeline.push(at_ticks, &line);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
-        self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
+        self.watch.published(envelope, target);
+        self.record(shared, slope, allowance, interval_ns, offset_ns);
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -475,18 +484,16 @@ impl Control {
         &mut self,
         shared: &Shared<S>,
         slope: Slope,
-        envelope: Envelope,
-        fit: Option<&Fit>,
+        allowance: Allowance,
         interval_ns: u64,
         offset_ns: i64,
     ) {
         self.slope = Some(slope);
-        self.watch.published(envelope);
         let gauges = &shared.gauges;
         // ORDERING: Relaxed for all, figures on their own for display.
         gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
         // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(self.watch.rho_ppb(fit)), Ordering::Relaxed);
+        gauges.rho_ppb.store(u64::from(allowance.rho_ppb), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.

@@ -222,6 +222,13 @@ impl History {
             .max(1)
     }
 
+    /// The slopes that the reference may keep to on the whole if it is nowhere further than `amplitude_ns` from a straight line.
+    /// `None` if there is no such line.
+    #[must_use]
+    pub fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
+        self.fit_with(amplitude_ns)
+    }
+
     fn fit_with(&self, slack_ns: i64) -> Option<Fit> {
         let slack_ns = slack_ns.saturating_mul(2); // once at each end
         let (mut least, mut most): (Option<Fraction>, Option<Fraction>) = (None, None);

@@ -19,7 +19,7 @@ use tickline_core::timeline::CAPACITY;
 use tickline_core::word::Word;
 
 use crate::limits::Limits;
-use crate::machine::{Clocks, PS};
+use crate::machine::PS;
 use crate::world::{MAX_ACTORS, World};
 
 macro_rules! counts {
@@ -286,7 +286,7 @@ impl Check {
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
-        let slack_ns = Clocks::dither_ns(machine) + stale_ns + self.limits.step_back_ns;
+        let slack_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
         match (holds, inside) {

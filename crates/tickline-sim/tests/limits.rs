@@ -156,3 +156,30 @@ fn bounds_of_a_wandering_reference_are_seldom_wrong() {
     println!("{wrong} of {all}");
     assert!(all > 10_000 && wrong * 100 < all, "{wrong} of {all}");
 }
+
+/// A kernel that keeps to its line by switching between two rates at its ticks, which come 1 to 100 ms apart: no bound is wrong,
+/// for either driver, from the first one on. Rho was learnt down to 10 ppb, and 1 in 20 bounds was wrong.
+#[test]
+fn bounds_of_a_dithering_reference_hold() {
+    for (dither_ppb, driver) in
+        [(240, Driver::Thread), (200, Driver::Thread), (80, Driver::Thread), (200, Driver::Readers)]
+    {
+        let (mut wrong, mut all, mut widest_ns) = (0, 0, 0);
+        for seed in 0..SEEDS {
+            for bracket_ns in [20, 30, 80] {
+                let mut scenario = named::steady(seed);
+                (scenario.machine.dither_ppb, scenario.machine.bracket_ns) = (dither_ppb, bracket_ns);
+                (scenario.clock.driver, scenario.think_ns) = (driver, 10 * MS);
+                scenario.duration_ns = 60 * SECOND;
+                let track = track(&scenario);
+                let bounds = track.iter().filter(|mark| mark.fast);
+                wrong += bounds.clone().filter(|mark| mark.earliest_ns > 0 || mark.latest_ns < 0).count();
+                all += bounds.clone().count();
+                let later = bounds.filter(|mark| mark.at_ns > 10 * SECOND);
+                widest_ns = widest_ns.max(later.map(half_width_ns).max().expect("points"));
+            }
+        }
+        println!("{dither_ppb} ppb, {driver:?}: {wrong} of {all}, at most {widest_ns} ns");
+        assert!(all > 10_000 && wrong == 0, "{dither_ppb} ppb: {wrong} of {all}");
+    }
+}
