@@ -22,11 +22,10 @@ use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::primitive::Ordering;
-use crate::sample::{Point, Quanta, Reference, burst};
+use crate::sample::{Effort, Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
 use crate::units::{
-    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
-    ticks_between, unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
 use crate::watch::{Allowance, Noted, Watch};
@@ -38,7 +37,7 @@ pub const MIN_INTERVAL_NS: u64 = 50_000;
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
+/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
 /// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each look
 /// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
 const BRACKETS: u32 = if cfg!(loom) {
@@ -48,6 +47,16 @@ const BRACKETS: u32 = if cfg!(loom) {
 } else {
     32
 };
+
+/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest half of a bracket in 1 of 16 only (AMD Zen 5 under
+/// KVM), so that 32 brackets miss it in every seventh burst, and the middle of such a sample is off by 5 ns...
+const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
+
+/// ...but no more than 32 where the reference is so slow that these have taken longer than this, ns.
+const BURST_NS: u64 = 10_000;
+
+/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what the rounding of the reference does.
+const SPARE_WIDTH_NS: i64 = 1;
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
 /// ticks than it has.
@@ -204,7 +213,8 @@ impl Control {
     ) -> (Round, u64) {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
-            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(sample) = burst(counter, reference, self.config.quanta, self.effort(), self.slope)
+            else {
                 continue;
             };
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
@@ -258,6 +268,20 @@ impl Control {
         (Round::Lost, self.patience_ns())
     }
 
+    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the narrowest, within limits.
+    fn effort(&self) -> Effort {
+        let narrowest = self.slope.and_then(|slope| Some((slope, self.watch.history.narrowest(slope)?)));
+        match narrowest {
+            Some((slope, narrowest)) => Effort {
+                brackets: BRACKETS,
+                wanted: narrowest.saturating_add(fixed_from_ns(SPARE_WIDTH_NS)),
+                most_brackets: MOST_BRACKETS,
+                most_ticks: slope.ticks_in(BURST_NS),
+            },
+            None => Effort::fixed(BRACKETS),
+        }
+    }
+
     /// Time until the next try after rounds without a line, ns: the shortest interval at first, then longer and longer, so
     /// that a reference of which nothing can be learnt (one that stands still, say) costs little.
     fn patience_ns(&self) -> u64 {
@@ -307,12 +331,11 @@ impl Control {
 
     fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let mut envelope = self.watch.history.envelope(slope, allowance.rho_ppb)?;
-        envelope.lower.base_ns = envelope.lower.base_ns.saturating_sub(allowance.dither_ns);
-        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(allowance.dither_ns);
         // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
-        let unseen = envelope.upper.slope.over(signed(self.config.quanta.counter_ticks));
-        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));
+        let rho_ppb = allowance.rho_ppb();
+        let fastest = slope.adjusted_ppb(i64::from(rho_ppb));
+        let unseen = fastest.over(signed(self.config.quanta.counter_ticks));
+        let envelope = self.watch.history.envelope_with(slope, rho_ppb, allowance.dither, unseen)?;
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
@@ -415,6 +438,7 @@ impl Control {
         shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
         self.watch.published(envelope, target);
+        show_parts(shared, &envelope, &allowance);
         self.record(shared, target.slope, allowance, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
     }
@@ -475,6 +499,7 @@ impl Control {
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
         self.watch.published(envelope, target);
+        show_parts(shared, &envelope, &allowance);
         self.record(shared, slope, allowance, interval_ns, offset_ns);
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
@@ -493,13 +518,30 @@ impl Control {
         // ORDERING: Relaxed for all, figures on their own for display.
         gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
         // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(allowance.rho_ppb), Ordering::Relaxed);
+        gauges.rho_ppb.store(u64::from(allowance.rho_ppb()), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.
         gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.stale_rounds.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Shows what the bound is made of.
+fn show_parts<S>(shared: &Shared<S>, envelope: &Envelope, allowance: &Allowance) {
+    let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
+    let half_width_ns = envelope.upper.base_ns.abs_diff(envelope.lower.base_ns).div_ceil(2);
+    let gauges = &shared.gauges;
+    for (gauge, figure) in [
+        (&gauges.sample_ns, half_width_ns.saturating_sub(dither_ns)),
+        (&gauges.dither_ns, dither_ns),
+        (&gauges.stability_ppb, allowance.stability_ppb),
+        (&gauges.slope_ppb, allowance.slope_ppb),
+        (&gauges.dither_ppb, allowance.dither_ppb),
+    ] {
+        // ORDERING: Relaxed, figures on their own for display.
+        gauge.store(figure, Ordering::Relaxed);
     }
 }
 

@@ -19,8 +19,8 @@ use crate::line::Slope;
 use crate::sample::Sample;
 use crate::shared::{Event, Shared};
 use crate::units::{
-    FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed, ticks_between,
-    unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
+    ticks_between, unsigned,
 };
 use dither::Dither;
 
@@ -55,12 +55,22 @@ const LEAST_GROWTH_NS: u64 = 20;
 /// What bounds allow for beside what the samples say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// The stated limit of the reference's rate around the target's slope, ppb: its assumed stability, what the samples leave
-    /// open, and the kernel's dither if that is allowed for by its rate. Without a fit that is everything, or the next sample would
-    /// be taken for a jump.
-    pub(crate) rho_ppb: u32,
-    /// The range of the kernel's dither if that is allowed for as it is, ns.
-    pub(crate) dither_ns: i64,
+    /// What the reference's rate is assumed to change by, ppb.
+    pub(crate) stability_ppb: u64,
+    /// What the samples leave open of the slope, ppb. Without a fit that is everything, or the next sample would be taken for a jump.
+    pub(crate) slope_ppb: u64,
+    /// The rate of the kernel's dither if that is what is allowed for, ppb.
+    pub(crate) dither_ppb: u64,
+    /// The range of the kernel's dither if that is allowed for as it is.
+    pub(crate) dither: FixedNs,
+}
+
+impl Allowance {
+    /// The stated limit of the reference's rate around the target's slope, ppb.
+    pub(crate) fn rho_ppb(&self) -> u32 {
+        let rho_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
+        u32::try_from(rho_ppb).unwrap_or(u32::MAX)
+    }
 }
 
 /// What a sample meant.
@@ -161,8 +171,8 @@ impl Watch {
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
-        } else if let Some(distance_ns) = self.distance_ns(sample, unsigned(gap_ticks), slope) {
-            self.dither.note(sample.lower.ticks, distance_ns, slope);
+        } else if let Some(distance) = self.distance(sample, unsigned(gap_ticks), slope) {
+            self.dither.note(sample.lower.ticks, distance, slope);
         }
         if broken {
             // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
@@ -195,18 +205,18 @@ impl Watch {
         self.steering_ppb = steering_ppb;
     }
 
-    /// How far the middle of `sample` is from where the last line was steered, ns, less what the sample is wider than the narrowest:
+    /// How far the middle of `sample` is from where the last line was steered, less what the sample is wider than the narrowest:
     /// what is left of a bracket is as much on the one side as on the other in narrow ones only. `None` while the slope says too little:
     /// a gap of a sixteenth of the time watched moves the line by a sixteenth of a bracket.
-    fn distance_ns(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<u64> {
+    fn distance(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<FixedNs> {
         let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
         let target = self.target.filter(|_| gap_ticks <= watched_ticks >> 4)?;
         let width = sample.width(slope);
-        let narrowest = self.history.samples().iter().map(|other| other.width(slope)).min()?;
+        let narrowest = self.history.narrowest(slope)?;
         let (ticks, middle) = sample.middle(slope);
         let distance = middle.saturating_sub(target.at(ticks)).saturating_abs();
         let spare = width.saturating_sub(narrowest).max(0) >> 1;
-        Some(unsigned(fixed_to_ns_ceil(distance.saturating_sub(spare)).max(0)))
+        Some(distance.saturating_sub(spare).max(0))
     }
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
@@ -245,7 +255,7 @@ impl Watch {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        let amplitude_ns = signed(self.dither.range_ns().div_ceil(2));
+        let amplitude_ns = fixed_to_ns_ceil(self.dither.range() >> 1);
         let within = self.history.slopes_within(amplitude_ns);
         self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(&fit, within.as_ref()));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
@@ -309,21 +319,20 @@ impl Watch {
 
     /// The assumed stability, and what the samples leave open, ppb.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        let open_ppb = if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB };
-        self.stability_ppb.saturating_add(open_ppb)
+        self.stability_ppb.saturating_add(self.slope_ppb(fit))
+    }
+
+    /// What the samples leave open, ppb.
+    const fn slope_ppb(&self, fit: Option<&Fit>) -> u64 {
+        if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB }
     }
 
     /// What bounds allow for that are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
-        let steady_ppb = self.steady_ppb(fit);
-        let range_ns = self.dither.range_ns();
-        let by_rate_ns = over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S;
-        let (dither_ppb, dither_ns) =
-            if by_rate_ns < range_ns { (dither::RATE_PPB, 0) } else { (0, range_ns) };
-        Allowance {
-            rho_ppb: u32::try_from(steady_ppb.saturating_add(dither_ppb)).unwrap_or(u32::MAX),
-            dither_ns: signed(dither_ns),
-        }
+        let range = self.dither.range();
+        let by_rate = fixed_from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
+        let (dither_ppb, dither) = if by_rate < range { (dither::RATE_PPB, 0) } else { (0, range) };
+        Allowance { stability_ppb: self.stability_ppb, slope_ppb: self.slope_ppb(fit), dither_ppb, dither }
     }
 }
 

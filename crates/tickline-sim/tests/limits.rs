@@ -17,7 +17,8 @@ fn half_width_ns(mark: &Mark) -> i64 {
     (mark.latest_ns - mark.earliest_ns) / 2
 }
 
-/// A steady reference with brackets of 30 ns: 10 ns of error, 15 ns of bound after the first second.
+/// A steady reference with brackets of 30 ns: 10 ns of error, and 15 ns of bound once the kernel's dither is known to be small. Until
+/// then its rate counts, 0.48 ppm for a sixteenth of the interval.
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
     for seed in 0..SEEDS {
@@ -25,9 +26,11 @@ fn a_steady_reference_is_followed_within_10_ns() {
         let after = track.iter().filter(|mark| mark.at_ns > SECOND);
         assert!(after.clone().all(|mark| mark.fast));
         let error = after.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
-        let bound = after.map(half_width_ns).max().expect("points");
-        println!("seed {seed}: error {error} ns, bound {bound} ns");
-        assert!(error <= 10 && bound <= 15, "seed {seed}: error {error} ns, bound {bound} ns");
+        let learning = after.clone().map(half_width_ns).max().expect("points");
+        let bound = after.filter(|mark| mark.at_ns > 10 * SECOND).map(half_width_ns).max().expect("points");
+        let found = format!("seed {seed}: error {error} ns, bound {learning} ns, then {bound} ns");
+        println!("{found}");
+        assert!(error <= 10 && learning <= 25 && bound <= 15, "{found}");
     }
 }
 
@@ -170,7 +173,7 @@ fn bounds_of_a_dithering_reference_hold() {
                 let mut scenario = named::steady(seed);
                 (scenario.machine.dither_ppb, scenario.machine.bracket_ns) = (dither_ppb, bracket_ns);
                 (scenario.clock.driver, scenario.think_ns) = (driver, 10 * MS);
-                scenario.duration_ns = 60 * SECOND;
+                scenario.duration_ns = 20 * SECOND;
                 let track = track(&scenario);
                 let bounds = track.iter().filter(|mark| mark.fast);
                 wrong += bounds.clone().filter(|mark| mark.earliest_ns > 0 || mark.latest_ns < 0).count();

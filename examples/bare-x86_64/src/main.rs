@@ -160,7 +160,7 @@ extern "C" fn main() -> ! {
             port::exit(End::Failed);
         }
     };
-    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns() };
+    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", quanta.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, quanta, guarded, renewal: Renewal::Ahead };

@@ -254,7 +254,7 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
         let clock = Shared::new(crate::cell::portable::PortableCell::new());
         let mut control = Control::new(Config {
             interval_ns: INTERVAL_NS,
-            quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+            quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
             guarded: false,
             renewal: Renewal::Ahead,
         });

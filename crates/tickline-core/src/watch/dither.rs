@@ -15,7 +15,7 @@
 //! line before them said, over [`BLOCK_SAMPLES`] of them and [`BLOCK_NS`] at the least, four times the largest such distance.
 
 use crate::line::Slope;
-use crate::units::ticks_between;
+use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
 
 /// How far the rate may be from the intended one between two ticks, ppb: by a step of the multiplier. `clocks_calc_mult_shift`
 /// (`kernel/time/clocksource.c`) makes the multiplier as large as a conversion of 600 s allows: 2^21 at the least for counters of up
@@ -26,14 +26,14 @@ pub(super) const RATE_PPB: u64 = 480;
 const LONGEST_TICK_NS: u64 = 100_000_000;
 
 /// The largest range that is allowed for, ns: what one tick gathers.
-const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / crate::units::NS_PER_S;
+const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
 
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
-const LEAST_NS: u64 = RATE_PPB * 4_000_000 / crate::units::NS_PER_S + 1;
+const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
 /// The range is taken for so many times the largest distance that was seen. With 2, of samples that happened to fall near the
 /// intended line, bounds were wrong in the simulator.
-const SAFETY: u64 = 4;
+const SAFETY: i128 = 4;
 
 /// Samples in a block of evidence, at the least...
 const BLOCK_SAMPLES: u32 = 32;
@@ -46,8 +46,8 @@ const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 struct Block {
     since_ticks: u64,
     samples: u32,
-    /// The largest distance between a sample and where the line before it said, ns.
-    largest_ns: u64,
+    /// The largest distance between a sample and where the line before it said.
+    largest: FixedNs,
 }
 
 /// See the [module](self).
@@ -55,12 +55,12 @@ struct Block {
 pub(super) struct Dither {
     current: Option<Block>,
     /// The largest distance in the block before.
-    previous_ns: Option<u64>,
+    previous: Option<FixedNs>,
 }
 
 impl Dither {
     pub(super) const fn new() -> Self {
-        Self { current: None, previous_ns: None }
+        Self { current: None, previous: None }
     }
 
     /// Nothing is known any more.
@@ -68,27 +68,28 @@ impl Dither {
         *self = Self::new();
     }
 
-    /// A sample at `ticks` was `distance_ns` from where the line before it said.
-    pub(super) fn note(&mut self, ticks: u64, distance_ns: u64, slope: Slope) {
-        let block = self.current.get_or_insert(Block { since_ticks: ticks, samples: 0, largest_ns: 0 });
+    /// A sample at `ticks` was at this distance from where the line before it said.
+    pub(super) fn note(&mut self, ticks: u64, distance: FixedNs, slope: Slope) {
+        let block = self.current.get_or_insert(Block { since_ticks: ticks, samples: 0, largest: 0 });
         block.samples = block.samples.saturating_add(1);
-        block.largest_ns = block.largest_ns.max(distance_ns);
-        let spans_ticks = crate::units::unsigned(ticks_between(block.since_ticks, ticks).max(0));
+        block.largest = block.largest.max(distance);
+        let spans_ticks = unsigned(ticks_between(block.since_ticks, ticks).max(0));
         if block.samples >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
-            self.previous_ns = Some(block.largest_ns);
+            self.previous = Some(block.largest);
             self.current = None;
         }
     }
 
     /// Whether the range has been learnt.
     pub(super) const fn is_known(&self) -> bool {
-        self.previous_ns.is_some()
+        self.previous.is_some()
     }
 
-    /// How far the reference may move against its intended line between any two moments, ns.
-    pub(super) fn range_ns(&self) -> u64 {
-        let Some(previous_ns) = self.previous_ns else { return MOST_NS };
-        let largest_ns = self.current.map_or(0, |block| block.largest_ns).max(previous_ns);
-        largest_ns.saturating_mul(SAFETY).clamp(LEAST_NS, MOST_NS)
+    /// How far the reference may move against its intended line between any two moments.
+    pub(super) fn range(&self) -> FixedNs {
+        let most = fixed_from_ns(signed(MOST_NS));
+        let Some(previous) = self.previous else { return most };
+        let largest = self.current.map_or(0, |block| block.largest).max(previous);
+        largest.saturating_mul(SAFETY).clamp(fixed_from_ns(signed(LEAST_NS)), most)
     }
 }
