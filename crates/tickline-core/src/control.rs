@@ -88,7 +88,7 @@ pub enum Renewal {
     Ahead,
     /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the soft window lasts 3 to 6 intervals.
     Visit,
-    /// At it: a reader that finds it passed renews the line, so the soft window lasts 1 to 2 intervals.
+    /// At it: a reader that finds it passed renews the line, so the soft window lasts half an interval to a whole one.
     AtExpiry,
 }
 
@@ -362,7 +362,9 @@ impl Control {
         let wanted = match self.config.renewal {
             Renewal::Ahead => interval_ticks.saturating_add(interval_ticks >> 1),
             Renewal::Visit => interval_ticks.saturating_mul(3),
-            Renewal::AtExpiry => interval_ticks,
+            Renewal::AtExpiry => {
+                return ceil_log2(interval_ticks.saturating_add(1)).saturating_sub(1).max(MIN_EXPONENT);
+            }
         };
         ceil_log2(wanted)
     }

@@ -34,11 +34,13 @@ const MAX_SPREAD_PPB: i64 = 4_000_000;
 /// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;
 
-/// The assumed stability of the reference's rate, ppb: at first what a kernel's dither can do
-/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each interval's time in which nothing contradicts it,
-/// down to the first figure. That is 5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns in
-/// all, most of which is the counter's step.
-const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
+/// The assumed stability of the reference's rate, ppb: the first figure until something contradicts it, which makes it the second one at
+/// least; it halves again with each interval's time in which nothing does. 5 ppb are 2.5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to
+/// leave a line by 9 ns in all, 0.15 ppb, most of which is the counter's step.
+const STABILITY_PPB: core::ops::RangeInclusive<u64> = 5..=200;
+
+/// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
+const NARROW_PPB: u64 = 10;
 
 /// The largest stability that is ever assumed, ppb: kernels allow 10 % (`adjtimex` tick).
 const MAX_STABILITY_PPB: u64 = 200_000_000;
@@ -215,7 +217,8 @@ impl Watch {
         let narrowest = self.history.narrowest(slope)?;
         let (ticks, middle) = sample.middle(slope);
         let distance = middle.saturating_sub(target.at(ticks)).saturating_abs();
-        let spare = width.saturating_sub(narrowest).max(0) >> 1;
+        // Half of what it is wider, and half of a reference's rounding to whole nanoseconds.
+        let spare = width.saturating_sub(narrowest).max(0).saturating_add(fixed_from_ns(1)) >> 1;
         Some(distance.saturating_sub(spare).max(0))
     }
 
@@ -300,13 +303,13 @@ impl Watch {
     }
 
     /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the newest sample's width, or by
-    /// what the least stability allows over `interval_ns`. While the range of the kernel's dither is unknown, its rate counts, so
+    /// [`NARROW_PPB`] over `interval_ns`. While the range of the kernel's dither is unknown, its rate counts, so
     /// that the range is learnt soon. After that it does not: the range is added, and is as large for short lines.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
-        let least = interval_ns.saturating_mul(*STABILITY_PPB.start());
+        let least = interval_ns.saturating_mul(NARROW_PPB);
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
         let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
         growth.checked_div(self.steady_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
@@ -344,9 +347,13 @@ fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let least =
         within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
     let most = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
-    let half_ppb = fit.slope_max.ppb_above(fit.slope_min) / 2;
-    let below_ppb = fit.slope_min.ppb_above(least).saturating_add(half_ppb);
-    let above_ppb = most.ppb_above(fit.slope_max).saturating_add(half_ppb);
-    // Each of the differences was rounded down.
-    unsigned(below_ppb.max(above_ppb).max(0).saturating_add(2))
+    let twice = |slope: Slope| u128::from(slope.to_bits()).saturating_mul(2);
+    let middle = u128::from(fit.slope_min.to_bits()).saturating_add(u128::from(fit.slope_max.to_bits()));
+    let twice_off = middle.saturating_sub(twice(least)).max(twice(most).saturating_sub(middle));
+    // BOUND: a slope is below 2^64, so the product is below 2^96.
+    let ppb = twice_off
+        .saturating_mul(u128::from(NS_PER_S))
+        .checked_div(middle)
+        .map_or(u128::MAX, |ppb| ppb.saturating_add(1));
+    u64::try_from(ppb).unwrap_or(u64::MAX)
 }

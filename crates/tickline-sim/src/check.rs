@@ -82,8 +82,9 @@ counts! {
     recovery_ns: "longest recovery, ns", max;
 }
 
-/// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
-const LEAST_SPREAD_PPB: u128 = 19;
+/// The least that rates are ever assumed to differ, ppb: 5 to either side, less what rounding takes. The kernel's dither is no part of it:
+/// that has a range of its own in the bounds.
+const LEAST_SPREAD_PPB: u128 = 9;
 
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
