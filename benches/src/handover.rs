@@ -234,7 +234,7 @@ fn publish(
 ) -> (u64, (i64, i64)) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2 },
+        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let mut random = Random::new(usize::MAX);

@@ -22,15 +22,14 @@ use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::primitive::Ordering;
-use crate::sample::{Point, Quanta, Reference, burst};
+use crate::sample::{Effort, Point, Quanta, Reference, burst};
 use crate::shared::{Event, Shared};
 use crate::timeline::Past;
 use crate::units::{
-    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
-    ticks_between, unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
-use crate::watch::{Noted, Watch};
+use crate::watch::{Allowance, Noted, Watch};
 use crate::word::{GRANULE_TICKS, Phase, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
@@ -39,7 +38,7 @@ pub const MIN_INTERVAL_NS: u64 = 50_000;
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
+/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
 /// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each look
 /// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
 const BRACKETS: u32 = if cfg!(loom) {
@@ -49,6 +48,16 @@ const BRACKETS: u32 = if cfg!(loom) {
 } else {
     32
 };
+
+/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest half of a bracket in 1 of 16 only (AMD Zen 5 under
+/// KVM), so that 32 brackets miss it in every seventh burst, and the middle of such a sample is off by 5 ns...
+const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
+
+/// ...but no more than 32 where the reference is so slow that these have taken longer than this, ns.
+const BURST_NS: u64 = 10_000;
+
+/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what the rounding of the reference does.
+const SPARE_WIDTH_NS: i64 = 1;
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
 /// ticks than it has.
@@ -223,8 +232,10 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Round, u64) {
+        let mut is_stale = false;
         for _ in 0..ATTEMPTS {
-            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(sample) = burst(counter, reference, self.config.quanta, self.effort(), self.slope)
+            else {
                 continue;
             };
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
@@ -261,6 +272,7 @@ impl Control {
                     Some(fit) => self.restart(&state, shared, counter, reference, &fit),
                 },
             };
+            is_stale = matches!(result, Err(Refusal::Stale));
             match result {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
@@ -268,7 +280,25 @@ impl Control {
                 Err(Refusal::Lost | Refusal::Early) => return (Round::Lost, MIN_INTERVAL_NS),
             }
         }
+        if is_stale {
+            // ORDERING: Relaxed, a count of its own.
+            shared.gauges.stale_rounds.fetch_add(1, Ordering::Relaxed);
+        }
         (Round::Lost, self.patience_ns())
+    }
+
+    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the narrowest, within limits.
+    fn effort(&self) -> Effort {
+        let narrowest = self.slope.and_then(|slope| Some((slope, self.watch.history.narrowest(slope)?)));
+        match narrowest {
+            Some((slope, narrowest)) => Effort {
+                brackets: BRACKETS,
+                wanted: narrowest.saturating_add(fixed_from_ns(SPARE_WIDTH_NS)),
+                most_brackets: MOST_BRACKETS,
+                most_ticks: slope.ticks_in(BURST_NS),
+            },
+            None => Effort::fixed(BRACKETS),
+        }
     }
 
     /// Time until the next try after rounds without a line, ns: the shortest interval at first, then longer and longer, so
@@ -280,13 +310,16 @@ impl Control {
 
     /// The interval for which the next line is good, ns.
     fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
-        let good_ns = fit.map_or(0, |fit| match self.config.renewal {
-            // Whoever comes by itself can come more often to keep the bound narrow.
-            Renewal::Ahead | Renewal::Visit => {
-                let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
-                self.watch.good_for_ns(fit).min(narrow_ns.max(self.short_interval_ns()))
-            }
-            Renewal::AtExpiry => self.watch.good_for_ns(fit),
+        let good_ns = fit.map_or(0, |fit| {
+            // Whoever comes by itself can come more often to keep the bound narrow; readers do while that is all that can be done.
+            let hurries = match self.config.renewal {
+                Renewal::Ahead | Renewal::Visit => true,
+                Renewal::AtExpiry => !self.watch.dither_is_known(),
+            };
+            let short_ns = self.short_interval_ns();
+            let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
+            let wanted_ns = if hurries { narrow_ns.max(short_ns) } else { u64::MAX };
+            self.watch.good_for_ns(fit).min(wanted_ns)
         });
         let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
         good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
@@ -315,12 +348,13 @@ impl Control {
         (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
     }
 
-    fn bounds(&self, slope: Slope, fit: Option<&Fit>) -> Option<Envelope> {
+    fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let mut envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
         // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
-        let unseen = envelope.upper.slope.over(signed(self.config.quanta.counter_ticks));
-        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));
+        let rho_ppb = allowance.rho_ppb();
+        let fastest = slope.adjusted_ppb(i64::from(rho_ppb));
+        let unseen = fastest.over(signed(self.config.quanta.counter_ticks));
+        let envelope = self.watch.history.envelope_with(slope, rho_ppb, allowance.dither, unseen)?;
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
@@ -333,9 +367,13 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine a round alone
-    /// takes as long as that; there, twice the quickest round is the limit.
+    /// takes as long as that; there, twice the quickest round is the limit, but never more than half of the interval: a
+    /// change of rate between sample and line would go unnoticed for longer than the line is meant to last. A machine
+    /// that is slower than that gets no line ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(self.least_age_ticks.saturating_mul(2))
+        let slow_ticks =
+            self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
+        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
     }
 
     /// The window of a line, ticks.
@@ -369,7 +407,8 @@ impl Control {
             }),
         };
         let target = target.ok_or(Refusal::Stale)?;
-        let envelope = self.bounds(target.slope, fit).ok_or(Refusal::Stale)?;
+        let allowance = self.watch.allowance(fit, interval_ns);
+        let envelope = self.bounds(target.slope, allowance).ok_or(Refusal::Stale)?;
 
         let before = counter.now_ordered();
         if !state.is_valid_at(before) {
@@ -415,7 +454,9 @@ impl Control {
             shared.count(Event::StepForward);
         }
         self.settled = fit.is_some();
-        self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
+        self.watch.published(envelope, target);
+        show_parts(shared, &envelope, &allowance);
+        self.record(shared, target.slope, allowance, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
     }
 
@@ -433,7 +474,8 @@ impl Control {
         let target =
             self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
         let slope = target.slope;
-        let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
+        let allowance = self.watch.allowance(Some(fit), MIN_INTERVAL_NS);
+        let envelope = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
         // 75 us, and twice that for the validity; with a slow counter so long that the second round, which must come two granules
         // later, comes in time.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
@@ -476,7 +518,9 @@ impl Control {
         shared.count(Event::Recovery);
         let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
         self.settled = false;
-        self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
+        self.watch.published(envelope, target);
+        show_parts(shared, &envelope, &allowance);
+        self.record(shared, slope, allowance, interval_ns, offset_ns);
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -485,22 +529,39 @@ impl Control {
         &mut self,
         shared: &Shared<S>,
         slope: Slope,
-        envelope: Envelope,
-        fit: Option<&Fit>,
+        allowance: Allowance,
         interval_ns: u64,
         offset_ns: i64,
     ) {
         self.slope = Some(slope);
-        self.watch.published(envelope);
         let gauges = &shared.gauges;
         // ORDERING: Relaxed for all, figures on their own for display.
         gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
         // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(self.watch.rho_ppb(fit)), Ordering::Relaxed);
+        gauges.rho_ppb.store(u64::from(allowance.rho_ppb()), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.
         gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
+        // ORDERING: as above.
+        gauges.stale_rounds.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Shows what the bound is made of.
+fn show_parts<S>(shared: &Shared<S>, envelope: &Envelope, allowance: &Allowance) {
+    let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
+    let half_width_ns = envelope.upper.base_ns.abs_diff(envelope.lower.base_ns).div_ceil(2);
+    let gauges = &shared.gauges;
+    for (gauge, figure) in [
+        (&gauges.sample_ns, half_width_ns.saturating_sub(dither_ns)),
+        (&gauges.dither_ns, dither_ns),
+        (&gauges.stability_ppb, allowance.stability_ppb),
+        (&gauges.slope_ppb, allowance.slope_ppb),
+        (&gauges.dither_ppb, allowance.dither_ppb),
+    ] {
+        // ORDERING: Relaxed, figures on their own for display.
+        gauge.store(figure, Ordering::Relaxed);
     }
 }
 

@@ -67,7 +67,7 @@
 //! let clock = Shared::new(Latch::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
 //! assert_eq!(clock.read(&&machine), None, "cold: nothing is known yet");

@@ -10,7 +10,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, fixed_from_ns, ticks_between};
+use crate::units::{FixedNs, fixed_from_ns, ticks_between, unsigned};
 
 /// The clock that tickline follows.
 ///
@@ -36,6 +36,8 @@ pub struct Quanta {
     pub counter_ticks: u64,
     /// Largest step of the reference as a function of time, or of the counter's readings, ns.
     pub reference_ns: i64,
+    /// Largest step of the counter, ticks, where the reference is a function of the same counter's readings, and reads it in order; else 0.
+    pub resolution_ticks: u64,
 }
 
 /// A look at the reference between two looks at the counter.
@@ -110,27 +112,116 @@ impl Sample {
     }
 }
 
-/// Takes `brackets` brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest
-/// lower point of all of them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+/// How many brackets a burst has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// So many in any case.
+    pub brackets: u32,
+    /// Further ones, as long as the sample is wider than this along the slope...
+    pub wanted: FixedNs,
+    /// ...up to so many in all...
+    pub most_brackets: u32,
+    /// ...and while no more than so many ticks have passed.
+    pub most_ticks: u64,
+}
+
+impl Effort {
+    /// So many brackets, however wide the sample.
+    #[must_use]
+    pub const fn fixed(brackets: u32) -> Self {
+        Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
+    }
+}
+
+/// Takes brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest lower point of all of
+/// them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+///
+/// Where the reference is a function of the same counter's readings, it reads the counter itself, in order, between the two reads of a
+/// bracket. A read takes time, so each of the two is at least half a [`Read`] away from the reference's.
 #[must_use]
 pub fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
     quanta: Quanta,
-    brackets: u32,
+    effort: Effort,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let mut best: Option<Sample> = None;
-    for _ in 0..brackets {
-        let before_ticks = counter.now_ordered();
+    let (mut best, mut start_ticks): (Option<Sample>, _) = (None, None);
+    let mut read = Read::new(quanta.resolution_ticks);
+    for bracket in 0..effort.most_brackets {
+        let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
+        let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(quanta) else {
             continue;
         };
-        best = Some(best.map_or(sample, |best| tighter(best, sample, slope)));
+        let folded = best.map_or(sample, |best| tighter(best, sample, slope));
+        best = Some(folded);
+        let enough =
+            || slope.is_none_or(|slope| read.taken_off(folded, Some(slope)).width(slope) <= effort.wanted);
+        let long = || after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
+        if bracket.saturating_add(1) >= effort.brackets && (enough() || long()) {
+            break;
+        }
     }
-    best
+    if read.is_of_use() {
+        read.ordered(counter);
+    }
+    best.map(|best| read.taken_off(best, slope))
+}
+
+/// How long an ordered read of the counter takes at the least: the shortest time between two in a row, of which each bracket of a
+/// burst has a pair just before it, and the burst one at its end, less twice what the counter moves by at a time. Times of the
+/// processor's frequency are as short throughout a burst. Half of it is used: the other half is left for where in its time a read takes
+/// the value, and for a frequency that changes within the burst.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    /// The shortest time between two reads in a row, ticks.
+    least_ticks: u64,
+    /// What a counter that stands still in between may hide, ticks; `None` where nothing is known of the reference's own read.
+    hidden_ticks: Option<u64>,
+}
+
+impl Read {
+    const fn new(resolution_ticks: u64) -> Self {
+        let hidden_ticks =
+            if resolution_ticks == 0 { None } else { Some(resolution_ticks.saturating_mul(2)) };
+        Self { least_ticks: u64::MAX, hidden_ticks }
+    }
+
+    /// Whether there is something to take off, as far as is known.
+    fn is_of_use(&self) -> bool {
+        self.hidden_ticks.is_some_and(|hidden_ticks| self.least_ticks > hidden_ticks)
+    }
+
+    /// Reads the counter, and, while that may be of use, another time just before it.
+    fn ordered(&mut self, counter: &impl Counter) -> u64 {
+        if !self.is_of_use() {
+            return counter.now_ordered();
+        }
+        let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
+        let apart_ticks = unsigned(ticks_between(first_ticks, second_ticks).max(0));
+        self.least_ticks = self.least_ticks.min(apart_ticks);
+        second_ticks
+    }
+
+    /// `sample` with both points moved towards each other by half a read; as it is if they would pass each other, because the
+    /// reference or the counter jumped.
+    fn taken_off(self, sample: Sample, slope: Option<Slope>) -> Sample {
+        let Some(hidden_ticks) = self.hidden_ticks else { return sample };
+        let half_ticks = self.least_ticks.saturating_sub(hidden_ticks) >> 1;
+        let Sample { upper, lower } = sample;
+        let moved = Sample {
+            upper: Point { ticks: upper.ticks.wrapping_add(half_ticks), ..upper },
+            lower: Point { ticks: lower.ticks.wrapping_sub(half_ticks), ..lower },
+        };
+        let crossed = match slope {
+            Some(slope) => moved.width(slope) < 0,
+            None => ticks_between(moved.upper.ticks, moved.lower.ticks) < 0,
+        };
+        if crossed { sample } else { moved }
+    }
 }
 
 fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
@@ -159,7 +250,7 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
 mod tests {
     use super::*;
 
-    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1 };
+    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
     #[test]
     fn a_bracket_allows_for_both_quanta() {

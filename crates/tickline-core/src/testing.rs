@@ -213,7 +213,7 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 pub(crate) fn new_control() -> Control {
     Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
 }

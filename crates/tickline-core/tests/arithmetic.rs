@@ -130,8 +130,10 @@ fn look() -> impl Strategy<Value = estimate::Look> {
 }
 
 fn truth(rho_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = estimate::Truth> {
-    let quanta = (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64])
-        .prop_map(|(counter_ticks, reference_ns)| Quanta { counter_ticks, reference_ns });
+    let quanta =
+        (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64]).prop_map(
+            |(counter_ticks, reference_ns)| Quanta { counter_ticks, reference_ns, resolution_ticks: 0 },
+        );
     (usual_slope(), rho_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, quanta)
         .prop_map(|(slope, rho_ppb, ticks, ns, quanta)| estimate::Truth { slope, rho_ppb, ticks, ns, quanta })
 }
@@ -262,7 +264,7 @@ proptest! {
         (before, after, reference, counter_step, reference_step)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step };
+        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
         estimate::check_bracket(before, reference, after, quanta);
         estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), quanta);
     }

@@ -75,12 +75,15 @@ impl Clock {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
         // What `quantum_ticks` would find, or 0 where brackets need none.
-        let counter_ticks = if machine.same_counter { 0 } else { machine.counter_step };
+        let step_ticks = machine.counter_step;
+        let (counter_ticks, resolution_ticks) =
+            if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
         let config = Config {
             interval_ns: setup.interval_ns,
             quanta: Quanta {
                 counter_ticks,
                 reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+                resolution_ticks,
             },
             renewal: Renewal::Ahead,
         };

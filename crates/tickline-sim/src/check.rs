@@ -23,7 +23,7 @@ use tickline_core::timeline::CAPACITY;
 use tickline_core::word::Word;
 
 use crate::limits::Limits;
-use crate::machine::{Clocks, PS};
+use crate::machine::PS;
 use crate::world::{Look, MAX_ACTORS, World};
 
 macro_rules! counts {
@@ -88,8 +88,9 @@ counts! {
     recovery_ns: "longest recovery, ns", max;
 }
 
-/// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
-const LEAST_SPREAD_PPB: u128 = 19;
+/// The least that rates are ever assumed to differ, ppb: 5 to either side, less what rounding takes. The kernel's dither is no part of it:
+/// that has a range of its own in the bounds.
+const LEAST_SPREAD_PPB: u128 = 9;
 
 /// Rounds that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
 /// judges them, one that finds what a late act has left.
@@ -329,7 +330,7 @@ impl Check {
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
-        let slack_ns = Clocks::dither_ns(machine) + stale_ns + self.limits.step_back_ns;
+        let slack_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
         match (holds, inside) {

@@ -184,10 +184,9 @@ impl Clocks {
                 .is_none_or(|(_, rate)| within(*rate))
     }
 
-    /// Whether neither clock changed its rate or jumped since `from_ps`, and the kernel does not dither.
+    /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's dither.
     pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
-        self.reference.dither_ppb == 0
-            && (self.jumped_ps == 0 || self.jumped_ps < from_ps)
+        (self.jumped_ps == 0 || self.jumped_ps < from_ps)
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 

@@ -17,7 +17,8 @@ fn half_width_ns(mark: &Mark) -> i64 {
     (mark.latest_ns - mark.earliest_ns) / 2
 }
 
-/// A steady reference with brackets of 30 ns: 10 ns of error, 15 ns of bound after the first second.
+/// A steady reference with brackets of 30 ns: 10 ns of error, and 18 ns of bound once the kernel's dither is known to be small. Until
+/// then its rate counts, 0.48 ppm for a sixteenth of the interval. Without anything for dither it was 15 ns, which did not hold.
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
     for seed in 0..SEEDS {
@@ -25,9 +26,11 @@ fn a_steady_reference_is_followed_within_10_ns() {
         let after = track.iter().filter(|mark| mark.at_ns > SECOND);
         assert!(after.clone().all(|mark| mark.fast));
         let error = after.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
-        let bound = after.map(half_width_ns).max().expect("points");
-        println!("seed {seed}: error {error} ns, bound {bound} ns");
-        assert!(error <= 10 && bound <= 15, "seed {seed}: error {error} ns, bound {bound} ns");
+        let learning = after.clone().map(half_width_ns).max().expect("points");
+        let bound = after.filter(|mark| mark.at_ns > 10 * SECOND).map(half_width_ns).max().expect("points");
+        let found = format!("seed {seed}: error {error} ns, bound {learning} ns, then {bound} ns");
+        println!("{found}");
+        assert!(error <= 10 && learning <= 25 && bound <= 18, "{found}");
     }
 }
 
@@ -177,4 +180,31 @@ fn bounds_of_a_wandering_reference_are_seldom_wrong() {
     }
     println!("{wrong} of {all}");
     assert!(all > 10_000 && wrong * 100 < all, "{wrong} of {all}");
+}
+
+/// A kernel that keeps to its line by switching between two rates at its ticks, which come 1 to 100 ms apart: no bound is wrong,
+/// for either driver, from the first one on. Rho was learnt down to 10 ppb, and 1 in 20 bounds was wrong.
+#[test]
+fn bounds_of_a_dithering_reference_hold() {
+    for (dither_ppb, driver) in
+        [(240, Driver::Thread), (200, Driver::Thread), (80, Driver::Thread), (200, Driver::Readers)]
+    {
+        let (mut wrong, mut all, mut widest_ns) = (0, 0, 0);
+        for seed in 0..SEEDS.div_ceil(4) {
+            for bracket_ns in [20, 30, 80] {
+                let mut scenario = named::steady(seed);
+                (scenario.machine.dither_ppb, scenario.machine.bracket_ns) = (dither_ppb, bracket_ns);
+                (scenario.clock.driver, scenario.think_ns) = (driver, 10 * MS);
+                scenario.duration_ns = 20 * SECOND;
+                let track = track(&scenario);
+                let bounds = track.iter().filter(|mark| mark.fast);
+                wrong += bounds.clone().filter(|mark| mark.earliest_ns > 0 || mark.latest_ns < 0).count();
+                all += bounds.clone().count();
+                let later = bounds.filter(|mark| mark.at_ns > 10 * SECOND);
+                widest_ns = widest_ns.max(later.map(half_width_ns).max().expect("points"));
+            }
+        }
+        println!("{dither_ppb} ppb, {driver:?}: {wrong} of {all}, at most {widest_ns} ns");
+        assert!(all > 10_000 && wrong == 0, "{dither_ppb} ppb: {wrong} of {all}");
+    }
 }

@@ -18,7 +18,7 @@ prop_compose! {
             (1..=300_u64, prop_oneof![Just(0_u64), 0..=5_000_u64], prop_oneof![Just(0_u64), 0..=2_000_u64]),
         reference_origin_ns in 0..=1_i64 << 55,
         rate_ppb in -500_000..=500_000_i64,
-        dither_ppb in prop_oneof![Just(0_i64), 0..=200_i64],
+        dither_ppb in prop_oneof![Just(0_i64), 0..=240_i64],
         wander_ppb in prop_oneof![Just(0_i64), 0..=50_i64],
         bracket_ns in 10..=1_000_u64,
     ) -> Machine {

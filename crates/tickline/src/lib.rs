@@ -94,7 +94,7 @@ pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};
 pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
-pub use tickline_core::shared::Event;
+pub use tickline_core::shared::{BoundParts, Event};
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 
 /// The examples of the README are tests.

@@ -486,7 +486,7 @@ mod tests {
         table.notes[absent].ask();
         let config = Config {
             interval_ns: 1_000_000,
-            quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
+            quanta: Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
             renewal: Renewal::Visit,
         };
         let mut sweep = Sweep::default();

@@ -4,7 +4,7 @@ use core::fmt;
 
 use tickline_core::compare::Comparison;
 use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
-use tickline_core::shared::Event;
+use tickline_core::shared::{BoundParts, Event};
 
 use crate::builder::Probes;
 use crate::engine::Engine;
@@ -176,6 +176,8 @@ pub struct Status {
     /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
     /// where the rate has been seen to be steady for long.
     pub rho_ppb: u64,
+    /// What the bound is made of.
+    pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
     /// and positive, the clock is being slewed down.
     pub offset_ns: i64,
@@ -210,6 +212,7 @@ impl Status {
             frequency_hz: gauges.frequency_hz(),
             bound_ns,
             rho_ppb: gauges.rho_ppb(),
+            bound_parts: gauges.bound_parts(),
             offset_ns: gauges.offset_ns(),
             interval_ns: gauges.interval_ns(),
             utc_error_ns: match engine.probes() {

@@ -157,7 +157,7 @@ extern "C" fn main() -> ! {
         say!("the counter is not used: {reason}");
         port::exit(End::Failed);
     }
-    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns() };
+    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", quanta.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, quanta, renewal: Renewal::Ahead };

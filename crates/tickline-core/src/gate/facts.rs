@@ -101,7 +101,7 @@ impl Clocksource {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
-                return Quanta { counter_ticks: 0, reference_ns: 1 };
+                return Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: counter_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
@@ -117,7 +117,7 @@ impl Clocksource {
             // As coarse as the coarsest timer that a PC has.
             (Self::Other | Self::Unknown, _) => 280,
         };
-        Quanta { counter_ticks, reference_ns }
+        Quanta { counter_ticks, reference_ns, resolution_ticks: 0 }
     }
 }
 

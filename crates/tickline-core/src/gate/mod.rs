@@ -69,7 +69,7 @@ pub enum Gate {
     /// Reading the counter is not slower than asking the OS for Unix time. Where it is closed, the OS tells Unix time, and the counter
     /// everything else.
     UnixCost,
-    /// There is a line: it was renewed before its window passed. Warns, never closes.
+    /// There is a line: it was renewed before its window passed, which warns; or the machine is too slow to make one, which closes.
     Calibration,
     /// The measured frequency is what the processor or the hypervisor says. Warns, never closes.
     Plausible,
@@ -149,6 +149,8 @@ pub enum Reason {
     Slow,
     /// The counter stood still while its cost was measured.
     Stuck,
+    /// Taking samples takes so long here that they are too old for a line once they are complete.
+    SamplesStale,
     /// Nobody renewed the line, and its window has passed.
     WindowPassed,
     /// The measured frequency is not the one that the processor or the hypervisor names.
@@ -157,7 +159,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Disabled,
         Self::SwitchedOff,
         Self::NoCounter,
@@ -173,6 +175,7 @@ impl Reason {
         Self::Apart,
         Self::Slow,
         Self::Stuck,
+        Self::SamplesStale,
         Self::WindowPassed,
         Self::Implausible,
     ];
@@ -196,6 +199,7 @@ impl Reason {
             Self::Apart => "apart",
             Self::Slow => "slow",
             Self::Stuck => "stuck",
+            Self::SamplesStale => "samples_stale",
             Self::WindowPassed => "window_passed",
             Self::Implausible => "implausible",
         }
@@ -222,6 +226,7 @@ impl Reason {
             Self::Apart => "the counters of two CPUs differ",
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
+            Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
             Self::WindowPassed => "nobody renewed the line in time",
             Self::Implausible => "the measured frequency is not the one that the processor names",
         }
@@ -406,12 +411,30 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     Verdict { gate, closed, warning: None }
 }
 
-/// Judges [`Gate::Calibration`]: a warning while there is no line, though there has been one. Never closed: the next round opens
-/// it, and until then the clock is calibrating.
+/// What there is of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Calibration {
+    /// None yet: the clock is calibrating.
+    Pending,
+    /// A line that is in use.
+    Current,
+    /// None, though there has been one: its window has passed.
+    Passed,
+    /// None: round after round, the samples were too old when they were complete.
+    Stale,
+}
+
+/// Judges [`Gate::Calibration`]: closed on a machine that is too slow to make a line, else a warning while there is none, though
+/// there has been one. The rounds go on, and the first one that makes a line opens it.
 #[must_use]
-pub const fn judge_calibration(has_line: bool, had_line: bool) -> Verdict {
-    let warning = if had_line && !has_line { Some(Reason::WindowPassed) } else { None };
-    Verdict { warning, ..Verdict::open(Gate::Calibration) }
+pub const fn judge_calibration(calibration: Calibration) -> Verdict {
+    let (closed, warning) = match calibration {
+        Calibration::Pending | Calibration::Current => (None, None),
+        Calibration::Passed => (None, Some(Reason::WindowPassed)),
+        Calibration::Stale => (Some(Reason::SamplesStale), None),
+    };
+    Verdict { gate: Gate::Calibration, closed, warning }
 }
 
 /// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at most; hypervisors and

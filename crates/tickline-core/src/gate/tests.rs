@@ -80,7 +80,7 @@ fn each_fault_closes_its_gate_with_its_reason() {
         assert_eq!(reason(fault), Some(expected));
         assert_eq!(Reason::ALL[index], expected, "in the order of Reason::ALL");
     }
-    assert_eq!(Reason::ALL[cases.len()..], [Reason::WindowPassed, Reason::Implausible]);
+    assert_eq!(Reason::ALL[cases.len()..], [Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible]);
 }
 
 #[test]
@@ -221,10 +221,11 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 
 #[test]
 fn the_line_has_gates_of_its_own() {
-    assert_eq!(judge_calibration(true, true).warning, None);
-    assert_eq!(judge_calibration(false, false).warning, None, "a new clock");
-    assert_eq!(judge_calibration(false, true).warning, Some(Reason::WindowPassed));
-    assert_eq!(judge_calibration(false, true).closed, None);
+    let calibration = |state| (judge_calibration(state).closed, judge_calibration(state).warning);
+    assert_eq!(calibration(Calibration::Current), (None, None));
+    assert_eq!(calibration(Calibration::Pending), (None, None), "a new clock");
+    assert_eq!(calibration(Calibration::Passed), (None, Some(Reason::WindowPassed)));
+    assert_eq!(calibration(Calibration::Stale), (Some(Reason::SamplesStale), None));
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));

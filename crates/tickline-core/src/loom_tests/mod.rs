@@ -148,7 +148,7 @@ impl Reference for Look<'_> {
 fn new_control() -> Control {
     Control::new(Config {
         interval_ns: 1_000_000,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
 }

@@ -8,7 +8,8 @@ use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
-    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible, unix_by_os,
+    Calibration, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+    unix_by_os,
 };
 use tickline_core::sample::Reference;
 use tickline_core::units::signed;
@@ -178,13 +179,20 @@ impl Engine {
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
         let has_line = word.is_gated() || word.phase() != Phase::Cold || table.is_some_and(Table::is_live);
-        let measured_hz = table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges.frequency_hz();
+        let gauges = &table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges;
+        let measured_hz = gauges.frequency_hz();
+        let calibration = match (has_line, measured_hz) {
+            (true, _) => Calibration::Current,
+            (false, _) if gauges.samples_are_stale() => Calibration::Stale,
+            (false, Some(_)) => Calibration::Passed,
+            (false, None) => Calibration::Pending,
+        };
         Gate::ALL.map(|gate| match gate {
             Gate::User if self.is_disabled() => {
                 Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
             // With a gate closed there is no line to look for.
-            Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
+            Gate::Calibration => judge_calibration(calibration),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
         })

@@ -47,7 +47,7 @@ fn followed(machine: &Machine) -> Option<Engine> {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let mut control = Control::new(Config {
         interval_ns: DEFAULT_INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let until = machine.ticks.get() + 1_000_000_000;
@@ -91,7 +91,7 @@ fn differences_from_0_grow_as_time_does() {
     let Some(engine) = followed(&machine) else { return };
     let mut control = Control::new(Config {
         interval_ns: 1_000_000,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let mut last = (machine.ticks.get(), engine.ns_between_stamps(0, machine.ticks.get()));

@@ -207,6 +207,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.history.thin(slope);
         let (fit, dropped) = self.history.fit();",
     ),
+    mutant(
+        "samples",
+        "on a slow machine samples may be as old as a round takes",
+        "control.rs",
+        ".min(slope.ticks_in(self.config.interval_ns >> 1));",
+        ";",
+    ),
     mutant("samples", "a break in the watch voids nothing", "watch.rs", "if broken {", "if false {"),
     mutant(
         "samples",

@@ -72,7 +72,7 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
     let reference_ns = i64::try_from(1_000_000_000_u64.div_ceil(RTC_HZ)).unwrap();
     let control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns },
+        quanta: Quanta { counter_ticks: 1, reference_ns, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
