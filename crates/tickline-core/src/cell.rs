@@ -25,7 +25,7 @@
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
-use crate::units::{fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
+use crate::units::{FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
 /// The word, and what the slot that it names holds.
@@ -95,6 +95,10 @@ pub struct Envelope {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_slack_ns: u64,
+    /// By how much the base of `lower` was rounded down, so that an edge that is carried on is not rounded twice. 0 from a slot.
+    pub lower_rounding: FixedNs,
+    /// By how much the base of `upper` was rounded up. 0 from a slot.
+    pub upper_rounding: FixedNs,
 }
 
 impl Envelope {
@@ -103,12 +107,15 @@ impl Envelope {
     fn from(&self, start_ticks: u64) -> Self {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
         let spread = self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks));
-        let low = self.lower.fixed_at(start_ticks).saturating_sub(spread);
-        let high = self.upper.fixed_at(start_ticks).saturating_add(spread);
+        let low = self.lower.fixed_at(start_ticks).saturating_add(self.lower_rounding).saturating_sub(spread);
+        let high =
+            self.upper.fixed_at(start_ticks).saturating_sub(self.upper_rounding).saturating_add(spread);
         Self {
             lower: Line { start_ticks, base_ns: fixed_to_ns_floor(low), slope: self.lower.slope },
             upper: Line { start_ticks, base_ns: fixed_to_ns_ceil(high), slope: self.upper.slope },
-            ..*self
+            unix_offset_ns: self.unix_offset_ns,
+            unix_slack_ns: self.unix_slack_ns,
+            ..Self::default()
         }
     }
 }
@@ -326,6 +333,7 @@ impl StateCell for Latch {
             unix_offset_ns: line.unix_base_ns.load(SLOT).wrapping_sub(line.base_ns.load(SLOT)),
             // ORDERING: as above.
             unix_slack_ns: bounds.unix_slack_ns.load(SLOT),
+            ..Envelope::default()
         }
     }
 

@@ -18,7 +18,9 @@
 use crate::cell::Envelope;
 use crate::line::{Line, Slope};
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned};
+use crate::units::{
+    FRACTION_BITS, FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned,
+};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri, for which comparing all with all
 /// takes long, gets a few.
@@ -319,11 +321,13 @@ impl History {
         }
         let edge = |base_ns, slope| Line { start_ticks, base_ns, slope };
         let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
+        let (lower, upper) = (edge(fixed_to_ns_floor(low), slow), edge(fixed_to_ns_ceil(high), fast));
         Some(Envelope {
-            lower: edge(fixed_to_ns_floor(low), slow),
-            upper: edge(fixed_to_ns_ceil(high), fast),
-            unix_offset_ns: 0,
-            unix_slack_ns: 0,
+            lower_rounding: low.saturating_sub(fixed_from_ns(lower.base_ns)),
+            upper_rounding: fixed_from_ns(upper.base_ns).saturating_sub(high),
+            lower,
+            upper,
+            ..Envelope::default()
         })
     }
 }

@@ -4,7 +4,13 @@ use super::*;
 
 fn envelope(word: Word, seed: i64) -> Envelope {
     let line = |base_ns| Line { start_ticks: word.to_bits(), base_ns, slope: Slope::from_bits(1 << 47) };
-    Envelope { lower: line(seed), upper: line(seed + 5), unix_offset_ns: seed * 3, unix_slack_ns: 9 }
+    Envelope {
+        lower: line(seed),
+        upper: line(seed + 5),
+        unix_offset_ns: seed * 3,
+        unix_slack_ns: 9,
+        ..Envelope::default()
+    }
 }
 
 fn published(word: Word, base_ns: i64, slope: Slope) -> Published {
@@ -129,7 +135,7 @@ fn bounds_count_from_the_start_of_the_line() {
         let (lower, upper) = (line(1_000, slow), line(1_010, fast));
         let cell = Latch::new();
         let live = Word::default().next_live(1 << 30, 0).unwrap();
-        let envelope = Envelope { lower, upper, unix_offset_ns: 5, unix_slack_ns: 3 };
+        let envelope = Envelope { lower, upper, unix_offset_ns: 5, unix_slack_ns: 3, ..Envelope::default() };
         assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &envelope));
         let read = cell.envelope(live);
         assert_eq!((read.unix_offset_ns, read.unix_slack_ns), (5, 3));

@@ -73,6 +73,7 @@ fn envelope_of(line: &Line) -> Envelope {
         upper: above,
         unix_offset_ns: line.base_ns + 2,
         unix_slack_ns: line.start_ticks + 3,
+        ..Envelope::default()
     }
 }
 
