@@ -51,6 +51,9 @@ const DISRUPTION_PPB: u128 = 1_000_000;
 /// ...and so is nothing below this, ns.
 const DISRUPTION_NS: u128 = 1_000;
 
+/// Dither is looked for in samples from this time on, ns: a tick of a kernel at 100 Hz.
+const DITHER_AFTER_NS: u64 = 10_000_000;
+
 /// What an open slope may always grow to within an interval, ns: a folded sample's width may be next to nothing.
 const LEAST_GROWTH_NS: u64 = 20;
 
@@ -212,7 +215,9 @@ impl Watch {
     /// a gap of a sixteenth of the time watched moves the line by a sixteenth of a bracket.
     fn distance(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<FixedNs> {
         let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
-        let target = self.target.filter(|_| gap_ticks <= watched_ticks >> 4)?;
+        // A time watched that is shorter than a kernel's tick shows no dither, but what half a bracket leaves open of the slope.
+        let is_short = watched_ticks < slope.ticks_in(DITHER_AFTER_NS);
+        let target = self.target.filter(|_| !is_short && gap_ticks <= watched_ticks >> 4)?;
         let width = sample.width(slope);
         let narrowest = self.history.narrowest(slope)?;
         let (ticks, middle) = sample.middle(slope);
