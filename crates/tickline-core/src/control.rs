@@ -135,6 +135,10 @@ pub struct Control {
     settled: bool,
     /// Rounds in a row without a line.
     fruitless: u32,
+    /// How long the machine had been suspended before the newest sample, ns.
+    suspended_ns: Option<i64>,
+    /// Whether the reference or the counter jumped, and the line has not been on its target since.
+    disrupted: bool,
 }
 
 /// Why a line could not be published.
@@ -159,6 +163,8 @@ impl Control {
             least_age_ticks: u64::MAX,
             settled: false,
             fruitless: 0,
+            suspended_ns: None,
+            disrupted: false,
         }
     }
 
@@ -203,6 +209,8 @@ impl Control {
         reference: &impl Reference,
     ) -> (Round, u64) {
         for _ in 0..ATTEMPTS {
+            // Before the samples: a suspend after this one is seen as one by whoever ends the line.
+            self.suspended_ns = reference.suspended_ns();
             let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
                 continue;
             };
@@ -211,6 +219,7 @@ impl Control {
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
             if noted == Noted::Void {
                 self.unix.clear();
+                self.disrupted = true;
             }
             if self.unix.update(reference) {
                 shared.count(Event::UnixStep);
@@ -282,12 +291,13 @@ impl Control {
 
     /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
     fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
+        if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
+    }
+
+    /// Whether an offset is no larger than samples as wide as the newest one make it.
+    fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
         let width = self.watch.history.newest().map_or(0, |newest| newest.width(slope));
-        let usual = fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2));
-        if offset.saturating_abs() <= usual {
-            return interval_ns;
-        }
-        interval_ns.min(self.short_interval_ns())
+        offset.saturating_abs() <= fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
     }
 
     /// The interval when there is reason to hurry, ns: a sixteenth, but not so short that the line is over before a thread that
@@ -352,9 +362,10 @@ impl Control {
         let target = target.ok_or(Refusal::Stale)?;
         let envelope = self.bounds(target.slope, fit).ok_or(Refusal::Stale)?;
 
+        let newest = self.watch.history.newest().map(|sample| sample.lower);
         let before = counter.now_ordered();
-        if before.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.expire(state, &old, before, reference);
+        if shared.is_over(state, before, reference) {
+            shared.expire(state, &old, before, newest, reference);
             return Err(Refusal::Lost);
         }
         if self.is_stale(before, target.slope) {
@@ -385,10 +396,11 @@ impl Control {
         let closing = State { word: state.word.closing(), ..state };
         let at_ticks = counter.now_ordered();
         if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.finish_closing(closing, counter, reference);
+            shared.finish_closing_at(closing, at_ticks, newest, reference);
             return Err(Refusal::Lost);
         }
         let (steering, word, line) = next(at_ticks);
+        shared.note_suspended(word.slot(), self.suspended_ns);
         if !shared.cell.publish(closing, word, &line, &envelope) {
             return Err(Refusal::Lost);
         }
@@ -398,6 +410,8 @@ impl Control {
         }
         shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
+        let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
+        self.disrupted &= !is_back;
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))
     }
@@ -449,14 +463,17 @@ impl Control {
         let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
             shared.finish_closing(opening, counter, reference);
         })?;
+        shared.note_suspended(word.slot(), self.suspended_ns);
         if !shared.cell.publish(opening, word, &line, &envelope) {
             return Err(Refusal::Lost);
         }
         shared.count(Event::Recovery);
         shared.timeline.push(at_ticks, &line);
-        let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
+        let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
-        self.record(shared, slope, envelope, Some(fit), interval_ns, offset_ns);
+        // Ahead of the reference there is only a line that starts from a floor.
+        self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_FLOOR_NS);
+        self.record(shared, slope, envelope, Some(fit), interval_ns, fixed_to_ns_round(offset));
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -481,6 +498,8 @@ impl Control {
         gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
         // ORDERING: as above.
         gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
+        // ORDERING: as above.
+        gauges.disrupted.store(u64::from(self.disrupted), Ordering::Relaxed);
     }
 }
 

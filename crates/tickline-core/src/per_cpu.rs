@@ -118,14 +118,14 @@ pub fn read_slow<S: StateCell>(
         };
         if state.word.phase() == Phase::Closing {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.finish_closing_at(state, ticks, reference) {
+            if unit.finish_closing_at(state, ticks, None, reference) {
                 unit.count(Event::Rescue);
             }
             continue;
         }
         let line = unit.line(state);
-        if ticks.wrapping_sub(line.start_ticks) >= state.word.hard_ticks() {
-            unit.expire(state, &line, ticks, reference);
+        if unit.is_over(state, ticks, reference) {
+            unit.expire(state, &line, ticks, None, reference);
         } else if unit.cell.word() == state.word {
             let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
             let ns = line.at(ticks);

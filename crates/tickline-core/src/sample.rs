@@ -26,7 +26,16 @@ pub trait Reference {
     fn steering_ppb(&self) -> Option<i64> {
         None
     }
+
+    /// How long the machine has been suspended in all while the monotonic clock stood still, ns, as of some moment during the
+    /// call and to within [`SUSPENDED_ERROR_NS`]; `None` if nobody can say. Only differences count.
+    fn suspended_ns(&self) -> Option<i64> {
+        None
+    }
 }
+
+/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every thread is stopped and started.
+pub const SUSPENDED_ERROR_NS: u64 = 100_000;
 
 /// The largest steps of counter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

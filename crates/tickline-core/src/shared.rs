@@ -9,16 +9,19 @@
 //!   writer (rule 3);
 //! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
-//! - a gate is a state of its own, so that no late writer can open it (rule 8).
+//! - a gate is a state of its own, so that no late writer can open it (rule 8);
+//! - past the soft window the reference must vouch for a reading (rule 12): `floor.rs`.
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::JOIN_SLACK_NS;
 use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::sample::Reference;
+use crate::sample::{Point, Reference};
 use crate::timeline::Timeline;
-use crate::word::Phase;
+use crate::word::{Phase, Slot};
+
+mod floor;
+mod suspends;
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -27,9 +30,6 @@ const CLOSING_NS: u64 = 2_000;
 /// ...and how many looks it takes, in case the counter stands still or the line's slope is far from the truth. An ordered read
 /// takes 5 ns at least, so a counter that goes on ends the wait before.
 const CLOSING_LOOKS: u32 = 1_000;
-
-/// By how much the reference may be slewed from one moment to the next, ppb (Linux `MAXFREQ`, `include/linux/timex.h`).
-const UNNOTICED_SLEW_PPB: i64 = 500_000;
 
 /// Looks at an opening before a reader goes on without the writer. It is asking the reference meanwhile, which may take 2 us
 /// (`acpi_pm`); a look takes 5 ns at least. No counter is read for this, because the clock is still cold.
@@ -122,6 +122,8 @@ pub struct Gauges {
     pub(crate) interval_ns: AtomicU64,
     /// Line minus target at the last publication, ns, as the bits of an `i64`.
     pub(crate) offset_ns: AtomicU64,
+    /// 1 while the line is off because reference or counter jumped; else 0.
+    pub(crate) disrupted: AtomicU64,
 }
 
 impl Gauges {
@@ -131,6 +133,7 @@ impl Gauges {
             rho_ppb: AtomicU64::new(0),
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicU64::new(0),
+            disrupted: AtomicU64::new(0),
         }
     }
 
@@ -160,6 +163,13 @@ impl Gauges {
     pub fn offset_ns(&self) -> i64 {
         // ORDERING: Relaxed, a figure on its own for display.
         crate::units::signed(self.offset_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
+    #[must_use]
+    pub fn is_disrupted(&self) -> bool {
+        // ORDERING: Relaxed, a flag on its own for display.
+        self.disrupted.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -221,6 +231,7 @@ pub struct Shared<S> {
     pub timeline: Timeline,
     /// What the control loop last found.
     pub gauges: Gauges,
+    suspends: suspends::Suspends,
     events: [AtomicU64; Event::ALL.len()],
 }
 
@@ -232,8 +243,14 @@ impl<S> Shared<S> {
             cell,
             timeline: Timeline::new(),
             gauges: Gauges::new(),
+            suspends: suspends::Suspends::new(),
             events: [const { AtomicU64::new(0) }; Event::ALL.len()],
         }
+    }
+
+    /// Notes for the line that is about to be published in `slot` how long the machine had been suspended before its samples.
+    pub(crate) fn note_suspended(&self, slot: Slot, suspended_ns: Option<i64>) {
+        self.suspends.note(slot, suspended_ns);
     }
 
     /// Counts an event.
@@ -293,7 +310,11 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// As [`read_bounds`](Self::read_bounds), also from a line that is guarded, or past its soft window: for the slow path.
-    pub fn read_bounds_whole(&self, counter: &impl Counter) -> Option<LineReading> {
+    pub fn read_bounds_whole(
+        &self,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> Option<LineReading> {
         let state = self.cell.load_whole();
         if !state.word.is_live() {
             return None;
@@ -301,8 +322,7 @@ impl<S: StateCell> Shared<S> {
         let line = self.line(state);
         let envelope = self.cell.envelope(state.word.slot());
         let ticks = counter.now_ordered();
-        let in_use = ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks()
-            && self.cell.load_whole().word == state.word;
+        let in_use = !self.is_over(state, ticks, reference) && self.cell.load_whole().word == state.word;
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
     }
 
@@ -356,9 +376,8 @@ impl<S: StateCell> Shared<S> {
                 Phase::Live | Phase::LiveGuarded => {
                     let line = self.line(state);
                     let ticks = counter.now_ordered();
-                    let delta = ticks.wrapping_sub(line.start_ticks);
-                    if delta >= state.word.hard_ticks() {
-                        self.expire(state, &line, ticks, reference);
+                    if self.is_over(state, ticks, reference) {
+                        self.expire(state, &line, ticks, None, reference);
                     } else if self.cell.word() == state.word {
                         let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
                         let ns = line.at(ticks);
@@ -401,13 +420,28 @@ impl<S: StateCell> Shared<S> {
         counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
     }
 
-    /// Rules 4 and 5: makes the clock cold because `ticks`, read after `state`, is outside the hard window of its `line`.
-    pub fn expire(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) {
-        let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
-        let (floor_ticks, floor_ns) = self.floor(state, line, ticks, reference);
-        if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
-            self.count(if reset { Event::CounterReset } else { Event::Expiry });
+    /// Rules 4 and 5: makes the clock cold because the `line` of `state` does not count for `ticks`, which were read after it
+    /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the floor is taken. `ticks` alone do not say
+    /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
+    /// `newest` is as for [`floor`](Self::floor).
+    pub(crate) fn expire(
+        &self,
+        state: State,
+        line: &Line,
+        ticks: u64,
+        newest: Option<Point>,
+        reference: &impl Reference,
+    ) {
+        if !self.cell.retire(state, state.word.closing(), state.base_ns) {
+            return;
         }
+        let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
+        self.count(if reset { Event::CounterReset } else { Event::Expiry });
+        let closing = State { word: state.word.closing(), ..state };
+        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
+        // Within the window, other readers may have been later than this.
+        let ticks = if reset { ticks } else { end_ticks };
+        self.finish_closing_at(closing, ticks, newest, reference);
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
@@ -415,44 +449,23 @@ impl<S: StateCell> Shared<S> {
     pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // While a clock is opening its counter is of no use here, and is left alone.
         let ticks = if state.word.is_opening() { 0 } else { counter.now_ordered() };
-        self.finish_closing_at(state, ticks, reference)
+        self.finish_closing_at(state, ticks, None, reference)
     }
 
-    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.
-    pub(crate) fn finish_closing_at(&self, state: State, ticks: u64, reference: &impl Reference) -> bool {
+    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter, and `newest` as for
+    /// [`floor`](Self::floor).
+    pub(crate) fn finish_closing_at(
+        &self,
+        state: State,
+        ticks: u64,
+        newest: Option<Point>,
+        reference: &impl Reference,
+    ) -> bool {
         if state.word.is_opening() {
             return self.cell.retire(state, state.word.given_up(), state.base_ns);
         }
-        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, reference);
+        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, newest, reference);
         self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
-    }
-
-    /// Rule 5: the tick and the value that no reading of `line` has exceeded, if `ticks` was read after the state that
-    /// ended it, or after its window. As where lines meet, a reader may have read the counter a little after its second look.
-    fn floor(&self, state: State, line: &Line, ticks: u64, reference: &impl Reference) -> (u64, i64) {
-        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
-        if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {
-            let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS).min(end_ticks.wrapping_sub(ticks));
-            let latest_ticks = ticks.wrapping_add(slack_ticks);
-            return (latest_ticks, line.at(latest_ticks));
-        }
-        if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
-            // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference
-            // now plus the most by which this line was ahead of it.
-            let envelope = self.cell.envelope(state.word.slot());
-            let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-            // The reference may have been slewed down since it was sampled, unnoticed.
-            let window_ns = line.at(end_ticks).saturating_sub(line.base_ns);
-            let slewed_ns =
-                window_ns.saturating_mul(UNNOTICED_SLEW_PPB).checked_div(1_000_000_000).unwrap_or(0);
-            let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
-            // Each of the two was rounded down.
-            let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
-            if limit_ns < line.at(end_ticks) {
-                return (line.ticks_at(limit_ns), limit_ns);
-            }
-        }
-        (end_ticks, line.at(end_ticks))
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until

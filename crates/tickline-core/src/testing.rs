@@ -68,6 +68,9 @@ pub(crate) struct Machine {
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
+    /// How long it has been suspended, and whether the reference says so.
+    suspended_ns: Cell<i64>,
+    pub(crate) tells_suspends: Cell<bool>,
     /// How long a look at the reference takes before and after the moment it tells.
     pub(crate) look_ticks: Cell<(u64, u64)>,
 }
@@ -83,6 +86,8 @@ impl Machine {
             offset_ns: Cell::new(-(1 << 39)),
             rate_ppb: Cell::new(0),
             since_ticks: Cell::new(1 << 40),
+            suspended_ns: Cell::new(0),
+            tells_suspends: Cell::new(true),
             look_ticks: Cell::new((10, 10)),
         })
     }
@@ -109,6 +114,13 @@ impl Machine {
         let truth = self.truth_ns();
         self.pass(ns);
         self.anchor(truth);
+        self.suspended_ns.set(self.suspended_ns.get() + i64::try_from(ns).unwrap());
+    }
+
+    /// The counter starts again near 0 in a suspend of an hour.
+    pub(crate) fn suspend_and_reset(&self) {
+        self.suspended_ns.set(self.suspended_ns.get() + 3_600_000_000_000);
+        self.reset_counter();
     }
 
     /// The reference jumps ahead.
@@ -152,6 +164,9 @@ impl Reference for Machine {
     }
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000_000_000
+    }
+    fn suspended_ns(&self) -> Option<i64> {
+        self.tells_suspends.get().then(|| self.suspended_ns.get())
     }
 }
 
@@ -275,6 +290,9 @@ impl Reference for Steered {
     }
     fn steering_ppb(&self) -> Option<i64> {
         Some(self.ppb.get())
+    }
+    fn suspended_ns(&self) -> Option<i64> {
+        self.machine.suspended_ns()
     }
 }
 
