@@ -14,7 +14,7 @@
 use crate::cell::Envelope;
 use crate::estimate::{Fit, History};
 use crate::line::Slope;
-use crate::sample::Sample;
+use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::{Event, Shared};
 use crate::units::{
     FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
@@ -36,8 +36,9 @@ const BREAK_INTERVALS: u64 = 4;
 /// all, most of which is the counter's step.
 const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
 
-/// The largest stability that is ever assumed, ppb: kernels allow 10 % (`adjtimex` tick).
-const MAX_STABILITY_PPB: u64 = 200_000_000;
+/// The largest stability that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to its fastest.
+const MAX_STABILITY_PPB: u64 =
+    unsigned((2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) - KERNEL_SLEW_PPB) + 1);
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a change of rate, ppb...
 const DISRUPTION_PPB: u128 = 1_000_000;

@@ -262,6 +262,14 @@ impl Cast {
             Source::Reference { .. } => From::Reference,
         };
         check.end(begin, reading.ns, from, true);
+        if kind == 1 && from == From::SlowPath {
+            let begin = check.begin();
+            if let Some(reading) = shared.read_bounds_whole(&hands, &hands) {
+                complete();
+                check.end(begin, reading.ns, From::SlowPath, true);
+                check.bounds(&reading);
+            }
+        }
     }
 
     /// A reader that does nothing but take down offsets and bounds at even times, for a plot.
@@ -285,7 +293,10 @@ impl Cast {
                     fast: true,
                 }
             } else {
-                let ns = shared.read_slow(&hands, &hands).ns;
+                let SlowReading { ns, source } = shared.read_slow(&hands, &hands);
+                if matches!(source, Source::Line { .. }) {
+                    self.world.me().look.set(self.world.me().counter_look.get());
+                }
                 let offset_ns = ns - self.world.me().look.get().told_ns;
                 Mark {
                     at_ns,

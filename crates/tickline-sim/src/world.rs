@@ -85,7 +85,9 @@ pub(crate) struct Actor {
     pub(crate) late_ps: Cell<u64>,
     /// The last word that it loaded with a state.
     pub(crate) loaded: Cell<Word>,
+    /// The last look at a clock, and the last one at the counter.
     pub(crate) look: Cell<Look>,
+    pub(crate) counter_look: Cell<Look>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
     /// Steps that its reading may still take; readings wait for nobody.
@@ -106,6 +108,10 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// What the cell holds.
     pub(crate) word: Cell<Word>,
+    /// What it held when the counter last started again, and when that was, ps.
+    pub(crate) reset: Cell<Option<(Word, u64)>>,
+    /// Whether a reader met that line when the counter came back to it, which nobody can know.
+    pub(crate) is_over: Cell<bool>,
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
     /// Lines published so far.
@@ -134,6 +140,8 @@ impl World {
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
             word: Cell::new(Word::default()),
+            reset: Cell::new(None),
+            is_over: Cell::new(false),
             born_ps: Cell::new(0),
             lines: Cell::new(0),
             round_began_ps: Cell::new(0),
@@ -237,6 +245,7 @@ impl Counter for Hands {
         world.me().fence_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
         world.note_look(ticks, at_ps);
+        world.me().counter_look.set(world.me().look.get());
         ticks
     }
 
@@ -252,6 +261,7 @@ impl Counter for Hands {
         world.me().late_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
         world.note_look(ticks, at_ps);
+        world.me().counter_look.set(world.me().look.get());
         ticks
     }
 
@@ -277,6 +287,13 @@ impl Reference for Hands {
 
     fn steering_ppb(&self) -> Option<i64> {
         Some(self.0.clocks.borrow().steering_ppb())
+    }
+
+    fn suspended_ns(&self) -> Option<i64> {
+        let world = &self.0;
+        world.step(Step::Reference);
+        world.me().fence_ps.set(world.now_ps.get());
+        (!world.scenario.machine.hides_suspends).then(|| world.clocks.borrow().suspended_ns)
     }
 }
 

@@ -24,22 +24,9 @@ use super::Shared;
 use crate::cell::{Envelope, State, StateCell};
 use crate::discipline::JOIN_SLACK_NS;
 use crate::line::{Line, Slope};
-use crate::sample::{Point, Reference, SUSPENDED_ERROR_NS};
+use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
 use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
 use crate::word::{GRANULE_TICKS, Word};
-
-/// How far a kernel can bend its clock's rate, ppb of the nominal one, each part either way. Linux:
-///
-/// | by | most | where |
-/// |---|---|---|
-/// | `ADJ_TICK` | 10 % | `ntp_validate_timex`: 900,000 to 1,100,000 / `USER_HZ` |
-/// | `ADJ_FREQUENCY` | 500 ppm | `MAXFREQ` |
-/// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
-/// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |
-///
-/// The last one is no theory: systemd-timesyncd slews up to 0.4 s with a time constant of 1, which begins with 5 %. Not counted:
-/// `STA_PPSTIME`, with which a kernel built for it (`CONFIG_NTP_PPS`, not with tickless kernels) makes up for 0.5 s in one.
-const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
 /// By how much the reference may be slower than it was when it was sampled, unnoticed, ppb of that rate: 36.9 %, from one
 /// extreme to the other.
