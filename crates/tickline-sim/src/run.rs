@@ -323,11 +323,11 @@ impl Stage {
                     self.stop(place, over_ps);
                     actor.fence_ps.set(over_ps);
                 }
-                // The kernel wakes the thread (`timerfd_resume`), unless it measured no time asleep.
-                let mut chance = world.chance.borrow_mut();
-                if let Some(place) = driver.filter(|_| !reference_runs && for_ns > 0 && chance.u32(..4) != 0)
-                {
-                    world.actors[place].ready_ps.set(over_ps + chance.u64(..100_000 * PS));
+                // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was asleep.
+                let told = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+                if let Some(place) = driver.filter(|_| told) {
+                    let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
+                    world.actors[place].ready_ps.set(over_ps + within_ps);
                 }
             }
             What::Pause { cpu, for_ns } => {

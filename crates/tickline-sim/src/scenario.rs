@@ -59,7 +59,7 @@ pub struct Machine {
     pub dither_ppb: i64,
     /// Each second the rate changes by up to this, ppb: up to 10,000.
     pub wander_ppb: i64,
-    /// Whether nobody says how long the machine was suspended.
+    /// Whether nobody says that the machine was suspended, and for how long: nor is the thread woken then.
     #[serde(default)]
     pub hides_suspends: bool,
     /// The mean time of a look at the reference between two looks at the counter, ns: 10 to 10,000.

@@ -25,7 +25,7 @@ use tickline_core::sample::Reference;
 use tickline_core::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, What};
 
 /// Actors in one run, at most: readers, drivers, and whoever opens and closes gates.
 pub(crate) const MAX_ACTORS: usize = 16;
@@ -97,6 +97,8 @@ pub(crate) struct Actor {
 /// See the [module](self).
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
+    /// Whether it is ever suspended: nobody can tell otherwise when this is asked.
+    sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
     pub(crate) actors: [Actor; MAX_ACTORS],
@@ -132,6 +134,7 @@ impl World {
         let skew_ticks = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
+            sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             actors: Default::default(),
@@ -291,8 +294,10 @@ impl Reference for Hands {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        world.step(Step::Reference);
-        world.me().fence_ps.set(world.now_ps.get());
+        if world.sleeps {
+            world.step(Step::Reference);
+            world.me().fence_ps.set(world.now_ps.get());
+        }
         (!world.scenario.machine.hides_suspends).then(|| world.clocks.borrow().suspended_ns)
     }
 }
