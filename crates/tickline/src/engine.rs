@@ -166,7 +166,7 @@ impl Engine {
     /// if the gates have said so, and then there is a compare-and-swap.
     fn read_bounds_whole(&self) -> Option<LineReading> {
         let counter = COUNTER.filter(|_| self.shared.cell.word().is_live())?;
-        self.shared.read_bounds_whole(&counter)
+        self.shared.read_bounds_whole(&counter, &self.followed())
     }
 
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
@@ -191,9 +191,9 @@ impl Engine {
             }
             return to_unsigned(OsClock.monotonic_ns());
         };
-        let mut reading = self.shared.read_slow(&counter, &OsClock);
+        let mut reading = self.shared.read_slow(&counter, &self.followed());
         if self.serve_as_reader(&reading) {
-            reading = self.shared.read_slow(&counter, &OsClock);
+            reading = self.shared.read_slow(&counter, &self.followed());
         }
         to_unsigned(reading.ns)
     }
@@ -203,7 +203,7 @@ impl Engine {
     fn unix_slow(&self) -> u64 {
         // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
         if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
-            let reading = self.shared.read_slow(&counter, &OsClock);
+            let reading = self.shared.read_slow(&counter, &self.followed());
             let served = self.serve_as_reader(&reading);
             if served || matches!(reading.source, Source::Line { .. }) {
                 if let Some(reading) = self.read_bounds_whole() {
@@ -289,6 +289,11 @@ impl Engine {
         if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
     }
 
+    /// The OS clock, asked for no more than this clock may ask.
+    fn followed(&self) -> Followed {
+        Followed(self.probes())
+    }
+
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
@@ -348,7 +353,7 @@ impl Engine {
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
         control.reschedule(renewal, self.interval_ns());
-        let followed = Followed(self.probes());
+        let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);

@@ -9,7 +9,6 @@ use super::{Engine, to_unsigned};
 use crate::facts::COUNTER;
 use crate::per_cpu::{Sweep, Table};
 use crate::process::Notice;
-use crate::reference::OsClock;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -72,8 +71,8 @@ impl Engine {
         let (counter, config) = (COUNTER?, *control.as_ref()?.config());
         if self.shared.cell.word().is_live() {
             // A reader was in the middle of a round when the mode was taken up.
-            self.shared.close_gate(&counter, &OsClock);
-            self.shared.open_gate(&counter, &OsClock);
+            self.shared.close_gate(&counter, &self.followed());
+            self.shared.open_gate(&counter, &self.followed());
         }
         self.per_cpu.open();
         Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))

@@ -23,6 +23,10 @@ use crate::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::status::State;
 use crate::warp;
 
+/// How far the OS clock is outside of the bounds when something must have happened to it, ns. An NTP daemon's slew of 500 ppm, which
+/// goes unnoticed until the next round, makes up to 0.5 ms in a window.
+const DISRUPTED_NS: i64 = 1_000_000;
+
 impl Engine {
     /// Judges by `policy` from now on.
     pub(crate) fn adopt(&self, policy: Policy) {
@@ -184,7 +188,7 @@ impl Engine {
         self.per_cpu.gate();
         // Without a compare-and-swap nothing was ever published, and the word cannot change.
         if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
-            self.shared.close_gate(&counter, &OsClock);
+            self.shared.close_gate(&counter, &self.followed());
         }
     }
 
@@ -230,7 +234,7 @@ impl Engine {
         // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
         self.stage.store(STAGE_NEW, Ordering::SeqCst);
         if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
-            self.shared.open_gate(&counter, &OsClock);
+            self.shared.open_gate(&counter, &self.followed());
         }
     }
 
@@ -243,6 +247,25 @@ impl Engine {
             return State::Fallback(reason);
         }
         let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
-        if COUNTER.is_some() && live { State::Fast } else { State::Calibrating }
+        match COUNTER.is_some() && live {
+            true if self.is_disrupted() => State::Disrupted,
+            true => State::Fast,
+            false => State::Calibrating,
+        }
+    }
+
+    /// Whether readings by the line are off because the OS clock or the counter jumped: the control loop says so, or, before it
+    /// has come, the OS clock does, which is then far outside of the line's bounds.
+    fn is_disrupted(&self) -> bool {
+        let unit = self.per_cpu_table().and_then(Table::unit_here).unwrap_or(&self.shared);
+        if unit.gauges.is_disrupted() {
+            return true;
+        }
+        let before_ns = OsClock.monotonic_ns();
+        let Some(reading) = self.read_bounds().or_else(|| self.bounds_by_cpu()) else { return false };
+        let after_ns = OsClock.monotonic_ns();
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
+        missed_ns > DISRUPTED_NS
     }
 }
