@@ -409,6 +409,9 @@ fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Op
             let detail = detail.map_or_else(String::new, |name| format!(" ({name})"));
             format!("tickline serves the OS clock here, because {reason}{detail}.")
         }
+        (State::Disrupted, _, _) => {
+            format!("tickline reads the counter here; its state is {}.", State::Disrupted)
+        }
         (state, _, _) => format!("tickline serves the OS clock for now; its state is {state}."),
     }
 }

@@ -127,7 +127,7 @@ fn check_csv(path: &Path) -> usize {
     for row in reader.records() {
         let row = row.expect("a row as long as the headings");
         assert!(row[at].parse::<f64>().is_ok() && row[offset].parse::<f64>().is_ok(), "{row:?}");
-        assert!(["fast", "calibrating", "fallback"].contains(&&row[state]), "{row:?}");
+        assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&&row[state]), "{row:?}");
         assert!(row[skew].is_empty() || row[skew].parse::<f64>().is_ok(), "{row:?}");
         if row[cpu].is_empty() {
             looks += 1;

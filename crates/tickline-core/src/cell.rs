@@ -25,6 +25,7 @@
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
+use crate::sample::Point;
 use crate::units::{FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
@@ -141,6 +142,9 @@ pub trait StateCell {
     /// The tick from which the line in `slot` counts: the bits of its live word.
     fn start_ticks(&self, slot: Slot) -> u64;
 
+    /// A point below the reference from which the bounds in `slot` were published: the newest sample proves it.
+    fn proven(&self, slot: Slot) -> Point;
+
     /// The word and all that its slot says about the line, whatever the phase.
     fn load(&self) -> State {
         let word = self.word();
@@ -193,6 +197,9 @@ struct BoundsWords {
     upper_base_ns: AtomicI64,
     upper_slope: AtomicU64,
     unix_slack_ns: AtomicU64,
+    /// [`StateCell::proven`].
+    proven_ticks: AtomicU64,
+    proven_ns: AtomicI64,
 }
 
 const _: () =
@@ -235,11 +242,14 @@ impl SlotWords {
                 upper_base_ns: AtomicI64::new(0),
                 upper_slope: AtomicU64::new(0),
                 unix_slack_ns: AtomicU64::new(0),
+                proven_ticks: AtomicU64::new(0),
+                proven_ns: AtomicI64::new(0),
             },
         }
     }
 
     fn fill(&self, published: &Published, envelope: &Envelope) {
+        let proven = Point { ticks: envelope.lower.start_ticks, ns: envelope.lower.base_ns };
         let envelope = envelope.from(published.line.start_ticks);
         let (line, bounds) = (&self.line, &self.bounds);
         // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
@@ -255,6 +265,8 @@ impl SlotWords {
         bounds.upper_base_ns.store(envelope.upper.base_ns, order);
         bounds.upper_slope.store(envelope.upper.slope.to_bits(), order);
         bounds.unix_slack_ns.store(envelope.unix_slack_ns, order);
+        bounds.proven_ticks.store(proven.ticks, order);
+        bounds.proven_ns.store(proven.ns, order);
     }
 }
 
@@ -340,6 +352,12 @@ impl StateCell for Latch {
     fn start_ticks(&self, slot: Slot) -> u64 {
         // ORDERING: see `SLOT`.
         self.slot(slot).line.start_ticks.load(SLOT)
+    }
+
+    fn proven(&self, slot: Slot) -> Point {
+        let bounds = &self.slot(slot).bounds;
+        // ORDERING: see `SLOT`, for both.
+        Point { ticks: bounds.proven_ticks.load(SLOT), ns: bounds.proven_ns.load(SLOT) }
     }
 
     fn swap(&self, from: Word, to: Word) -> bool {

@@ -153,6 +153,10 @@ pub struct Control {
     fruitless: u32,
     /// Whether lines leave Unix time to the OS.
     without_unix: bool,
+    /// How long the machine had been suspended before the newest sample, ns.
+    suspended_ns: Option<i64>,
+    /// Whether the reference or the counter jumped, and the line has not been on its target since.
+    disrupted: bool,
 }
 
 /// Why a line could not be published.
@@ -178,6 +182,8 @@ impl Control {
             settled: false,
             fruitless: 0,
             without_unix: false,
+            suspended_ns: None,
+            disrupted: false,
         }
     }
 
@@ -234,6 +240,8 @@ impl Control {
     ) -> (Round, u64) {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
+            // Before the samples: a suspend after this one is seen as one by whoever ends the line.
+            self.suspended_ns = reference.suspended_ns();
             let Some(sample) = burst(counter, reference, self.config.quanta, self.effort(), self.slope)
             else {
                 continue;
@@ -243,6 +251,7 @@ impl Control {
             let noted = self.watch.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
             if noted == Noted::Void {
                 self.unix.clear();
+                self.disrupted = true;
             }
             if self.unix.update(reference) {
                 shared.count(Event::UnixStep);
@@ -334,12 +343,13 @@ impl Control {
 
     /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
     fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
+        if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
+    }
+
+    /// Whether an offset is no larger than samples as wide as the newest one make it.
+    fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
         let width = self.watch.history.newest().map_or(0, |newest| newest.width(slope));
-        let usual = fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2));
-        if offset.saturating_abs() <= usual {
-            return interval_ns;
-        }
-        interval_ns.min(self.short_interval_ns())
+        offset.saturating_abs() <= fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
     }
 
     /// The interval when there is reason to hurry, ns: a sixteenth, but not so short that the line is over before a thread that
@@ -410,9 +420,10 @@ impl Control {
         let allowance = self.watch.allowance(fit, interval_ns);
         let envelope = self.bounds(target.slope, allowance).ok_or(Refusal::Stale)?;
 
+        let newest = self.watch.history.newest().map(|sample| sample.lower);
         let before = counter.now_ordered();
-        if !state.is_valid_at(before) {
-            shared.expire(state, before, reference);
+        if shared.is_over(state, before, reference) {
+            shared.expire(state, before, newest, reference);
             return Err(Refusal::Lost);
         }
         if self.is_stale(before, target.slope) {
@@ -444,9 +455,10 @@ impl Control {
         let at_ticks = counter.now_ordered();
         let next = next(at_ticks).filter(|_| state.is_valid_at(at_ticks));
         let Some((steering, word, published)) = next else {
-            shared.finish_closing(&closing, counter, reference);
+            shared.finish_closing_at(&closing, at_ticks, newest, reference);
             return Err(Refusal::Lost);
         };
+        shared.note_suspended(word.slot(), self.suspended_ns);
         let past = past(at_ticks, word, published.line);
         publish(shared, closing.word, word, &published, &past, &envelope)?;
         shared.count(Event::Publication);
@@ -454,6 +466,8 @@ impl Control {
             shared.count(Event::StepForward);
         }
         self.settled = fit.is_some();
+        let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
+        self.disrupted &= !is_back;
         self.watch.published(envelope, target);
         show_parts(shared, &envelope, &allowance);
         self.record(shared, target.slope, allowance, interval_ns, fixed_to_ns_round(steering.offset));
@@ -513,14 +527,17 @@ impl Control {
         })?;
         let line = published.line;
         let past = past(at_ticks, word, line);
+        shared.note_suspended(word.slot(), self.suspended_ns);
         shared.timeline.note_first(&past);
         publish(shared, opening.word, word, &published, &past, &envelope)?;
         shared.count(Event::Recovery);
-        let offset_ns = fixed_to_ns_round(line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks)));
+        let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
+        // Ahead of the reference there is only a line that starts from a floor.
+        self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_FLOOR_NS);
         self.watch.published(envelope, target);
         show_parts(shared, &envelope, &allowance);
-        self.record(shared, slope, allowance, interval_ns, offset_ns);
+        self.record(shared, slope, allowance, interval_ns, fixed_to_ns_round(offset));
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -545,6 +562,8 @@ impl Control {
         gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
         // ORDERING: as above.
         gauges.stale_rounds.store(0, Ordering::Relaxed);
+        // ORDERING: as above.
+        gauges.disrupted.store(u64::from(self.disrupted), Ordering::Relaxed);
     }
 }
 

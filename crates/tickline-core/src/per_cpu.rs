@@ -115,11 +115,11 @@ pub fn read_slow<S: StateCell>(
         };
         if !state.word.is_live() {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.finish_closing_at(&state, ticks, reference) {
+            if unit.finish_closing_at(&state, ticks, None, reference) {
                 unit.count(Event::Rescue);
             }
-        } else if !state.is_valid_at(ticks) {
-            unit.expire(&state, ticks, reference);
+        } else if unit.is_over(&state, ticks, reference) {
+            unit.expire(&state, ticks, None, reference);
         } else if unit.cell.is_still(state.word) {
             return Some((cpu, line_reading(&state, ticks)));
         }

@@ -26,7 +26,29 @@ pub trait Reference {
     fn steering_ppb(&self) -> Option<i64> {
         None
     }
+
+    /// How long the machine has been suspended in all while the monotonic clock stood still, ns, as of some moment during the
+    /// call and to within [`SUSPENDED_ERROR_NS`]; `None` if nobody can say. Only differences count.
+    fn suspended_ns(&self) -> Option<i64> {
+        None
+    }
 }
+
+/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every thread is stopped and started.
+pub const SUSPENDED_ERROR_NS: u64 = 100_000;
+
+/// How far a kernel can bend its clock's rate, ppb of the nominal one, each part either way. Linux:
+///
+/// | by | most | where |
+/// |---|---|---|
+/// | `ADJ_TICK` | 10 % | `ntp_validate_timex`: 900,000 to 1,100,000 / `USER_HZ` |
+/// | `ADJ_FREQUENCY` | 500 ppm | `MAXFREQ` |
+/// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
+/// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |
+///
+/// The last one is no theory: systemd-timesyncd slews up to 0.4 s with a time constant of 1, which begins with 5 %. Not counted:
+/// `STA_PPSTIME`, with which a kernel built for it (`CONFIG_NTP_PPS`, not with tickless kernels) makes up for 0.5 s in one.
+pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
 /// The largest steps of counter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,15 +11,18 @@
 //!   the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
 //! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
+//! - past the window the reference must vouch for a reading (rule 13): `floor.rs`.
 
 use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::JOIN_SLACK_NS;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::sample::Reference;
+use crate::sample::{Point, Reference};
 use crate::timeline::{Conversion, Timeline, Unconverted};
 use crate::units::{signed, ticks_between};
-use crate::word::{FIRST_TICKS, Phase, Word};
+use crate::word::{FIRST_TICKS, Phase, Slot, Word};
+
+mod floor;
+mod suspends;
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -28,9 +31,6 @@ const CLOSING_NS: u64 = 2_000;
 /// ...and how many looks it takes, in case the counter stands still or the line's slope is far from the truth. An ordered read
 /// takes 5 ns at least, so a counter that goes on ends the wait before.
 const CLOSING_LOOKS: u32 = 1_000;
-
-/// By how much the reference may be slewed from one moment to the next, ppb (Linux `MAXFREQ`, `include/linux/timex.h`).
-const UNNOTICED_SLEW_PPB: i64 = 500_000;
 
 /// Looks at an opening before a reader goes on without the writer. It is asking the reference meanwhile, which may take 2 us
 /// (`acpi_pm`); a look takes 5 ns at least. No counter is read for this, because the clock is still cold.
@@ -131,6 +131,8 @@ pub struct Gauges {
     pub(crate) stability_ppb: AtomicU64,
     pub(crate) slope_ppb: AtomicU64,
     pub(crate) dither_ppb: AtomicU64,
+    /// 1 while the line is off because reference or counter jumped; else 0.
+    pub(crate) disrupted: AtomicU64,
 }
 
 /// What the bound of the present line is made of: to either side
@@ -171,6 +173,7 @@ impl Gauges {
             stability_ppb: AtomicU64::new(0),
             slope_ppb: AtomicU64::new(0),
             dither_ppb: AtomicU64::new(0),
+            disrupted: AtomicU64::new(0),
         }
     }
 
@@ -222,6 +225,13 @@ impl Gauges {
     pub fn samples_are_stale(&self) -> bool {
         // ORDERING: Relaxed, a figure on its own for display.
         self.stale_rounds.load(Ordering::Relaxed) >= STALE_ROUNDS
+    }
+
+    /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
+    #[must_use]
+    pub fn is_disrupted(&self) -> bool {
+        // ORDERING: Relaxed, a flag on its own for display.
+        self.disrupted.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -279,6 +289,7 @@ pub struct Shared<S> {
     pub(crate) timeline: Timeline,
     /// What the control loop last found.
     pub gauges: Gauges,
+    suspends: suspends::Suspends,
     events: [AtomicU64; Event::ALL.len()],
 }
 
@@ -290,8 +301,14 @@ impl<S> Shared<S> {
             cell,
             timeline: Timeline::new(),
             gauges: Gauges::new(),
+            suspends: suspends::Suspends::new(),
             events: [const { AtomicU64::new(0) }; Event::ALL.len()],
         }
+    }
+
+    /// Notes for the line that is about to be published in `slot` how long the machine had been suspended before its samples.
+    pub(crate) fn note_suspended(&self, slot: Slot, suspended_ns: Option<i64>) {
+        self.suspends.note(slot, suspended_ns);
     }
 
     /// Counts an event.
@@ -348,14 +365,18 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid: for the slow path.
-    pub fn read_bounds_slow(&self, counter: &impl Counter) -> Option<LineReading> {
+    pub fn read_bounds_slow(
+        &self,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> Option<LineReading> {
         let state = self.cell.load();
         if !state.word.is_live() {
             return None;
         }
         let envelope = self.cell.envelope(state.word);
         let ticks = counter.now_ordered();
-        let in_use = state.is_valid_at(ticks) && self.cell.is_still(state.word);
+        let in_use = !self.is_over(&state, ticks, reference) && self.cell.is_still(state.word);
         in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
     }
 
@@ -409,8 +430,8 @@ impl<S: StateCell> Shared<S> {
             match word.phase() {
                 Phase::Live => {
                     let ticks = counter.now_ordered();
-                    if !state.is_valid_at(ticks) {
-                        self.expire(&state, ticks, reference);
+                    if self.is_over(&state, ticks, reference) {
+                        self.expire(&state, ticks, None, reference);
                     } else if self.cell.is_still(word) {
                         return line_reading(&state, ticks);
                     }
@@ -487,13 +508,26 @@ impl<S: StateCell> Shared<S> {
         counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
     }
 
-    /// Rules 4 and 5: makes the clock cold because the line of `state` is not valid at `ticks`, which were read after it.
-    pub fn expire(&self, state: &State, ticks: u64, reference: &impl Reference) {
-        let reset = crate::units::ticks_between(state.line.start_ticks, ticks) < 0;
-        let floor_ticks = self.floor_ticks(state, ticks, reference);
-        if self.cell.swap(state.word, state.word.closing().cold(floor_ticks)) {
-            self.count(if reset { Event::CounterReset } else { Event::Expiry });
+    /// Rules 4 and 5: makes the clock cold because the line of `state` does not count for `ticks`, which were read after it
+    /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the floor is taken. `ticks` alone do not say
+    /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
+    /// `newest` is as for [`floor_ticks`](Self::floor_ticks).
+    pub(crate) fn expire(
+        &self,
+        state: &State,
+        ticks: u64,
+        newest: Option<Point>,
+        reference: &impl Reference,
+    ) {
+        let closing = State { word: state.word.closing(), ..*state };
+        if !self.cell.swap(state.word, closing.word) {
+            return;
         }
+        let reset = ticks_between(state.line.start_ticks, ticks) < 0;
+        self.count(if reset { Event::CounterReset } else { Event::Expiry });
+        // Within the window, other readers may have been later than this.
+        let ticks = if reset { ticks } else { state.end_ticks() };
+        self.finish_closing_at(&closing, ticks, newest, reference);
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
@@ -501,41 +535,22 @@ impl<S: StateCell> Shared<S> {
     pub fn finish_closing(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // While a clock is opening its counter is of no use here, and is left alone.
         let ticks = if state.word.phase() == Phase::Opening { 0 } else { counter.now_ordered() };
-        self.finish_closing_at(state, ticks, reference)
+        self.finish_closing_at(state, ticks, None, reference)
     }
 
-    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter.
-    pub(crate) fn finish_closing_at(&self, state: &State, ticks: u64, reference: &impl Reference) -> bool {
+    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter, and `newest` as for
+    /// [`floor_ticks`](Self::floor_ticks).
+    pub(crate) fn finish_closing_at(
+        &self,
+        state: &State,
+        ticks: u64,
+        newest: Option<Point>,
+        reference: &impl Reference,
+    ) -> bool {
         if state.word.phase() == Phase::Opening {
             return self.cell.swap(state.word, state.word.given_up());
         }
-        self.cell.swap(state.word, state.word.cold(self.floor_ticks(state, ticks, reference)))
-    }
-
-    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or after
-    /// its end. As where lines meet, a reader may have read the counter a little after its second look.
-    fn floor_ticks(&self, state: &State, ticks: u64, reference: &impl Reference) -> u64 {
-        let (line, end_ticks) = (&state.line, state.end_ticks());
-        if state.is_valid_at(ticks) {
-            let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS).min(end_ticks.wrapping_sub(ticks));
-            return ticks.wrapping_add(slack_ticks);
-        }
-        if crate::units::ticks_between(line.start_ticks, ticks) >= 0 {
-            return end_ticks;
-        }
-        // The counter was reset, and nobody knows how far it came. Two limits hold: the line's end, and the reference now plus the
-        // most by which this line was ahead of it.
-        let envelope = self.cell.envelope(Word::from_bits(line.start_ticks));
-        let lead = |ticks| line.at_any(ticks).saturating_sub(envelope.lower.at_any(ticks));
-        // The reference may have been slewed down since it was sampled, unnoticed.
-        let validity_ns = line.at(end_ticks).saturating_sub(line.base_ns);
-        let slewed_ns =
-            validity_ns.saturating_mul(UNNOTICED_SLEW_PPB).checked_div(1_000_000_000).unwrap_or(0);
-        let lead_ns = lead(line.start_ticks).max(lead(end_ticks)).max(0).saturating_add(slewed_ns);
-        // Each of the two was rounded down.
-        let limit_ns = reference.monotonic_ns().saturating_add(lead_ns).saturating_add(1);
-        // Readings began at the line's base, so the floor is not below it.
-        if limit_ns < line.at(end_ticks) { line.ticks_at(limit_ns.max(line.base_ns)) } else { end_ticks }
+        self.cell.swap(state.word, state.word.cold(self.floor_ticks(state, ticks, newest, reference)))
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until

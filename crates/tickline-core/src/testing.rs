@@ -9,7 +9,7 @@ use core::cell::{Cell, RefCell};
 use crate::cell::{Envelope, Latch, Published, StateCell};
 use crate::control::{Config, Control, Renewal, Round};
 use crate::counter::Counter;
-use crate::sample::{Quanta, Reference};
+use crate::sample::{Point, Quanta, Reference};
 use crate::shared::Shared;
 use crate::word::{Slot, Word};
 
@@ -69,6 +69,9 @@ pub(crate) struct Machine {
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
+    /// How long it has been suspended, and whether the reference says so.
+    suspended_ns: Cell<i64>,
+    pub(crate) tells_suspends: Cell<bool>,
     /// How long a look at the reference takes before and after the moment it tells.
     pub(crate) look_ticks: Cell<(u64, u64)>,
 }
@@ -84,6 +87,8 @@ impl Machine {
             offset_ns: Cell::new(-(1 << 39)),
             rate_ppb: Cell::new(0),
             since_ticks: Cell::new(1 << 40),
+            suspended_ns: Cell::new(0),
+            tells_suspends: Cell::new(true),
             look_ticks: Cell::new((10, 10)),
         })
     }
@@ -110,6 +115,13 @@ impl Machine {
         let truth = self.truth_ns();
         self.pass(ns);
         self.anchor(truth);
+        self.suspended_ns.set(self.suspended_ns.get() + i64::try_from(ns).unwrap());
+    }
+
+    /// The counter starts again near 0 in a suspend of an hour.
+    pub(crate) fn suspend_and_reset(&self) {
+        self.suspended_ns.set(self.suspended_ns.get() + 3_600_000_000_000);
+        self.reset_counter();
     }
 
     /// The reference jumps ahead.
@@ -154,6 +166,9 @@ impl Reference for Machine {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000_000_000
     }
+    fn suspended_ns(&self) -> Option<i64> {
+        self.tells_suspends.get().then(|| self.suspended_ns.get())
+    }
 }
 
 /// A cell that lets the machine's hooks run before each of its steps.
@@ -188,6 +203,9 @@ impl StateCell for HookedCell {
     }
     fn start_ticks(&self, slot: Slot) -> u64 {
         self.inner.start_ticks(slot)
+    }
+    fn proven(&self, slot: Slot) -> Point {
+        self.inner.proven(slot)
     }
     fn swap(&self, from: Word, to: Word) -> bool {
         self.machine.hooks.run(Step::Swap(to));
@@ -268,6 +286,9 @@ impl Reference for Steered {
     }
     fn steering_ppb(&self) -> Option<i64> {
         Some(self.ppb.get())
+    }
+    fn suspended_ns(&self) -> Option<i64> {
+        self.machine.suspended_ns()
     }
 }
 

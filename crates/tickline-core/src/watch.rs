@@ -16,7 +16,7 @@ mod dither;
 use crate::cell::Envelope;
 use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
-use crate::sample::Sample;
+use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::{Event, Shared};
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
@@ -42,8 +42,9 @@ const STABILITY_PPB: core::ops::RangeInclusive<u64> = 5..=200;
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
 const NARROW_PPB: u64 = 10;
 
-/// The largest stability that is ever assumed, ppb: kernels allow 10 % (`adjtimex` tick).
-const MAX_STABILITY_PPB: u64 = 200_000_000;
+/// The largest stability that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to its fastest.
+const MAX_STABILITY_PPB: u64 =
+    unsigned((2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) - KERNEL_SLEW_PPB) + 1);
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a change of rate, ppb...
 const DISRUPTION_PPB: u128 = 1_000_000;

@@ -361,13 +361,17 @@ impl Cast {
             }
         }
         let mut reading = self.with_rescues(|| shared.read_slow(&hands, &hands));
-        let (me, look, loaded) = (self.world.me(), self.world.me().look.get(), self.world.me().loaded.get());
+        let me = self.world.me();
+        let (look, counter_look) = (me.look.get(), me.counter_look.get());
+        let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
             // What it looked at in vain is not what the reading was made of.
             me.look.set(look);
+            me.counter_look.set(counter_look);
             me.loaded.set(loaded);
+            me.window_ticks.set(window_ticks);
         }
         complete();
         let from = match reading.source {
@@ -375,6 +379,14 @@ impl Cast {
             Source::Reference { .. } => From::Reference,
         };
         check.end(begin, reading.ns, from, true);
+        if kind == 1 && from == From::SlowPath {
+            let begin = check.begin();
+            if let Some(reading) = shared.read_bounds_slow(&hands, &hands) {
+                complete();
+                check.end(begin, reading.ns, From::SlowPath, true);
+                check.bounds(&reading);
+            }
+        }
     }
 
     /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
@@ -416,7 +428,10 @@ impl Cast {
                     fast: true,
                 }
             } else {
-                let ns = shared.read_slow(&hands, &hands).ns;
+                let SlowReading { ns, source } = shared.read_slow(&hands, &hands);
+                if matches!(source, Source::Line { .. }) {
+                    self.world.me().look.set(self.world.me().counter_look.get());
+                }
                 let offset_ns = ns - self.world.me().look.get().told_ns;
                 Mark {
                     at_ns,

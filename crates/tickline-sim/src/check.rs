@@ -221,7 +221,17 @@ impl Check {
     /// A reading of `ns` is complete.
     pub(crate) fn end(&self, begin: Begin, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
+        if from != From::Reference {
+            // Past the soft window, the reference was asked after the counter.
+            world.me().look.set(world.me().counter_look.get());
+        }
         let (me, look) = (world.running.get(), world.me().look.get());
+        let met = |(word, at_ps)| word == world.me().loaded.get() && look.at_ps > at_ps;
+        if from != From::Reference && world.reset.get().is_some_and(met) {
+            // Nobody has read since the counter started again, and by now it is back in the window of the line of then.
+            world.is_over.set(true);
+            return;
+        }
         let step_back_ns = self.limits.step_back_ns;
         assert!(
             !ordered || ns >= begin.floor_ns.saturating_sub(step_back_ns),

@@ -25,6 +25,10 @@ pub(crate) struct Limits {
 /// For how long a line is valid, in intervals: twice its window, which is two intervals.
 pub(crate) const WINDOW_INTERVALS: u64 = 4;
 
+/// The longest soft window, in intervals. So far ahead of the reference a suspend can put readings, and the floor of a line that
+/// ends: past it the reference must vouch for them (rule 12).
+const SOFT_WINDOW_INTERVALS: u64 = WINDOW_INTERVALS / 2;
+
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
 }
@@ -34,6 +38,7 @@ impl Limits {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * WINDOW_INTERVALS;
+        let soft_window_ns = interval_ns * SOFT_WINDOW_INTERVALS;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         // A floor taken on the faster CPU has its slack, too.
         let skew_ns = if machine.skew_ticks == 0 { 0 } else { ticks_ns(machine.skew_ticks) + JOIN_SLACK_NS };
@@ -53,15 +58,17 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // As far as a slew may have taken it, rule 5; or as one that stands still.
+                // The floor is the end of the soft window at most; or as a counter that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
-                    jumps_ns += window_ns;
+                    jumps_ns += soft_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a floor, are ahead by a window at most.
-                What::Suspend { for_ns, reference_runs, .. } => {
-                    jumps_ns += if reference_runs { window_ns } else { for_ns.min(window_ns) };
+                // A line that runs on, and a floor, are ahead by the soft window at most.
+                What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
+                    jumps_ns += for_ns.min(soft_window_ns);
                 }
+                // Both run on, or both stand still.
+                What::Suspend { .. } => {}
                 _ => {}
             }
         }

@@ -100,6 +100,8 @@ pub(crate) struct Clocks {
     pub(crate) jumped_ps: u64,
     /// When the counter last started again, ps.
     pub(crate) reset_ps: u64,
+    /// How long the reference stood still in suspends, ns.
+    pub(crate) suspended_ns: i64,
 }
 
 fn rate_of(ppb: i64) -> i128 {
@@ -126,8 +128,14 @@ impl Clocks {
             steering_ppb: 0,
             chance: fastrand::Rng::with_seed(seed),
         };
-        let mut clocks =
-            Self { counter: Counter::new(machine), reference, rates: Vec::new(), jumped_ps: 0, reset_ps: 0 };
+        let mut clocks = Self {
+            counter: Counter::new(machine),
+            reference,
+            rates: Vec::new(),
+            jumped_ps: 0,
+            reset_ps: 0,
+            suspended_ns: 0,
+        };
         clocks.note_rate(0);
         clocks
     }
@@ -269,14 +277,14 @@ impl Clocks {
         self.jumped_ps = at_ps;
     }
 
-    /// The machine sleeps from `at_ps` to `end_ps`.
+    /// The machine sleeps from `at_ps` to `end_ps`. Whether the counter started again.
     pub(crate) fn suspend(
         &mut self,
         (at_ps, end_ps): (u64, u64),
         counter: Sleep,
         window_ps: u64,
         reference_runs: bool,
-    ) {
+    ) -> bool {
         self.advance(at_ps);
         self.anchor(at_ps);
         let ticks = self.counter.unstepped(at_ps);
@@ -294,10 +302,12 @@ impl Clocks {
         }
         if !reference_runs {
             self.reference.since_ps = end_ps;
+            self.suspended_ns += i64::try_from((end_ps - at_ps) / PS).expect("checked");
         }
         // The kernel's ticks stop too.
         self.reference.next_tick_ps = self.reference.next_tick_ps.max(end_ps);
         self.jumped_ps = end_ps;
+        counter == Sleep::Resets && !within_window
     }
 
     pub(crate) fn change_counter(&mut self, at_ps: u64, ppb: i64) {

@@ -26,6 +26,7 @@ pub fn steady(seed: u64) -> Scenario {
             dither_ppb: 0,
             wander_ppb: 0,
             bracket_ns: 30,
+            hides_suspends: false,
         },
         clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread },
         readers: 2,

@@ -171,7 +171,7 @@ impl Stage {
     fn play(&mut self) {
         let world = Rc::clone(&self.cast.world);
         let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
-        while self.steps < max_steps {
+        while self.steps < max_steps && !world.is_over.get() {
             let next = (0..MAX_ACTORS)
                 .filter(|&place| world.actors[place].alive.get())
                 .min_by_key(|&place| world.actors[place].ready_ps.get());
@@ -309,7 +309,12 @@ impl Stage {
                 self.awake_ps = over_ps;
                 let window_ps = WINDOW_INTERVALS * world.scenario.clock.interval_ns * PS;
                 let times_ps = (now_ps, over_ps);
-                world.clocks.borrow_mut().suspend(times_ps, counter, window_ps, reference_runs);
+                let mut clocks = world.clocks.borrow_mut();
+                if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
+                    world.reset.set(Some((world.word.get(), over_ps)));
+                }
+                drop(clocks);
+                let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
                 for place in 0..MAX_ACTORS {
                     let actor = &world.actors[place];
                     if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
@@ -319,6 +324,12 @@ impl Stage {
                     }
                     self.stop(place, over_ps);
                     actor.fence_ps.set(over_ps);
+                }
+                // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was asleep.
+                let told = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+                if let Some(place) = driver.filter(|_| told) {
+                    let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
+                    world.actors[place].ready_ps.set(over_ps + within_ps);
                 }
             }
             What::Pause { cpu, for_ns } => {

@@ -63,6 +63,9 @@ pub struct Machine {
     pub dither_ppb: i64,
     /// Each second the rate changes by up to this, ppb: up to 10,000.
     pub wander_ppb: i64,
+    /// Whether nobody says that the machine was suspended, and for how long: nor is the thread woken then.
+    #[serde(default)]
+    pub hides_suspends: bool,
     /// The mean time of a look at the reference between two looks at the counter, ns: 10 to 10,000.
     pub bracket_ns: u64,
 }
@@ -120,7 +123,8 @@ pub struct Fault {
 pub enum What {
     /// The reference runs at another rate from now on. `announced`: `adjtimex` says so.
     Rate {
-        /// Off the nominal one, up to 100 million.
+        /// Off the nominal one, up to 226 million, which is the most that Linux does (`ADJ_TICK`, `ADJ_FREQUENCY`, `ADJ_OFFSET`
+        /// and `adjtime` together).
         ppb: i64,
         /// Whether the kernel says so.
         announced: bool,
@@ -258,9 +262,8 @@ impl Scenario {
         in_range("out_of_order_ns", chance.out_of_order_ns.into(), 0, 4_000)?;
         for fault in &self.faults {
             match fault.what {
-                What::Rate { ppb, .. } | What::CounterRate { ppb } => {
-                    in_range("ppb", ppb.into(), -100_000_000, 100_000_000)?;
-                }
+                What::Rate { ppb, .. } => in_range("ppb", ppb.into(), -226_000_000, 226_000_000)?,
+                What::CounterRate { ppb } => in_range("ppb", ppb.into(), -100_000_000, 100_000_000)?,
                 What::UnixStep { by_ns } => {
                     let years = 10 * 366 * 86_400 * second;
                     in_range("by_ns", by_ns.into(), -years, years)?;
@@ -318,6 +321,7 @@ impl Scenario {
                 dither_ppb: pick(rng, &[0, 80, 200, 240]),
                 wander_ppb: pick(rng, &[0, 0, 1, 10]),
                 bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
+                hides_suspends: false,
             },
             clock: Clock {
                 interval_ns,
@@ -392,7 +396,43 @@ impl Scenario {
                 scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
             }
         }
+        if rng.u32(..4) == 0 {
+            restless_sleep(rng, &mut scenario);
+        }
         scenario
+    }
+}
+
+/// Suspends that follow each other within a window or two, and whatever makes them worse: strong slews before and between
+/// them, a driver that is stopped meanwhile, a system that does not say that it was suspended.
+fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    let interval_ns = scenario.clock.interval_ns;
+    scenario.machine.hides_suspends = rng.u32(..4) == 0;
+    for _ in 0..rng.u32(1..4) {
+        let shift = rng.u32(..6);
+        let mut at_ns = rng.u64(0..scenario.duration_ns >> shift);
+        let usual = rng.bool();
+        let mut strike = |at_ns, what| scenario.faults.push(Fault { at_ns, what });
+        if rng.bool() {
+            strike(at_ns, What::Starve { for_ns: rng.u64(0..8 * interval_ns) });
+        }
+        for _ in 0..rng.u32(1..5) {
+            if !usual && rng.bool() {
+                let most = pick(rng, &[100_000_000, 226_000_000]);
+                strike(at_ns, What::Rate { ppb: pick(rng, &[-most, most]), announced: rng.bool() });
+            }
+            at_ns += random_ns(rng, interval_ns);
+            let for_ns = match rng.u32(..4) {
+                0 => random_ns(rng, 100 * interval_ns),
+                _ => rng.u64(0..3 * interval_ns),
+            };
+            let counter = pick(rng, &[Sleep::Runs, Sleep::Runs, Sleep::Runs, Sleep::Resets]);
+            // A machine that is restored is reset without a suspend.
+            let for_ns = if counter == Sleep::Resets && rng.bool() { 0 } else { for_ns };
+            strike(at_ns, What::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
+            // Faults are at true times: the next one follows when the machine is awake.
+            at_ns += for_ns + random_ns(rng, interval_ns / 4);
+        }
     }
 }
 

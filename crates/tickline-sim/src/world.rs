@@ -20,11 +20,11 @@ use std::rc::Rc;
 use corosensei::Yielder;
 use tickline_core::cell::{Envelope, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
-use tickline_core::sample::Reference;
+use tickline_core::sample::{Point, Reference};
 use tickline_core::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, What};
 
 /// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
@@ -88,7 +88,9 @@ pub(crate) struct Actor {
     pub(crate) loaded: Cell<Word>,
     /// The window of the line that it loaded last, ticks.
     pub(crate) window_ticks: Cell<u64>,
+    /// The last look at a clock, and the last one at the counter.
     pub(crate) look: Cell<Look>,
+    pub(crate) counter_look: Cell<Look>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
     /// Steps that its reading may still take; readings wait for nobody.
@@ -98,6 +100,8 @@ pub(crate) struct Actor {
 /// See the [module](self).
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
+    /// Whether it is ever suspended: nobody can tell otherwise when this is asked.
+    sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
     pub(crate) actors: [Actor; MAX_ACTORS],
@@ -109,6 +113,10 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// What the cell holds.
     pub(crate) word: Cell<Word>,
+    /// What it held when the counter last started again, and when that was, ps.
+    pub(crate) reset: Cell<Option<(Word, u64)>>,
+    /// Whether a reader met that line when the counter came back to it, which nobody can know.
+    pub(crate) is_over: Cell<bool>,
     /// When the round began that published it, ps.
     born_ps: Cell<u64>,
     /// Lines published so far.
@@ -131,6 +139,7 @@ impl World {
         let skew_ticks = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
+            sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             actors: Default::default(),
@@ -139,6 +148,8 @@ impl World {
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
             word: Cell::new(Word::default()),
+            reset: Cell::new(None),
+            is_over: Cell::new(false),
             born_ps: Cell::new(0),
             lines: Cell::new(0),
             round_began_ps: Cell::new(0),
@@ -243,6 +254,7 @@ impl Counter for Hands {
         world.me().fence_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
         world.note_look(ticks, at_ps);
+        world.me().counter_look.set(world.me().look.get());
         ticks
     }
 
@@ -258,6 +270,7 @@ impl Counter for Hands {
         world.me().late_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
         world.note_look(ticks, at_ps);
+        world.me().counter_look.set(world.me().look.get());
         ticks
     }
 
@@ -283,6 +296,15 @@ impl Reference for Hands {
 
     fn steering_ppb(&self) -> Option<i64> {
         Some(self.0.clocks.borrow().steering_ppb())
+    }
+
+    fn suspended_ns(&self) -> Option<i64> {
+        let world = &self.0;
+        if world.sleeps {
+            world.step(Step::Reference);
+            world.me().fence_ps.set(world.now_ps.get());
+        }
+        (!world.scenario.machine.hides_suspends).then(|| world.clocks.borrow().suspended_ns)
     }
 }
 
@@ -356,6 +378,11 @@ impl StateCell for SteppedCell {
     fn start_ticks(&self, slot: Slot) -> u64 {
         self.world.step(Step::Load);
         self.inner.start_ticks(slot)
+    }
+
+    fn proven(&self, slot: Slot) -> Point {
+        self.world.step(Step::Load);
+        self.inner.proven(slot)
     }
 
     fn swap(&self, from: Word, to: Word) -> bool {

@@ -1,6 +1,6 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
-use tickline_sim::scenario::{Driver, Fault, What};
+use tickline_sim::scenario::{Driver, Fault, Sleep, What};
 use tickline_sim::{Mark, Scenario, named, run, run_tracked};
 
 /// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
@@ -92,16 +92,73 @@ fn slews_are_followed() {
     }
 }
 
-/// After a sleep in which the counter ran on, the clock is ahead by one window at most, and slews that down at half rate.
+/// After a sleep in which the counter ran on, the clock is ahead by the rest of a soft window at most, and slews that down at half
+/// rate. From 100 ms after the machine woke up, the bounds hold again.
 #[test]
 fn a_sleep_is_slewed_away() {
-    let scenario = named::suspend(4);
-    let window_ns = 4 * i64::try_from(scenario.clock.interval_ns).expect("small");
-    let track = track(&scenario);
-    let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
-    assert!(worst > 0 && worst <= window_ns, "{worst} ns");
-    let end = track.iter().filter(|mark| mark.at_ns > 26 * SECOND);
-    assert!(end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10));
+    for seed in 0..SEEDS {
+        for asleep_ns in [SECOND / 4, SECOND / 2, SECOND, 10 * SECOND] {
+            let mut scenario = named::suspend(seed);
+            let suspend = What::Suspend { for_ns: asleep_ns, counter: Sleep::Runs, reference_runs: false };
+            scenario.faults[0].what = suspend;
+            let awake_ns = scenario.faults[0].at_ns + asleep_ns;
+            let window_ns = 2 * i64::try_from(scenario.clock.interval_ns).expect("small");
+            let track = track(&scenario);
+            let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
+            assert!(worst > 0 && worst <= window_ns, "seed {seed}, {asleep_ns} ns: {worst} ns");
+            for mark in track.iter().filter(|mark| mark.fast && mark.at_ns > awake_ns + 100 * MS) {
+                // A bound is held to its own limits elsewhere; here a lead of milliseconds is told from none.
+                let holds = mark.earliest_ns <= 100 && mark.latest_ns >= -100;
+                assert!(holds, "seed {seed}, {asleep_ns} ns: {mark:?}");
+            }
+            let end = track.iter().filter(|mark| mark.at_ns > awake_ns + 11 * SECOND);
+            assert!(
+                end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10)
+            );
+        }
+    }
+}
+
+/// Several sleeps within one window, while the thread is stopped: with each, readings get ahead by as much, and none steps back;
+/// by the rest of the soft window at most.
+#[test]
+fn sleeps_within_one_window_keep_the_order() {
+    for seed in 0..SEEDS {
+        for last in [Sleep::Runs, Sleep::Resets] {
+            let mut scenario = named::steady(seed);
+            (scenario.duration_ns, scenario.think_ns, scenario.readers) = (18 * SECOND, 40 * MS, 4);
+            let sleep = |for_ns, counter| What::Suspend { for_ns, counter, reference_runs: false };
+            let faults = [
+                (5_100, What::Starve { for_ns: 3 * SECOND }),
+                (5_150, sleep(200 * MS, Sleep::Runs)),
+                (5_400, sleep(300 * MS, Sleep::Runs)),
+                (5_750, sleep(10 * SECOND, last)),
+            ];
+            scenario.faults = faults.map(|(ms, what)| Fault { at_ns: ms * MS, what }).to_vec();
+            let track = track(&scenario);
+            let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
+            let window_ns = 2 * i64::try_from(scenario.clock.interval_ns).expect("small");
+            assert!((150_000_000..=window_ns).contains(&worst), "seed {seed}: {worst} ns");
+        }
+    }
+}
+
+/// A counter that starts again, without a suspend, while the kernel slews as strongly as it can: readings do not step back.
+#[test]
+fn a_reset_after_the_strongest_slew_keeps_the_order() {
+    for seed in 0..SEEDS {
+        for (before_ppb, after_ppb) in [(37_000, -100_000_000), (226_000_000, -226_000_000)] {
+            let mut scenario = named::steady(seed);
+            (scenario.think_ns, scenario.duration_ns) = (20 * MS, 9 * SECOND);
+            scenario.machine.rate_ppb = before_ppb.min(100_000_000);
+            let rate = |ppb| What::Rate { ppb, announced: true };
+            let reset = What::Suspend { for_ns: 0, counter: Sleep::Resets, reference_runs: false };
+            let faults =
+                [(1_000, rate(before_ppb)), (8_100, rate(after_ppb)), (8_100 + 20 * (seed % 20), reset)];
+            scenario.faults = faults.map(|(ms, what)| Fault { at_ns: ms * MS, what }).to_vec();
+            track(&scenario);
+        }
+    }
 }
 
 /// Every driver keeps the steady limits on error.

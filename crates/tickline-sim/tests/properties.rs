@@ -20,13 +20,13 @@ prop_compose! {
         rate_ppb in -500_000..=500_000_i64,
         dither_ppb in prop_oneof![Just(0_i64), 0..=240_i64],
         wander_ppb in prop_oneof![Just(0_i64), 0..=50_i64],
-        bracket_ns in 10..=1_000_u64,
+        (bracket_ns, hides_suspends) in (10..=1_000_u64, any::<bool>()),
     ) -> Machine {
         // A counter of 1 MHz does not move in steps of 100 as well.
         let counter_step = if counter_hz < SECOND { 1 } else { counter_step };
         Machine {
             cpus, counter_hz, counter_step, counter_origin, same_counter, reference_origin_ns, rate_ppb, dither_ppb,
-            wander_ppb, bracket_ns,
+            wander_ppb, bracket_ns, hides_suspends,
             quantum_ns: if same_counter { 1 } else { quantum_ns },
             skew_ticks: if same_counter { 0 } else { skew_ticks },
             stale_ns: if same_counter { 0 } else { stale_ns },
@@ -38,7 +38,7 @@ fn what(cpus: u32, interval_ns: u64) -> impl Strategy<Value = What> {
     let short_ns = 0..=100 * interval_ns;
     let counter = prop_oneof![Just(Sleep::Runs), Just(Sleep::Stops), Just(Sleep::Resets)];
     prop_oneof![
-        (-100_000_000..=100_000_000_i64, any::<bool>())
+        (-226_000_000..=226_000_000_i64, any::<bool>())
             .prop_map(|(ppb, announced)| What::Rate { ppb, announced }),
         (-3_600_000_000_000..=3_600_000_000_000_i64).prop_map(|by_ns| What::UnixStep { by_ns }),
         short_ns.clone().prop_map(|by_ns| What::Jump { by_ns }),

@@ -236,7 +236,7 @@ impl Clock {
     /// A line may have appeared since the reading that had none.
     fn state_without_line(&self) -> State {
         match self.engine().state() {
-            State::Fast => State::Calibrating,
+            State::Fast | State::Disrupted => State::Calibrating,
             state => state,
         }
     }

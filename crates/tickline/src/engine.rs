@@ -153,7 +153,7 @@ impl Engine {
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
     fn read_bounds_of_valid(&self) -> Option<LineReading> {
-        self.shared.read_bounds_slow(&COUNTER?)
+        self.shared.read_bounds_slow(&COUNTER?, &self.followed())
     }
 
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
@@ -178,9 +178,9 @@ impl Engine {
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
-        let mut reading = self.shared.read_slow(&counter, &OsClock);
+        let mut reading = self.shared.read_slow(&counter, &self.followed());
         if self.serve_as_reader(&reading) {
-            reading = self.shared.read_slow(&counter, &OsClock);
+            reading = self.shared.read_slow(&counter, &self.followed());
         }
         saturating_unsigned(reading.ns)
     }
@@ -195,7 +195,7 @@ impl Engine {
             Stage::Open | Stage::Waiting => self.unix_by_os(),
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.shared.read_slow(&counter, &OsClock);
+            let reading = self.shared.read_slow(&counter, &self.followed());
             let served = self.serve_as_reader(&reading);
             if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
                 if let Some(reading) = self.read_bounds_of_valid() {
@@ -281,6 +281,11 @@ impl Engine {
         if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
     }
 
+    /// The OS clock, asked for no more than this clock may ask.
+    fn followed(&self) -> Followed {
+        Followed(self.probes())
+    }
+
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.keeper.is_due(now_ns);
@@ -306,7 +311,7 @@ impl Engine {
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
         control.reschedule(renewal, self.interval_ns());
-        let followed = Followed(self.probes());
+        let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);

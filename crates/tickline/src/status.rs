@@ -30,6 +30,10 @@ pub enum State {
     Calibrating,
     /// By the counter.
     Fast,
+    /// By the counter, and not within the usual bound: the OS clock or the counter has jumped. So it is after a suspend in which
+    /// the counter ran on: readings are ahead of the OS clock, because a clock cannot step back, and are slewed to it at half
+    /// rate. [`Reading::earliest_ns`](crate::Reading::earliest_ns) says by how much once the driver has looked. Ends by itself.
+    Disrupted,
     /// By the OS clock, because a gate is closed.
     Fallback(Reason),
     /// Not at all: this system has no clock that a program can read, and every reading is 0. So on
@@ -42,6 +46,9 @@ impl fmt::Display for State {
         match self {
             Self::Calibrating => f.write_str("calibrating: the OS clock serves until there is a line"),
             Self::Fast => f.write_str("fast: the counter serves"),
+            Self::Disrupted => {
+                f.write_str("disrupted: the counter serves, and is being brought back to the OS clock")
+            }
             Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
         }

@@ -193,6 +193,7 @@ fn note(looks: &mut Vec<CpuLook>, look: CpuLook) {
 pub(crate) const fn state_name(state: State) -> &'static str {
     match state {
         State::Fast => "fast",
+        State::Disrupted => "disrupted",
         State::Fallback(_) => "fallback",
         _ => "calibrating",
     }

@@ -151,6 +151,49 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     assert_eq!(clock.events(Event::BoundViolation), 0);
 }
 
+/// A suspend with the counter running, noticed by the next round: from then on the bounds hold, and the clock says that it is
+/// not back yet until it is.
+#[test]
+fn after_a_suspend_the_clock_says_so_until_it_is_back() {
+    for (asleep_ns, windows) in [(50_000_000_u64, 1), (900_000_000, 1), (5_000_000_000, 1), (700_000_000, 3)]
+    {
+        let (machine, clock, mut control) = settled_clock();
+        assert!(!clock.gauges.is_disrupted());
+        for _ in 0..windows {
+            machine.suspend(asleep_ns);
+            machine.pass(200_000);
+        }
+        let (start_ns, mut back_ns, mut last_ns) = (machine.truth_ns(), None, i64::MIN);
+        while machine.truth_ns() - start_ns < 4_000_000_000 {
+            let outcome = control.maintain(clock, machine, machine);
+            for _ in 0..4 {
+                if outcome.round != Round::Recovered {
+                    machine.pass(outcome.next_in_ns / 4);
+                }
+                let reading = clock.read_bounds(machine);
+                let (now_ns, truth_ns) = (clock.read_slow(machine, machine).ns, machine.truth_ns());
+                assert!(now_ns >= last_ns, "{} ns back", last_ns - now_ns);
+                last_ns = now_ns;
+                let Some(reading) = reading else { continue };
+                let (earliest_ns, latest_ns) = reading.bounds_ns();
+                assert!(
+                    (earliest_ns..=latest_ns + 100).contains(&truth_ns),
+                    "{asleep_ns}: {earliest_ns} {truth_ns} {latest_ns}, {} ns after the suspend",
+                    truth_ns - start_ns
+                );
+                let (ahead_ns, disrupted) = (now_ns - truth_ns, clock.gauges.is_disrupted());
+                assert!(disrupted || ahead_ns < 20_000, "{asleep_ns}: {ahead_ns} ns ahead, and not said");
+                back_ns = if disrupted { None } else { back_ns.or(Some(truth_ns - start_ns)) };
+            }
+        }
+        let back_ns = back_ns.expect("still off");
+        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less. Each of the short lines
+        // then takes off half of what is left.
+        let limit_ns = 2 * i64::try_from(asleep_ns * windows).unwrap().min(974_000_000) + 900_000_000;
+        assert!(back_ns <= limit_ns, "{asleep_ns}: back after {back_ns} ns, limit {limit_ns} ns");
+    }
+}
+
 /// A suspend between the first samples, with the counter running on, would make a slope that is far too small, and so a
 /// window of hours. A third sample contradicts it.
 #[test]

@@ -300,7 +300,8 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
             assert!(reading.ns >= before, "step {step}: {} after {before}", reading.ns);
             match reading.source {
                 Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
-                // 500 ppm of the window, which lasts for three intervals at most.
+                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may be told late, and
+                // of the round.
                 Source::Reference { .. } => {
                     assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
                 }

@@ -27,6 +27,9 @@ use crate::warp;
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
+/// How far the OS clock is outside of the bounds when something must have happened to it, ns. An NTP daemon's slew of 500 ppm, which
+/// goes unnoticed until the next round, makes up to 0.5 ms in a window.
+const DISRUPTED_NS: i64 = 1_000_000;
 
 impl Engine {
     /// Judges by `policy` from now on.
@@ -229,7 +232,26 @@ impl Engine {
             return State::Fallback(reason);
         }
         let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
-        if COUNTER.is_some() && live { State::Fast } else { State::Calibrating }
+        match COUNTER.is_some() && live {
+            true if self.is_disrupted() => State::Disrupted,
+            true => State::Fast,
+            false => State::Calibrating,
+        }
+    }
+
+    /// Whether readings by the line are off because the OS clock or the counter jumped: the control loop says so, or, before it
+    /// has come, the OS clock does, which is then far outside of the line's bounds.
+    fn is_disrupted(&self) -> bool {
+        let unit = self.per_cpu_table().and_then(Table::unit_here).unwrap_or(&self.shared);
+        if unit.gauges.is_disrupted() {
+            return true;
+        }
+        let before_ns = OsClock.monotonic_ns();
+        let Some(reading) = self.read_bounds().or_else(|| self.bounds_by_cpu()) else { return false };
+        let after_ns = OsClock.monotonic_ns();
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
+        missed_ns > DISRUPTED_NS
     }
 }
 
@@ -237,14 +259,14 @@ impl Gated for Engine {
     fn close(&self) {
         self.per_cpu.gate();
         if let Some(counter) = COUNTER {
-            self.shared.close_gate(&counter, &OsClock);
+            self.shared.close_gate(&counter, &self.followed());
         }
     }
 
     fn open(&self) {
         self.per_cpu.ungate();
         if let Some(counter) = COUNTER {
-            self.shared.open_gate(&counter, &OsClock);
+            self.shared.open_gate(&counter, &self.followed());
         }
     }
 }

@@ -47,7 +47,8 @@ pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
-/// [`OsClock`] as the control loop sees it: with minimal probes, how the kernel steers it is unknown (`adjtimex`).
+/// [`OsClock`] as the control loop sees it: with minimal probes, how the kernel steers it is unknown (`adjtimex`), and how long the
+/// machine was suspended (a third clock, which a filter of system calls may not know).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Followed(pub(crate) Probes);
 
@@ -63,6 +64,13 @@ impl Reference for Followed {
     fn steering_ppb(&self) -> Option<i64> {
         match self.0 {
             Probes::Full => OsClock.steering_ppb(),
+            Probes::Minimal => None,
+        }
+    }
+
+    fn suspended_ns(&self) -> Option<i64> {
+        match self.0 {
+            Probes::Full => OsClock.suspended_ns(),
             Probes::Minimal => None,
         }
     }

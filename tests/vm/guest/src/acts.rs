@@ -18,11 +18,16 @@ use crate::{cost, machine, report, spans, system};
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The interval of the clock under test: the default one. The present one, as the status has it, may be shorter.
+/// The interval of the clock under test, unless the command line has another: the default one. The present one, as the status has
+/// it, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid (2 s at the default interval).
-const SLEEP_S: u64 = 6;
+/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default interval (2 s). At another interval it
+/// sleeps for as long as that, which is within a line's window.
+const SLEEP_S: u64 = 4;
+
+/// How long the clock is watched after that.
+const RESUMED: Duration = Duration::from_secs(2);
 
 /// The guest's whole life.
 ///
@@ -33,7 +38,10 @@ pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let act = machine::setting("tickline.act").unwrap_or_default();
     let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
-    let clock = trusting(Clock::builder().interval(INTERVAL)).start().map_err(io::Error::other)?;
+    let interval = other_interval();
+    let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
+        .start()
+        .map_err(io::Error::other)?;
     let readers = Readers::new(machine::setting("tickline.readers").as_deref() != Some("sparing"));
     let cpus = machine::cpus();
     thread::scope(|scope| {
@@ -56,6 +64,11 @@ pub(crate) fn run() -> io::Result<()> {
         "messages": machine::facts()["messages"],
     }));
     Ok(())
+}
+
+/// The interval that the command line has.
+fn other_interval() -> Option<Duration> {
+    machine::setting("tickline.interval_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis)
 }
 
 /// What the program `tickline` says about the machine, as a phase of this name.
@@ -254,17 +267,61 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         report::line(&json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }));
         return Ok(());
     }
+    let mut sleep_s = SLEEP_S;
+    if let Some(interval) = other_interval() {
+        sleep_s = interval.as_secs();
+        // As long as rho is large, the thread comes more often.
+        let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
+        lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
+    }
     lab.phase("suspend", || {
         let slept_ns = || boottime_ns() - monotonic_ns();
         let before_ns = slept_ns();
-        let result = fs::write(ALARM, format!("+{SLEEP_S}"))
+        let result = fs::write(ALARM, format!("+{sleep_s}"))
             .and_then(|()| fs::write("/sys/power/mem_sleep", "deep").or(Ok(())))
             .and_then(|()| fs::write("/sys/power/state", "mem"));
-        let mut seen = outcome(result);
+        let mut seen = resumed(lab.clock);
         seen["slept_ms"] = ((slept_ns() - before_ns) / 1_000_000).into();
+        seen["done"] = result.is_ok().into();
         seen
     });
     lab.readers.pin_again();
     lab.watch_until_settled("again", PATIENCE);
     Ok(())
+}
+
+/// What the clock says of itself straight after a resume: until when, ms, a reading was outside of its own limits; until when that
+/// was so while the status did not say "disrupted"; and how far readings were ahead of the OS clock.
+fn resumed(clock: &Clock) -> Value {
+    let start_ns = monotonic_ns();
+    let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);
+    loop {
+        let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
+        if u128::from(at_ms) > RESUMED.as_millis() {
+            break;
+        }
+        let is_said = || clock.status().state == State::Disrupted;
+        let said_before = is_said();
+        let before_ns = monotonic_ns();
+        let reading = clock.reading();
+        let after_ns = monotonic_ns();
+        let said = said_before || is_said();
+        ahead_ns = ahead_ns.max(reading.ns.saturating_sub(after_ns));
+        if said {
+            said_ms = at_ms + 1;
+        }
+        if reading.earliest_ns > after_ns || reading.latest_ns < before_ns {
+            outside_ms = at_ms + 1;
+            if !said {
+                unsaid_ms = at_ms + 1;
+            }
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    json!({
+        "outside_ms": outside_ms,
+        "unsaid_ms": unsaid_ms,
+        "said_ms": said_ms,
+        "ahead_us": ahead_ns / 1_000,
+    })
 }

@@ -211,6 +211,7 @@ pub(crate) fn comparison(comparison: Comparison) -> Value {
 pub(crate) fn state_name(state: State) -> &'static str {
     match state {
         State::Fast => "fast",
+        State::Disrupted => "disrupted",
         State::Calibrating => "calibrating",
         State::Fallback(_) => "fallback",
         _ => "unknown",

@@ -181,7 +181,7 @@ fn measured() -> Vec<Scenario> {
 
 /// What happens to machines.
 fn events() -> Vec<Scenario> {
-    use Rule::{AtLeast, True};
+    use Rule::AtLeast;
     use Serves::{Counter, Os};
     vec![
         switched("switched", "the clocksource is switched and given back while readers run")
@@ -224,13 +224,28 @@ fn events() -> Vec<Scenario> {
             .act("save")
             .serves(Counter, Counter)
             .done("host"),
-        tsc("suspended", "suspend to RAM, ended by the real-time clock")
-            .act("suspend")
-            .serves(Counter, Counter)
-            .done("suspend")
-            .expect("suspend", "work.slept_ms", AtLeast(3_000), "the machine slept for longer than a window")
-            .expect("again", "work.reached", True, "the counter is used again")
-            .slews("after"),
+        tsc("suspended", "suspend to RAM, ended by the real-time clock").suspended("suspend").expect(
+            "suspend",
+            "work.slept_ms",
+            AtLeast(3_000),
+            "the machine slept for longer than a window",
+        ),
+        // The soft window lasts for 2.25 s at the least when three quarters of the interval are reached.
+        tsc(
+            "suspended_within",
+            "the same at an interval of 2 s: the line is still in use when the machine wakes up",
+        )
+        .interval_ms(2_000)
+        .suspended("suspend")
+        .expect("grown", "work.reached", Rule::True, "lines last for so long")
+        .expect("suspend", "work.slept_ms", AtLeast(500), "the machine slept")
+        .expect("suspend", "work.ahead_us", AtLeast(500_000), "readings are ahead by as much")
+        .expect(
+            "suspend",
+            "work.said_ms",
+            AtLeast(1_000),
+            "and the clock says so until they are back",
+        ),
     ]
 }
 

@@ -113,7 +113,7 @@ impl<C: Counter> Rig<'_, C> {
     /// Whether the true time is within the bounds of a reading by the line; so if there is no line.
     fn is_within_bounds(&self) -> bool {
         let before_ns = self.board.truth_ns();
-        let Some(reading) = self.clock.read_bounds_slow(&self.counter) else { return true };
+        let Some(reading) = self.clock.read_bounds_slow(&self.counter, self.board) else { return true };
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         earliest_ns <= self.board.truth_ns() && before_ns <= latest_ns
     }

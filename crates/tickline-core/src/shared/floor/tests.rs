@@ -1,0 +1,130 @@
+//! How far lines can have been read, across suspends, resets and slews.
+
+use core::cell::Cell;
+
+use crate::cell::StateCell;
+use crate::shared::{SlowReading, Source};
+use crate::testing::{HookedClock, INTERVAL_NS, Machine, Step, leak, new_clock, settle, settled_clock};
+use crate::word::Phase;
+
+fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
+    clock.read_slow(machine, machine)
+}
+
+/// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it, from which a reader had the
+/// line's value: the floor is the end of the window.
+#[test]
+fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
+    for tells in [true, false] {
+        let (machine, clock, _) = settled_clock();
+        machine.tells_suspends.set(tells);
+        machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
+        let line = clock.read_ordered(machine).expect("live");
+        machine.suspend_and_reset();
+        let cold = slow(clock, machine);
+        assert!(cold.ns >= line, "{} ns back", line - cold.ns);
+        let frozen_ns = cold.ns - machine.truth_ns();
+        assert!(frozen_ns < 1_000_000_000 - 90_000_000, "frozen for {frozen_ns} ns by a reset");
+    }
+}
+
+/// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other and unnoticed, does not
+/// lower the floor of a reset below what was read.
+#[test]
+fn rule_5_the_floor_after_a_reset_allows_for_the_strongest_slew() {
+    for (before_ppb, after_ppb) in
+        [(0, -100_000_000), (100_000_000, -100_000_000), (226_000_000, -226_000_000)]
+    {
+        for awake_ns in [1_000_000, INTERVAL_NS / 2, 700_000_000] {
+            let machine = Machine::new();
+            machine.set_rate_ppb(before_ppb);
+            let (clock, mut control) = new_clock(machine);
+            settle(machine, clock, &mut control);
+            machine.pass(INTERVAL_NS - 100_000_000);
+            control.maintain(clock, machine, machine);
+            machine.set_rate_ppb(after_ppb);
+            machine.pass(awake_ns);
+            let line = clock.read_ordered(machine).expect("live");
+            machine.reset_counter();
+            let cold = slow(clock, machine);
+            assert!(cold.ns >= line, "{} ns back after {awake_ns} ns at {after_ppb} ppb", line - cold.ns);
+        }
+    }
+}
+
+/// Rule 13: past the window a line counts only for ticks that the reference vouches for; otherwise the machine was
+/// suspended while the counter ran, and whatever reads the line would be ahead by as much.
+#[test]
+fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
+    let soft_end = |clock: &HookedClock| {
+        let state = clock.cell.load();
+        state.line.at(state.line.start_ticks + state.window_ticks)
+    };
+    // 100 ms into a window of 1 s, of a line that is valid for 2 s.
+    for asleep_ns in [1_100_000_000, 2_000_000_000] {
+        let (machine, clock, _) = settled_clock();
+        let end_ns = soft_end(clock);
+        machine.suspend(asleep_ns);
+        assert_eq!(clock.read_bounds_slow(machine, machine), None, "{asleep_ns}");
+        let reading = slow(clock, machine);
+        assert!(matches!(reading.source, Source::Reference { .. }), "{asleep_ns}: {reading:?}");
+        assert!(reading.ns <= end_ns + 2_000, "{asleep_ns}: {} ns past the window", reading.ns - end_ns);
+
+        // Who replaces lines does not go on with that one either.
+        let (machine, clock, mut control) = settled_clock();
+        let end_ns = soft_end(clock);
+        machine.suspend(asleep_ns);
+        control.maintain(clock, machine, machine);
+        let reading = slow(clock, machine);
+        assert!(reading.ns <= end_ns + 2_000_000, "{asleep_ns}: {} ns past the window", reading.ns - end_ns);
+    }
+    // Without a suspend the line goes on to the end of its validity.
+    let (machine, clock, _) = settled_clock();
+    machine.pass(1_800_000_000);
+    assert!(matches!(slow(clock, machine).source, Source::Line { .. }));
+    assert!(clock.read_bounds_slow(machine, machine).is_some());
+}
+
+/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it makes the clock cold, and
+/// the reference comes to vouch for a later reading meanwhile: the floor is not below that one.
+#[test]
+fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
+    for by_writer in [false, true] {
+        let (machine, clock, mut control) = settled_clock();
+        machine.pass(1_000_000_000);
+        machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
+        let seen = leak(Cell::new(None));
+        machine.hooks.set(move |step| {
+            if matches!(step, Step::Swap(word) if word.phase() == Phase::Closing) && seen.get().is_none() {
+                machine.pass(800_000_000); // now by 0.8 %
+                seen.set(Some(slow(clock, machine)));
+            }
+        });
+        if by_writer {
+            control.maintain(clock, machine, machine);
+        } else {
+            slow(clock, machine);
+        }
+        machine.hooks.clear();
+        let seen = seen.get().expect("the hook did not run");
+        assert!(matches!(seen.source, Source::Line { .. }), "{seen:?}");
+        let late = slow(clock, machine).ns;
+        assert!(late >= seen.ns, "by the writer {by_writer}: {} ns back", seen.ns - late);
+    }
+}
+
+/// Rules 5 and 13: several suspends within one window, with a reading after each: none steps back.
+#[test]
+fn rule_13_suspends_in_a_row_keep_the_order() {
+    for step_ns in [10_000_000, 150_000_000, 340_000_000, 700_000_000, 1_050_000_000] {
+        let (machine, clock, _) = settled_clock();
+        let mut last = i64::MIN;
+        for _ in 0..30 {
+            machine.suspend(step_ns);
+            machine.pass(1_000_000);
+            let now = clock.read_ordered(machine).unwrap_or_else(|| slow(clock, machine).ns);
+            assert!(now >= last, "{} ns back, sleeping for {step_ns} ns each time", last - now);
+            last = now;
+        }
+    }
+}
