@@ -243,4 +243,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.tag.store(0, Ordering::Release);",
         "",
     ),
+    mutant(
+        "timeline",
+        "an entry has the tag of one that was taken back",
+        "timeline.rs",
+        "tag.wrapping_add(TAKEN_BACK)",
+        "tag",
+    ),
+    mutant(
+        "timeline",
+        "ticks of before the first line go by the oldest line that is left",
+        "timeline.rs",
+        ".filter(is_before).unwrap_or(past)",
+        ".filter(|first| is_before(first) && false).unwrap_or(past)",
+    ),
+    mutant(
+        "timeline",
+        "ticks of after a reset go by the first line of all",
+        "timeline.rs",
+        "if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {",
+        "if last.is_none() {",
+    ),
 ];

@@ -399,4 +399,88 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
         "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
     ),
+    mutant(
+        "12",
+        "a line is published before stamps know it",
+        "control.rs",
+        "    shared.timeline.push(next);
+    if !shared.cell.publish(from, to, &next.line, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+",
+        "    if !shared.cell.publish(from, to, &next.line, envelope) {
+        return Err(Refusal::Lost);
+    }
+    shared.timeline.push(next);
+",
+    ),
+    mutant(
+        "12",
+        "a line that was not published stays known to stamps",
+        "control.rs",
+        "        shared.timeline.take_back();
+",
+        "",
+    ),
+    mutant(
+        "12",
+        "stamps go by a line that is not published yet",
+        "timeline.rs",
+        "} else if past.slot != slot {",
+        "} else if false {",
+    ),
+    mutant(
+        "12",
+        "stamps do not wait for what comes of a closing",
+        "shared.rs",
+        "                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;",
+        "                    i64::MAX",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor",
+        "shared.rs",
+        "Phase::Cold => self.cell.load_whole().base_ns,",
+        "Phase::Cold => i64::MAX,",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor once the clock has a line again",
+        "timeline.rs",
+        "limit_ns = newer.floor_ns;",
+        "",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late goes by a line whose window has passed",
+        "shared.rs",
+        "Phase::Live | Phase::LiveGuarded if by_newest && passed() => {",
+        "Phase::Live | Phase::LiveGuarded if by_newest && passed() && false => {",
+    ),
+    mutant(
+        "12",
+        "a conversion makes no second look",
+        "shared.rs",
+        "            if self.cell.word() == word {
+                return Some(ns.min(limit_ns));
+            }",
+        "            return Some(ns.min(limit_ns));",
+    ),
+    mutant(
+        "12",
+        "a stamp may be of before the publication of its line",
+        "shared.rs",
+        "word.admits(ticks.wrapping_sub(GRANULE_TICKS).wrapping_sub(word.ticks()))",
+        "word.admits(ticks.wrapping_sub(word.ticks()))",
+    ),
+    mutant(
+        "12",
+        "the tick at which two lines meet goes by the new one",
+        "timeline.rs",
+        "from_ticks: at_ticks.wrapping_add(1)",
+        "from_ticks: at_ticks",
+    ),
 ];
