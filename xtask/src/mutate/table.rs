@@ -25,6 +25,9 @@ pub(crate) struct Mutant {
 /// Where the mutated files are, seen from the workspace's root.
 pub(crate) const SOURCES: &str = "crates/tickline-core/src";
 
+/// Where rules 5 and 12 are kept.
+pub(crate) const FLOOR: &str = "shared/floor.rs";
+
 /// The cells with a 128-bit state.
 pub(crate) const NATIVE_CELLS: [&str; 2] = ["cell/x86_64.rs", "cell/aarch64.rs"];
 

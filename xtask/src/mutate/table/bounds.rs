@@ -1,6 +1,6 @@
 //! Everything else that a reading rests on: phase and window, what samples prove, the bound, past lines.
 
-use super::{Mutant, mutant};
+use super::{FLOOR, Mutant, mutant};
 
 /// By subject.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -81,23 +81,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "the hard window admits a counter before its start",
-        "shared.rs",
-        "if delta >= state.word.hard_ticks() {",
-        "if crate::units::signed(delta) >= crate::units::signed(state.word.hard_ticks()) {",
+        FLOOR,
+        "if delta <= inlined_ticks(state.word) {
+            return false;
+        }
+        delta >= state.word.hard_ticks()",
+        "if signed(delta) <= signed(inlined_ticks(state.word)) {
+            return false;
+        }
+        signed(delta) >= signed(state.word.hard_ticks())",
     ),
     mutant(
         "window",
         "the hard window has no end",
-        "shared.rs",
-        "if delta >= state.word.hard_ticks() {",
-        "if crate::units::signed(delta) < 0 {",
+        FLOOR,
+        "delta >= state.word.hard_ticks() || {",
+        "signed(delta) < 0 || {",
     ),
     mutant(
         "window",
         "a writer extends a line whose counter is before its start",
         "control.rs",
-        "if before.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {",
-        "if ticks_between(old.start_ticks, before) >= signed(state.word.hard_ticks()) {",
+        "if shared.is_over(state, before, reference) {",
+        "if ticks_between(old.start_ticks, before) >= 0 && shared.is_over(state, before, reference) {",
     ),
     mutant(
         "quanta",

@@ -1,6 +1,6 @@
 //! The rules of order, by their numbers in DESIGN.md.
 
-use super::{Mutant, NATIVE_CELL, mutant};
+use super::{FLOOR, Mutant, NATIVE_CELL, mutant};
 
 /// In the order of the rules.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -119,70 +119,125 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "4",
         "a passed window is answered with OS time, and the clock left live",
         "shared.rs",
-        "                        self.expire(state, &line, ticks, reference);",
+        "                        self.expire(state, &line, ticks, None, reference);",
         "                        let reference_ns = reference.monotonic_ns();
-                        let ns = reference_ns.max(self.floor(state, &line, ticks, reference).1);
+                        let ns = reference_ns.max(self.floor(state, &line, ticks, None, reference).1);
                         return SlowReading { ns, source: Source::Reference { reference_ns } };",
     ),
     mutant(
         "5",
-        "expiry leaves the start of the line as the floor",
-        "shared.rs",
-        "        (end_ticks, line.at(end_ticks))
-    }",
-        "        (line.start_ticks, line.base_ns)
-    }",
-    ),
-    mutant(
-        "5",
-        "an early closing leaves the start of the line as the floor",
-        "shared.rs",
-        "return (latest_ticks, line.at(latest_ticks));",
-        "return (line.start_ticks, line.base_ns);",
+        "every floor is the start of the line",
+        FLOOR,
+        "(last_ticks, line.at(last_ticks))",
+        "(line.start_ticks, line.base_ns)",
     ),
     mutant(
         "5",
         "an early closing leaves the end of the window as the floor",
-        "shared.rs",
-        "if ticks.wrapping_sub(line.start_ticks) < state.word.hard_ticks() {",
-        "if false {",
+        FLOOR,
+        "if delta < hard_ticks {
+            last",
+        "if false {
+            last",
     ),
     mutant(
         "5",
         "a floor has no slack",
-        "shared.rs",
-        "let latest_ticks = ticks.wrapping_add(slack_ticks);",
-        "let latest_ticks = ticks;",
+        FLOOR,
+        "last = delta.saturating_add(slack_ticks).min(hard_ticks);",
+        "last = delta;",
     ),
     mutant(
         "5",
-        "a reset leaves the end of the window as the floor",
-        "shared.rs",
-        "        if crate::units::ticks_between(line.start_ticks, ticks) < 0 {
-            // The counter was reset",
-        "        if false {
-            // The counter was reset",
+        "a passed window, or a reset, leaves the end of the hard window as the floor",
+        FLOOR,
+        "last = last.min(vouched.max(inlined_ticks));",
+        "",
     ),
     mutant(
         "5",
-        "a reset forgets the lead of the line",
-        "shared.rs",
-        "reference.monotonic_ns().saturating_add(lead_ns)",
-        "reference.monotonic_ns()",
+        "the floor after a suspend counts on no other suspend before it",
+        FLOOR,
+        "last = last.min(vouched.max(inlined_ticks));",
+        "last = last.min(vouched);",
     ),
     mutant(
         "5",
-        "a reset does not allow for a change of rate",
-        "shared.rs",
-        ".max(0).saturating_add(slewed_ns);",
-        ".max(0);",
+        "a reset without a suspend leaves the end of the soft window as the floor",
+        FLOOR,
+        "if unsuspended {",
+        "if false {",
     ),
     mutant(
         "5",
-        "the floor after a reset is not limited by the line's end",
+        "every reset is taken for one without a suspend",
+        FLOOR,
+        "
+                && self.suspends.is_none_since(state.word.slot(), reference);",
+        ";",
+    ),
+    mutant(
+        "5",
+        "a reference that says nothing of suspends is taken for one that knows of none",
+        "shared/suspends.rs",
+        "then_ns != UNKNOWN
+            && reference",
+        "then_ns == UNKNOWN || reference",
+    ),
+    mutant(
+        "5",
+        "how long the machine had been suspended is not noted with a line",
+        "control.rs",
+        "        shared.note_suspended(word.slot(), self.suspended_ns);
+        if !shared.cell.publish(closing,",
+        "        if !shared.cell.publish(closing,",
+    ),
+    mutant(
+        "5",
+        "a reset allows for slews of 500 ppm only",
+        FLOOR,
+        "latest_ns, UNNOTICED_SLEW_PPB)",
+        "latest_ns, 500_000)",
+    ),
+    mutant(
+        "5",
+        "a reset allows for slews of 10 % only, which may come to 18 from one side to the other",
+        FLOOR,
+        "latest_ns, UNNOTICED_SLEW_PPB)",
+        "latest_ns, 100_000_000)",
+    ),
+    mutant(
+        "12",
+        "past the soft window nobody asks the reference",
+        FLOOR,
+        "if delta <= inlined_ticks(state.word) {
+            return false;",
+        "if delta < state.word.hard_ticks() {
+            return false;",
+    ),
+    mutant(
+        "12",
+        "a line is over before others have stopped reading it",
         "shared.rs",
-        "if limit_ns < line.at(end_ticks) {",
-        "if true {",
+        "        if !self.cell.retire(state, state.word.closing(), state.base_ns) {
+            return;
+        }
+        let reset",
+        "        let (floor_ticks, floor_ns) = self.floor(state, line, ticks, newest, reference);
+        if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
+            self.count(Event::Expiry);
+        }
+        if true {
+            return;
+        }
+        let reset",
+    ),
+    mutant(
+        "12",
+        "the floor of a line that is over is where it was found",
+        "shared.rs",
+        "let ticks = if reset { ticks } else { end_ticks };",
+        "let _ = end_ticks;",
     ),
     mutant(
         "5",
