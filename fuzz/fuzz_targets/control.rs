@@ -223,10 +223,7 @@ fn run(input: &Input) {
         }
         // The cell takes a slope of 0 for a line that was never published.
         let state = shared.cell.load();
-        assert!(
-            !state.word.is_live() || state.line.slope > Slope::default(),
-            "a line that stands still"
-        );
+        assert!(!state.word.is_live() || state.line.slope > Slope::default(), "a line that stands still");
     }
 }
 

@@ -159,7 +159,7 @@ impl Effort {
 /// them, without one the narrowest bracket. `None` if the counter ran backwards in all.
 ///
 /// Where the reference is a function of the same counter's readings, it reads the counter itself, in order, between the two reads of a
-/// bracket. A read takes time, so each of the two is at least half a [`Read`] away from the reference's.
+/// bracket. A read takes time, so each of the two is at least half a `Read` away from the reference's.
 #[must_use]
 pub fn burst(
     counter: &impl Counter,
