@@ -112,20 +112,20 @@ fn a_change_of_rate_makes_the_dither_unknown() {
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
     assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
-    for is_announced in [false, true] {
-        if is_announced {
-            reference.ppb.set(3_000);
-        } else {
-            machine.set_rate_ppb(1_000);
-        }
+    // The first is too small for old samples to be dropped; the last one the kernel only speaks of.
+    for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
+        machine.set_rate_ppb(rate_ppb);
+        reference.ppb.set(steering_ppb);
+        let changes = clock.events(Event::RateChange);
         machine.pass(control.config().interval_ns);
         control.maintain(clock, machine, &reference);
-        assert_eq!(clock.gauges.bound_parts().dither_ns, 0, "announced: {is_announced}");
-        assert_eq!(clock.gauges.bound_parts().dither_ppb, 480, "announced: {is_announced}");
+        assert_eq!(clock.events(Event::RateChange) > changes, rate_ppb == 1_000 && steering_ppb == 0);
+        let parts = clock.gauges.bound_parts();
+        assert_eq!((parts.dither_ns, parts.dither_ppb), (0, 480), "{rate_ppb} ppb, {steering_ppb} announced");
         for _ in 0..400 {
             let outcome = control.maintain(clock, machine, &reference);
             machine.pass(outcome.next_in_ns);
         }
-        assert!(clock.gauges.bound_parts().dither_ns > 0, "announced: {is_announced}: learnt again");
+        assert!(clock.gauges.bound_parts().dither_ns > 0, "learnt again after {rate_ppb} ppb");
     }
 }

@@ -125,8 +125,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "quanta",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control.rs",
-        "envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));",
-        "envelope.upper.base_ns;",
+        "allowance.dither, unseen)?",
+        "allowance.dither, unseen.min(0))?",
     ),
     mutant(
         "slew",
@@ -153,8 +153,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "rho",
         "rho leaves out what the samples leave open",
         "watch.rs",
-        "u32::try_from(self.stability_ppb.saturating_add(open))",
-        "u32::try_from(self.stability_ppb.saturating_add(open.min(0)))",
+        "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(",
+        "self.stability_ppb.saturating_add(",
     ),
     mutant(
         "rho",
