@@ -30,6 +30,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///   floor and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
 ///   README, "Unsupported features"): core has none;
+/// - whether a plain store can come between an exchange and what that has read: loom lets it, so `per_cpu::mode` swaps;
 /// - every place at which a thread could be stopped before a swap that it prepares by a load of the same atomic: loom 0.7 compares
 ///   a step with the last one on its object alone, and the last one is then that load. `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);

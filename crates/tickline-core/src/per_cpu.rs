@@ -22,7 +22,9 @@
 //! A unit's control loop runs on its CPU, through a [`Seat`]. So whoever finds a unit closing, and is on that CPU, has
 //! interrupted the writer: nobody waits, the closing is finished at once.
 //!
-//! What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+//! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+
+pub mod mode;
 
 use core::cell::Cell;
 

@@ -187,6 +187,34 @@ fn stamps_convert_to_the_time_they_were_taken() {
     assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
 }
 
+/// Stamps of the counter and of the OS clock are of one timescale, in both directions.
+#[test]
+fn differences_of_stamps_go_across_a_gate() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    while clock.ticks() >> 63 != 0 {}
+    let (before_ns, by_counter) = (clock.now_ordered_ns(), clock.ticks());
+    std::thread::sleep(Duration::from_millis(2));
+    clock.disable();
+    let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
+    assert_eq!((by_counter >> 63, by_os >> 63), (0, 1));
+    let between_ns = clock.ticks_between_ns(by_counter, by_os);
+    // The first is a plain read, which may be early; a microsecond is generous.
+    assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
+    assert_eq!(clock.ticks_between_ns(by_os, by_counter), 0);
+    assert_eq!(
+        between_ns,
+        clock.ticks_to_ns(by_os) - clock.ticks_to_ns(by_counter),
+        "both are after the zero of the monotonic clock"
+    );
+    // A counter may be older than the monotonic clock, and 0 is older than both.
+    let since = clock.ticks_between_ns(0, by_counter);
+    assert!(clock.ticks_to_ns(0) <= clock.ticks_to_ns(by_counter) && since > 0, "{since}");
+    assert_eq!(clock.ticks_between_ns(0, by_os), since + between_ns);
+}
+
 #[test]
 fn bad_settings_are_named_with_value_and_limits() {
     type Setting = fn(tickline::Builder) -> tickline::Builder;

@@ -27,6 +27,9 @@ pub(crate) struct Mutant {
 /// Where the mutated files are, seen from the workspace's root.
 pub(crate) const SOURCES: &str = "crates/tickline-core/src";
 
+/// Where rules 5 and 13 are kept.
+pub(crate) const FLOOR: &str = "shared/floor.rs";
+
 const fn mutant(
     rule: &'static str,
     does: &'static str,

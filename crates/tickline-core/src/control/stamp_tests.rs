@@ -161,6 +161,39 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     }
 }
 
+/// Rule 12: the same, stopped for longer than the window of a line that has been published meanwhile. Nobody has found yet that
+/// it is over.
+#[test]
+fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_next() {
+    let (machine, clock, control) = settled_clock();
+    let control = leak(core::cell::RefCell::new(control));
+    let ran = once_at(
+        machine,
+        |step| step == Step::Counter,
+        move || {
+            make_cold(machine, clock);
+            let outcome = control.borrow_mut().maintain(clock, machine, machine);
+            assert_eq!(outcome.round, Round::Recovered); // for 200 us at most
+            machine.set_rate_ppb(-100_000_000);
+            machine.pass(1_000_000);
+        },
+    );
+    let ticks = clock.stamp(machine).expect("the word was live, and its window has not passed");
+    machine.hooks.clear();
+    assert!(ran.get());
+    assert!(clock.cell.word().is_live(), "somebody has found it");
+    let ns = ns_of(clock, machine, ticks);
+    let after = clock.read_slow(machine, machine);
+    assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
+    assert!(ns <= after.ns, "{} ns back", ns - after.ns);
+    assert_eq!(ns_of(clock, machine, ticks), ns);
+    // Ticks of the future, which are nobody's stamps, are converted by the line in use.
+    let (machine, clock, _) = settled_clock();
+    let now = machine.now();
+    assert!(ns_of(clock, machine, now + (1 << 40)).abs_diff(machine.truth_ns() + (1 << 40)) < 100_000);
+    assert!(clock.cell.word().is_live());
+}
+
 /// A counter that the CPU reads before the loads that precede it in the program.
 struct Early(u64);
 

@@ -15,11 +15,11 @@ use crate::shared::Source;
 use crate::word::Phase;
 
 /// What a look of these threads takes, ticks: as `order::WRITER_TICKS`.
-const TICKS: u64 = 100;
+pub(super) const TICKS: u64 = 100;
 
-struct Line<'a> {
-    clock: &'a Clock,
-    look: Look<'a>,
+pub(super) struct Line<'a> {
+    pub(super) clock: &'a Clock,
+    pub(super) look: Look<'a>,
 }
 
 impl Gated for Line<'_> {
@@ -167,6 +167,7 @@ fn a_policy_is_set_under_a_judge() {
             // ORDERING: Relaxed, ordered by the request that follows.
             scene.against.store(1, Ordering::Relaxed);
             scene.keeper.judge_again(&scene.line());
+            scene.is_not_read(i64::MIN);
         });
         scene.serve(&mut control);
         setter.join().unwrap();

@@ -5,13 +5,15 @@
 //!
 //! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
-//! - `gate`: who switches the counter off and on, asks for a judgement, and judges.
+//! - `gate`: who switches the counter off and on, asks for a judgement, and judges;
+//! - `mode`: the switch between a common line and one for each CPU.
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] is told by how many. What loom cannot see
 //! is written where it is started, in `xtask/src/ci.rs`.
 
 mod cell;
 mod gate;
+mod mode;
 mod order;
 
 use std::collections::BTreeMap;

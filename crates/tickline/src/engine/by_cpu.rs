@@ -58,25 +58,21 @@ impl Engine {
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
     /// is, ns; `None` as [`serve`](Self::serve).
     pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
-        let entered = self.per_cpu.is_in_force();
-        let Some(table) = self.per_cpu.enter() else {
+        let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        if !entered {
-            // That the counters are apart matters no more.
-            self.judge_again();
-        }
+        self.per_cpu.enter(&self.keeper, self);
         let control = self.lock_judged(Renewal::Ahead)?;
         let config = *control.as_ref()?.config();
-        self.per_cpu.open();
+        if !self.per_cpu.open() {
+            self.keeper.notice_closed();
+            return None;
+        }
         Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
     }
 
     /// No line for each CPU from now on. Nobody else may be sweeping.
     pub(crate) fn leave_per_cpu(&self) {
-        if self.per_cpu.is_in_force() {
-            self.per_cpu.leave();
-            self.judge_again();
-        }
+        self.per_cpu.leave(&self.keeper, self);
     }
 }

@@ -1,6 +1,6 @@
 //! Everything else that a reading rests on: phase and window, what samples prove, the bound, past lines.
 
-use super::{Mutant, mutant};
+use super::{FLOOR, Mutant, mutant};
 
 /// By subject.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -67,17 +67,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "window",
-        "a line is valid for ever",
-        "cell.rs",
-        "ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()",
-        "crate::units::ticks_between(self.line.start_ticks, ticks) >= 0",
-    ),
-    mutant(
-        "window",
         "a live word lies after the tick of its publication",
         "word.rs",
         "let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
         "let granule = at_ticks & !META_MASK;",
+    ),
+    mutant(
+        "window",
+        "a line is read before its start",
+        FLOOR,
+        "if delta <= inlined_ticks(state) {
+            return false;
+        }
+        delta >= state.valid_ticks()",
+        "if signed(delta) <= signed(inlined_ticks(state)) {
+            return false;
+        }
+        signed(delta) >= signed(state.valid_ticks())",
+    ),
+    mutant(
+        "window",
+        "a line is read for ever",
+        FLOOR,
+        "delta >= state.valid_ticks() || {",
+        "signed(delta) < 0 || {",
+    ),
+    mutant(
+        "window",
+        "a writer extends a line whose counter is before its start",
+        "control.rs",
+        "if shared.is_over(state, before, reference) {",
+        "if ticks_between(old.start_ticks, before) >= 0 && shared.is_over(state, before, reference) {",
     ),
     mutant(
         "quanta",
@@ -125,8 +145,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "quanta",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control.rs",
-        "allowance.dither, unseen)?",
-        "allowance.dither, unseen.min(0))?",
+        "allowance.dither, unseen)?;",
+        "allowance.dither, unseen & 0)?;",
     ),
     mutant(
         "slew",
@@ -153,8 +173,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "rho",
         "rho leaves out what the samples leave open",
         "watch.rs",
-        "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(",
-        "self.stability_ppb.saturating_add(",
+        "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);",
+        "self.stability_ppb.saturating_add(self.dither_ppb);",
     ),
     mutant(
         "rho",
@@ -314,5 +334,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timeline.rs",
         "        self.tag.store(0, Ordering::Release);",
         "",
+    ),
+    mutant(
+        "timeline",
+        "an entry has the tag of one that was taken back",
+        "timeline.rs",
+        "tag.wrapping_add(TAKEN_BACK)",
+        "tag",
+    ),
+    mutant(
+        "timeline",
+        "ticks of before the first line go by the oldest line that is left",
+        "timeline.rs",
+        ".filter(is_before).unwrap_or(past)",
+        ".filter(|first| is_before(first) && false).unwrap_or(past)",
+    ),
+    mutant(
+        "timeline",
+        "ticks of after a reset go by the first line of all",
+        "timeline.rs",
+        "if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {",
+        "if last.is_none() {",
     ),
 ];

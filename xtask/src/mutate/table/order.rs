@@ -1,6 +1,6 @@
 //! The rules of order, by their numbers in DESIGN.md.
 
-use super::{Mutant, mutant};
+use super::{FLOOR, Mutant, mutant};
 
 /// In the order of the rules.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -108,69 +108,128 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "4",
         "a passed window is answered with OS time, and the clock left live",
         "shared.rs",
-        "                        self.expire(&state, ticks, reference);",
+        "                        self.expire(&state, ticks, None, reference);",
         "                        let reference_ns = reference.monotonic_ns();
-                        let floor_ticks = self.floor_ticks(&state, ticks, reference);
+                        let floor_ticks = self.floor_ticks(&state, ticks, None, reference);
                         let ns = reference_ns.max(state.line.at_any(floor_ticks));
                         return SlowReading { ns, source: Source::Reference { reference_ns } };",
     ),
     mutant(
         "5",
-        "expiry leaves the start of the line as the floor",
-        "shared.rs",
-        "            return end_ticks;",
-        "            return line.start_ticks;",
-    ),
-    mutant(
-        "5",
-        "an early closing leaves the start of the line as the floor",
-        "shared.rs",
-        "return ticks.wrapping_add(slack_ticks);",
-        "return line.start_ticks;",
+        "every floor is the start of the line",
+        FLOOR,
+        "        line.start_ticks.wrapping_add(last)",
+        "        line.start_ticks.wrapping_add(last & 0)",
     ),
     mutant(
         "5",
         "an early closing leaves the end of the window as the floor",
-        "shared.rs",
-        "        if state.is_valid_at(ticks) {
-            let slack",
-        "        if false {
-            let slack",
+        FLOOR,
+        "if delta < valid_ticks {
+            last",
+        "if false {
+            last",
     ),
     mutant(
         "5",
         "a floor has no slack",
-        "shared.rs",
-        "return ticks.wrapping_add(slack_ticks);",
-        "return ticks;",
+        FLOOR,
+        "last = delta.saturating_add(slack_ticks).min(valid_ticks);",
+        "last = delta;",
     ),
     mutant(
         "5",
-        "a reset leaves the end of the window as the floor",
-        "shared.rs",
-        "if crate::units::ticks_between(line.start_ticks, ticks) >= 0 {",
-        "if true {",
+        "a passed window, or a reset, leaves the end of the line as the floor",
+        FLOOR,
+        "last = last.min(vouched.max(inlined_ticks));",
+        "",
     ),
     mutant(
         "5",
-        "a reset forgets the lead of the line",
-        "shared.rs",
-        "reference.monotonic_ns().saturating_add(lead_ns)",
-        "reference.monotonic_ns()",
+        "the floor after a suspend counts on no other suspend before it",
+        FLOOR,
+        "last = last.min(vouched.max(inlined_ticks));",
+        "last = last.min(vouched);",
     ),
     mutant(
         "5",
-        "a reset does not allow for a change of rate",
-        "shared.rs",
-        ".max(0).saturating_add(slewed_ns);",
-        ".max(0);",
+        "a reset without a suspend leaves the end of the soft window as the floor",
+        FLOOR,
+        "if unsuspended {",
+        "if false {",
     ),
     mutant(
         "5",
-        "the floor after a reset is not limited by the line's end",
+        "every reset is taken for one without a suspend",
+        FLOOR,
+        "
+                && self.suspends.is_none_since(state.word.slot(), reference);",
+        ";",
+    ),
+    mutant(
+        "5",
+        "a reference that says nothing of suspends is taken for one that knows of none",
+        "shared/suspends.rs",
+        "then_ns != UNKNOWN
+            && reference",
+        "then_ns == UNKNOWN || reference",
+    ),
+    mutant(
+        "5",
+        "how long the machine had been suspended is not noted with a line",
+        "control.rs",
+        "        shared.note_suspended(word.slot(), self.suspended_ns);
+        let past = past(at_ticks, word, published.line);",
+        "        let past = past(at_ticks, word, published.line);",
+    ),
+    mutant(
+        "5",
+        "a reset allows for slews of 500 ppm only",
+        FLOOR,
+        "latest_ns, UNNOTICED_SLEW_PPB)",
+        "latest_ns, 500_000)",
+    ),
+    mutant(
+        "5",
+        "a reset allows for slews of 10 % only, which may come to 18 from one side to the other",
+        FLOOR,
+        "latest_ns, UNNOTICED_SLEW_PPB)",
+        "latest_ns, 100_000_000)",
+    ),
+    mutant(
+        "13",
+        "past the window nobody asks the reference",
+        FLOOR,
+        "if delta <= inlined_ticks(state) {
+            return false;",
+        "if delta < state.valid_ticks() {
+            return false;",
+    ),
+    mutant(
+        "13",
+        "a line is over before others have stopped reading it",
         "shared.rs",
-        "if limit_ns < line.at(end_ticks) { line",
-        "if true { line",
+        "        let closing = State { word: state.word.closing(), ..*state };
+        if !self.cell.swap(state.word, closing.word) {
+            return;
+        }
+        let reset",
+        "        let closing = State { word: state.word.closing(), ..*state };
+        let floor_ticks = self.floor_ticks(state, ticks, newest, reference);
+        if self.cell.swap(state.word, closing.word.cold(floor_ticks)) {
+            self.count(Event::Expiry);
+        }
+        if true {
+            return;
+        }
+        let reset",
+    ),
+    mutant(
+        "13",
+        "the floor of a line that is over is where it was found",
+        "shared.rs",
+        "let ticks = if reset { ticks } else { state.end_ticks() };",
+        "",
     ),
     mutant(
         "5",
@@ -398,5 +457,89 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "discipline.rs",
         "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
         "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
+    ),
+    mutant(
+        "12",
+        "a line is published before stamps know it",
+        "control.rs",
+        "    shared.timeline.push(past);
+    if !shared.cell.publish(from, to, next, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+",
+        "    if !shared.cell.publish(from, to, next, envelope) {
+        return Err(Refusal::Lost);
+    }
+    shared.timeline.push(past);
+",
+    ),
+    mutant(
+        "12",
+        "a line that was not published stays known to stamps",
+        "control.rs",
+        "        shared.timeline.take_back();
+",
+        "",
+    ),
+    mutant(
+        "12",
+        "stamps go by a line that is not published yet",
+        "timeline.rs",
+        "} else if past.slot != slot {",
+        "} else if false {",
+    ),
+    mutant(
+        "12",
+        "stamps do not wait for what comes of a closing",
+        "shared.rs",
+        "                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;",
+        "                    i64::MAX",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor",
+        "shared.rs",
+        "Phase::Cold => state.floor_ns(),",
+        "Phase::Cold => i64::MAX,",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor once the clock has a line again",
+        "timeline.rs",
+        "limit_ns = newer.floor_ns;",
+        "",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late goes by a line whose window has passed",
+        "shared.rs",
+        "Phase::Live if by_newest && passed() => {",
+        "Phase::Live if by_newest && passed() && false => {",
+    ),
+    mutant(
+        "12",
+        "a conversion makes no second look",
+        "shared.rs",
+        "            if self.cell.is_still(word) {
+                return Some(ns.min(limit_ns));
+            }",
+        "            return Some(ns.min(limit_ns));",
+    ),
+    mutant(
+        "12",
+        "a stamp may be of before the publication of its line",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);",
+        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS & 0);",
+    ),
+    mutant(
+        "12",
+        "the tick at which two lines meet goes by the new one",
+        "timeline.rs",
+        "from_ticks: at_ticks.wrapping_add(1)",
+        "from_ticks: at_ticks",
     ),
 ];

@@ -38,8 +38,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "a reader waits for the writer that it has interrupted",
         "per_cpu.rs",
-        "if unit.finish_closing_at(&state, ticks, reference) {",
-        "if ticks % 64 == 0 && unit.finish_closing_at(&state, ticks, reference) {",
+        "if unit.finish_closing_at(&state, ticks, None, reference) {",
+        "if ticks % 64 == 0 && unit.finish_closing_at(&state, ticks, None, reference) {",
     ),
     mutant(
         "per CPU",
@@ -68,5 +68,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per_cpu.rs",
         "_ if self.lost.get() => last_ticks.wrapping_sub(1),",
         "_ if self.lost.get() => last_ticks,",
+    ),
+    mutant(
+        "per CPU",
+        "the mode is taken up, and the common line left in use",
+        "per_cpu/mode.rs",
+        "self.in_force.store(1, Ordering::Relaxed);
+            keeper.judge_again(gated);",
+        "self.in_force.store(1, Ordering::Relaxed);
+            let _ = (keeper, gated);",
+    ),
+    mutant(
+        "per CPU",
+        "the mode is given up, and what was judged for it counts on",
+        "per_cpu/mode.rs",
+        "self.in_force.store(0, Ordering::Relaxed);
+            keeper.judge_again(gated);",
+        "self.in_force.store(0, Ordering::Relaxed);
+            let _ = (keeper, gated);",
+    ),
+    mutant(
+        "per CPU",
+        "a gate closes the table, and does not keep it closed",
+        "per_cpu/mode.rs",
+        "self.open.swap(Self::GATED, Ordering::Relaxed);",
+        "self.open.swap(ptr::null_mut(), Ordering::Relaxed);",
+    ),
+    mutant(
+        "per CPU",
+        "a table that is closed behind a gate loses it",
+        "per_cpu/mode.rs",
+        "self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();",
+        "self.open.store(ptr::null_mut(), Ordering::Relaxed);
+        let _ = table;",
     ),
 ];

@@ -15,9 +15,13 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
 /// line's value: the floor is the end of the window.
 #[test]
 fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
-    for tells in [true, false] {
-        let (machine, clock, _) = settled_clock();
+    // Who says nothing when the line is made, or when it ends, may have been suspended.
+    for (tells, tells_later) in [(true, true), (true, false), (false, true), (false, false)] {
+        let machine = Machine::new();
+        let (clock, mut control) = new_clock(machine);
         machine.tells_suspends.set(tells);
+        settle(machine, clock, &mut control);
+        machine.tells_suspends.set(tells_later);
         machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
         let line = clock.read_ordered(machine).expect("live");
         machine.suspend_and_reset();
@@ -25,6 +29,27 @@ fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
         assert!(cold.ns >= line, "{} ns back", line - cold.ns);
         let frozen_ns = cold.ns - machine.truth_ns();
         assert!(frozen_ns < 1_000_000_000 - 90_000_000, "frozen for {frozen_ns} ns by a reset");
+    }
+}
+
+/// ...but one that was before the line was made does not count.
+#[test]
+fn rule_5_the_floor_after_a_reset_knows_of_suspends_long_ago() {
+    // Whichever slot the line is in.
+    for rounds in [0, 1] {
+        let machine = Machine::new();
+        let (clock, mut control) = new_clock(machine);
+        machine.suspend(3_600_000_000_000);
+        settle(machine, clock, &mut control);
+        for _ in 0..rounds {
+            machine.pass(INTERVAL_NS - 100_000_000);
+            control.maintain(clock, machine, machine);
+            machine.pass(100_000_000);
+        }
+        machine.reset_counter();
+        // 0.584 times the 100 ms since the last sample.
+        let frozen_ns = slow(clock, machine).ns - machine.truth_ns();
+        assert!(frozen_ns < 58_800_000, "frozen for {frozen_ns} ns");
     }
 }
 
