@@ -260,7 +260,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a read is taken for as long as a coarse counter shows it",
         "sample.rs",
         "Some(resolution_ticks.saturating_mul(2))",
-        "Some(resolution_ticks.min(0))",
+        "Some(resolution_ticks.saturating_mul(0))",
     ),
     mutant(
         "samples",
