@@ -144,8 +144,8 @@ fn own() -> Vec<Step> {
         fuzz!("conversion", "20000"),
         fuzz!("estimator", "20000"),
         fuzz!("parsers", "20000"),
-        // What is committed, and no search: that finds what `fuzz/open/scenario/` has, in one of five.
-        fuzz!("scenario", "0"),
+        // Each input is a machine that runs for 10,000 steps.
+        fuzz!("scenario", "3000"),
         Step::new("other targets than this one", "cargo xtask targets --others"),
     ]
 }

@@ -21,9 +21,8 @@ use crate::counter::Counter;
 use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
-use crate::primitive::Ordering;
 use crate::sample::{Effort, Point, Quanta, Reference, burst};
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, Found, Shared};
 use crate::timeline::Past;
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
@@ -290,8 +289,7 @@ impl Control {
             }
         }
         if is_stale {
-            // ORDERING: Relaxed, a count of its own.
-            shared.gauges.stale_rounds.fetch_add(1, Ordering::Relaxed);
+            shared.gauges.count_stale_round();
         }
         (Round::Lost, self.patience_ns())
     }
@@ -469,8 +467,8 @@ impl Control {
         let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
         self.disrupted &= !is_back;
         self.watch.published(envelope, target);
-        show_parts(shared, &envelope, &allowance);
-        self.record(shared, target.slope, allowance, interval_ns, fixed_to_ns_round(steering.offset));
+        let offset_ns = fixed_to_ns_round(steering.offset);
+        self.record(shared, target.slope, (&envelope, &allowance), interval_ns, offset_ns);
         Ok((Round::Published, interval_ns))
     }
 
@@ -536,8 +534,7 @@ impl Control {
         // Ahead of the reference there is only a line that starts from a floor.
         self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_FLOOR_NS);
         self.watch.published(envelope, target);
-        show_parts(shared, &envelope, &allowance);
-        self.record(shared, slope, allowance, interval_ns, fixed_to_ns_round(offset));
+        self.record(shared, slope, (&envelope, &allowance), interval_ns, fixed_to_ns_round(offset));
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -546,41 +543,13 @@ impl Control {
         &mut self,
         shared: &Shared<S>,
         slope: Slope,
-        allowance: Allowance,
+        (envelope, allowance): (&Envelope, &Allowance),
         interval_ns: u64,
         offset_ns: i64,
     ) {
         self.slope = Some(slope);
-        let gauges = &shared.gauges;
-        // ORDERING: Relaxed for all, figures on their own for display.
-        gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(allowance.rho_ppb()), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.stale_rounds.store(0, Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.disrupted.store(u64::from(self.disrupted), Ordering::Relaxed);
-    }
-}
-
-/// Shows what the bound is made of.
-fn show_parts<S>(shared: &Shared<S>, envelope: &Envelope, allowance: &Allowance) {
-    let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
-    let half_width_ns = envelope.upper.base_ns.abs_diff(envelope.lower.base_ns).div_ceil(2);
-    let gauges = &shared.gauges;
-    for (gauge, figure) in [
-        (&gauges.sample_ns, half_width_ns.saturating_sub(dither_ns)),
-        (&gauges.dither_ns, dither_ns),
-        (&gauges.stability_ppb, allowance.stability_ppb),
-        (&gauges.slope_ppb, allowance.slope_ppb),
-        (&gauges.dither_ppb, allowance.dither_ppb),
-    ] {
-        // ORDERING: Relaxed, figures on their own for display.
-        gauge.store(figure, Ordering::Relaxed);
+        let disrupted = self.disrupted;
+        shared.gauges.show(&Found { slope, envelope, allowance, interval_ns, offset_ns, disrupted });
     }
 }
 
@@ -610,6 +579,8 @@ fn reset_slack_ticks(slope: Slope) -> u64 {
 
 // Long, single-threaded, and of safe code alone: Miri would take minutes and find nothing that it does not find in the tests of
 // `shared`, which run the same loop.
+#[cfg(all(test, not(miri)))]
+mod dither_tests;
 #[cfg(all(test, not(miri)))]
 mod following_tests;
 #[cfg(all(test, not(miri)))]

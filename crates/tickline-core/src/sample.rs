@@ -193,15 +193,17 @@ pub fn burst(
     best.map(|best| read.taken_off(best, slope))
 }
 
-/// How long an ordered read of the counter takes at the least: the shortest time between two in a row, of which each bracket of a
-/// burst has a pair just before it, and the burst one at its end, less twice what the counter moves by at a time. Times of the
-/// processor's frequency are as short throughout a burst. Half of it is used: the other half is left for where in its time a read takes
-/// the value, and for a frequency that changes within the burst.
+/// How long an ordered read of the counter takes at the least.
+///
+/// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair just before it, and the burst has one at its
+/// end, so all of it is measured at the processor's present frequency. A counter that stands still in between makes a read look longer
+/// by its resolution, and the reference's read shorter by as much: twice the resolution does not count. Of the rest, one half does.
+/// The other half is left for where in its time a read takes the value, and for a frequency that changes within the burst.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     /// The shortest time between two reads in a row, ticks.
     least_ticks: u64,
-    /// What a counter that stands still in between may hide, ticks; `None` where nothing is known of the reference's own read.
+    /// Twice the counter's resolution, ticks; `None` where the reference does not read this counter.
     hidden_ticks: Option<u64>,
 }
 
@@ -270,7 +272,10 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
+    use crate::units::fixed_to_ns_round;
 
     const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
@@ -295,5 +300,108 @@ mod tests {
         assert!(both.width(slope) < first.width(slope).min(second.width(slope)));
         // Without a slope the narrowest one is kept.
         assert_eq!(tighter(first, second, None), second);
+    }
+
+    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that is the counter as it reads it.
+    struct Kernel {
+        ticks: Cell<u64>,
+        step_ticks: u64,
+        /// What an ordered read takes, here and in the reference.
+        read_ticks: [u64; 2],
+        reads: Cell<u32>,
+    }
+
+    impl Kernel {
+        fn new(step_ticks: u64, read_ticks: [u64; 2]) -> Self {
+            Self { ticks: Cell::new(1 << 20), step_ticks, read_ticks, reads: Cell::new(0) }
+        }
+
+        fn read(&self, takes_ticks: u64) -> u64 {
+            self.ticks.set(self.ticks.get() + takes_ticks);
+            self.ticks.get() / self.step_ticks * self.step_ticks
+        }
+
+        /// The sample of a burst, with what the counter and the reference were, 1 GHz and no offset.
+        fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
+            let quanta = Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+            let slope = Slope::from_hz(1_000_000_000).unwrap();
+            burst(self, self, quanta, effort, Some(slope)).unwrap()
+        }
+    }
+
+    impl Counter for Kernel {
+        fn now(&self) -> u64 {
+            self.now_ordered()
+        }
+        fn now_ordered(&self) -> u64 {
+            self.reads.set(self.reads.get() + 1);
+            self.read(self.read_ticks[0])
+        }
+        fn barrier(&self) {}
+    }
+
+    impl Reference for Kernel {
+        fn monotonic_ns(&self) -> i64 {
+            i64::try_from(self.read(self.read_ticks[1])).unwrap()
+        }
+        fn realtime_ns(&self) -> i64 {
+            self.monotonic_ns()
+        }
+    }
+
+    fn is_around_the_truth(sample: &Sample) -> bool {
+        let at = |point: Point| i64::try_from(point.ticks).unwrap();
+        at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns
+    }
+
+    #[test]
+    fn half_a_read_is_taken_off_where_the_reference_reads_the_same_counter() {
+        let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
+        for resolution_ticks in [0, 2] {
+            let sample = kernel.sample(resolution_ticks, Effort::fixed(8));
+            assert!(is_around_the_truth(&sample), "{sample:?}");
+            widths.push(fixed_to_ns_round(sample.width(Slope::from_hz(1_000_000_000).unwrap())));
+        }
+        // 40 to either side, and the reference's step; of each 40, half of what is above twice the resolution.
+        assert_eq!(widths, [81, 81 - 36]);
+    }
+
+    #[test]
+    fn a_reference_of_another_kind_costs_no_further_reads() {
+        let kernel = Kernel::new(1, [40, 40]);
+        kernel.sample(0, Effort::fixed(8));
+        assert_eq!(kernel.reads.get(), 16);
+    }
+
+    /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The kernel's own read may be quicker, and
+    /// see no move at all.
+    #[test]
+    fn what_the_counters_resolution_hides_is_not_taken_off() {
+        for phase in 0..26 {
+            let kernel = Kernel::new(26, [27, 13]);
+            kernel.ticks.set(kernel.ticks.get() + phase);
+            let sample = kernel.sample(26, Effort::fixed(32));
+            assert!(is_around_the_truth(&sample), "phase {phase}: {sample:?}");
+        }
+    }
+
+    /// A counter that moves by 26 ticks shows the short side of a bracket now and then: the burst goes on until it has seen both, or for
+    /// as long as it may.
+    #[test]
+    fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
+        let effort = |wanted_ns, most_ticks| Effort {
+            brackets: 4,
+            wanted: fixed_from_ns(wanted_ns),
+            most_brackets: 128,
+            most_ticks,
+        };
+        let brackets = |wanted_ns, most_ticks| {
+            let kernel = Kernel::new(26, [50, 51]);
+            kernel.sample(0, effort(wanted_ns, most_ticks));
+            kernel.reads.get() / 2
+        };
+        let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));
+        assert!(wide == 4 && (5..40).contains(&narrow) && never == 128, "{wide}, {narrow}, {never} brackets");
+        assert_eq!(brackets(0, 1_000), 7, "a slow reference is asked no more often than it takes");
     }
 }

@@ -363,3 +363,30 @@ fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
         .map_or(u128::MAX, |ppb| ppb.saturating_add(1));
     u64::try_from(ppb).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_as_open_as_dither_may_make_it() {
+        let ghz = Slope::from_hz(1_000_000_000).unwrap();
+        let fit = |least_ppb, most_ppb| Fit {
+            slope_min: ghz.adjusted_ppb(least_ppb),
+            slope_max: ghz.adjusted_ppb(most_ppb),
+            exact: true,
+        };
+        let seen = fit(-10, 10);
+        for (within, expected_ppb) in [
+            (None, 10),
+            (Some(fit(-10, 10)), 10),
+            (Some(fit(-30, 12)), 30),
+            (Some(fit(-12, 30)), 30),
+            // Between two samples nothing is further off than dither is quick.
+            (Some(fit(-90_000, 90_000)), 10 + 480),
+        ] {
+            let open_ppb = open_ppb(&seen, within.as_ref());
+            assert!(open_ppb.abs_diff(expected_ppb) <= 1, "{within:?}: {open_ppb} instead of {expected_ppb}");
+        }
+    }
+}

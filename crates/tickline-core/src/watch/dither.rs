@@ -93,3 +93,65 @@ impl Dither {
         largest.saturating_mul(SAFETY).clamp(fixed_from_ns(signed(LEAST_NS)), most)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ghz() -> Slope {
+        Slope::from_hz(1_000_000_000).unwrap()
+    }
+
+    fn range_ns(dither: &Dither) -> i64 {
+        crate::units::fixed_to_ns_ceil(dither.range())
+    }
+
+    /// So many samples, so far apart, each at this distance.
+    fn feed(dither: &mut Dither, now_ticks: &mut u64, samples: u32, gap_ns: u64, distance_ns: i64) {
+        for _ in 0..samples {
+            *now_ticks += gap_ns;
+            dither.note(*now_ticks, fixed_from_ns(distance_ns), ghz());
+        }
+    }
+
+    #[test]
+    fn the_range_is_the_largest_until_enough_samples_over_enough_time_were_seen() {
+        let most_ns = signed(MOST_NS);
+        for (samples, gap_ns, is_known) in [
+            (32, 100_000_000, true),
+            (31, 100_000_000, false),
+            (199, 10_000_000, false),
+            (201, 10_000_000, true),
+        ] {
+            let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+            feed(&mut dither, &mut now_ticks, samples, gap_ns, 1);
+            assert_eq!(dither.is_known(), is_known, "{samples} samples, {gap_ns} ns apart");
+            assert_eq!(range_ns(&dither) < most_ns, is_known);
+        }
+    }
+
+    #[test]
+    fn the_range_is_four_times_the_largest_distance_within_its_limits() {
+        for (distance_ns, expected_ns) in [(0, 2), (1, 4), (5, 20), (12, 48), (13, 48)] {
+            let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+            feed(&mut dither, &mut now_ticks, 31, 100_000_000, 0);
+            feed(&mut dither, &mut now_ticks, 1, 100_000_000, distance_ns);
+            assert_eq!(range_ns(&dither), expected_ns, "{distance_ns} ns");
+        }
+    }
+
+    /// A larger distance counts at once, and until a whole block has not shown one like it.
+    #[test]
+    fn a_larger_distance_counts_at_once_and_for_a_block_more() {
+        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+        feed(&mut dither, &mut now_ticks, 32, 100_000_000, 1);
+        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 6);
+        assert_eq!(range_ns(&dither), 24);
+        feed(&mut dither, &mut now_ticks, 31 + 31, 100_000_000, 1);
+        assert_eq!(range_ns(&dither), 24);
+        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
+        assert_eq!(range_ns(&dither), 4);
+        dither.forget();
+        assert!(!dither.is_known());
+    }
+}
