@@ -30,6 +30,22 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
     (clock, control, time)
 }
 
+/// The same of a line that lasts for long, so that the reference still vouches for it past the window: it is ahead by less than
+/// 1 % of that.
+fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
+    let (clock, mut control, time) = started(Round::Published);
+    let look = time.look(10);
+    for _ in 0..20 {
+        let next_in_ns = control.maintain(&clock, &look, &look).next_in_ns;
+        if next_in_ns >= control.config().interval_ns {
+            time.suspend(30_000);
+            return (clock, control, time);
+        }
+        time.pass(next_in_ns);
+    }
+    panic!("the lines do not grow");
+}
+
 /// A cold clock of which enough is known for a line: a gate was closed and opened, and the floor's slack has passed.
 pub(super) fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Round::Recovered);
@@ -158,11 +174,30 @@ fn a_rescued_line_is_not_revived() {
     });
 }
 
+/// Rules 5 and 13: the window of a line passes under the writer. The line is ahead of the reference by more than that
+/// vouches for, so it is over then.
+#[test]
+fn a_window_ends_under_a_writer() {
+    check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
+        let (clock, mut control, time) = live();
+        let state = clock.cell.load();
+        let passed = time.look(0).now_ordered() - state.line.start_ticks;
+        time.pass(state.window_ticks - passed - 12_000);
+        let reader = reader(&clock, &time, reading);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        let last = reader.join().unwrap();
+        note(seen, &clock, outcome.round);
+        let now = reading(&clock, &look);
+        assert!(now >= last, "{now} after {last}");
+    });
+}
+
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = long_live();
         let state = clock.cell.load();
         // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
         let now_ticks = time.look(0).now_ordered();

@@ -1,7 +1,9 @@
-//! The notice that the clock was set, and a sleep that can be cut short: both by one timer descriptor.
+//! The notice that the clock was set or the machine was suspended, and a sleep that can be cut short: both by one timer descriptor.
 //!
 //! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the clock is set
-//! (timerfd_create(2)). It is polled and armed again, which reports `ECANCELED`; it is never read or written. A daemon's
+//! (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`, `timerfd_resume`, called by `timekeeping_resume` from
+//! 5.15 on; before that by `hrtimers_resume` and `clock_was_set_delayed`. Not where the kernel measured a sleep of 0, which is
+//! possible for less than a second. It is polled and armed again, which reports `ECANCELED`; it is never read or written. A daemon's
 //! `closefrom` may have closed it and its number may mean somebody's socket, so before each use the descriptor must
 //! answer `timerfd_gettime` with the odd interval that was set at the start; else it is abandoned, and sleeping goes on
 //! without it, on a futex.
@@ -18,7 +20,7 @@ use super::parking::Parking;
 pub(crate) enum Woken {
     /// The time is up.
     Timeout,
-    /// The clock was set.
+    /// The clock was set, or the machine was suspended.
     ClockSet,
     /// Somebody called [`Notice::stop`].
     Stopped,
