@@ -6,6 +6,7 @@ use tickline_core::cell::StateCell;
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
+use tickline_core::discipline::DISRUPTED_NS;
 use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
     Calibration, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
@@ -27,10 +28,6 @@ use crate::warp;
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
-/// How far the OS clock is outside of the bounds when something must have happened to it, ns. An NTP daemon's slew of 500 ppm, which
-/// goes unnoticed until the next round, makes up to 0.5 ms in a window.
-const DISRUPTED_NS: i64 = 1_000_000;
-
 impl Engine {
     /// Judges by `policy` from now on.
     pub(crate) fn adopt(&self, policy: Policy) {
