@@ -18,7 +18,7 @@
 
 use crate::cell::{Envelope, State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::{JOIN_SLACK_NS, join, recover, steer};
+use crate::discipline::{DISRUPTED_NS, JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::primitive::Ordering;
@@ -411,6 +411,7 @@ impl Control {
         shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
         let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
+        self.disrupted |= offset > fixed_from_ns(DISRUPTED_NS);
         self.disrupted &= !is_back;
         self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
         Ok((Round::Published, interval_ns))

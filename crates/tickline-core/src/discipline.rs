@@ -23,6 +23,10 @@ pub const JOIN_SLACK_NS: u64 = 5_000;
 /// 500 ppm that the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub const STEP_PPB: i64 = 500_000;
 
+/// How far line and reference are apart when something must have happened to one of them, ns. An NTP daemon's slew of 500 ppm, which
+/// goes unnoticed until the next round, makes up to 0.5 ms in a window.
+pub const DISRUPTED_NS: i64 = 1_000_000;
+
 /// Where the next line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
