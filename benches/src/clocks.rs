@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
-use tickline_core::cell::{Envelope, NativeCell, StateCell};
+use tickline_core::cell::{Envelope, Latch, Published, StateCell};
+use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::line::{Line, Slope};
 use tickline_core::per_cpu;
 use tickline_core::shared::Shared;
-use tickline_core::word::{MAX_EXPONENT, Slot, Word};
+use tickline_core::word::Word;
 
 use crate::handover::Count;
 use crate::peers;
@@ -170,7 +171,7 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
 /// Lines as of processors without `rdpid`. One line for all CPUs that stays valid for hours: only its cost is of interest.
 #[derive(Debug)]
 struct WithoutRdpid {
-    units: Vec<Shared<NativeCell>>,
+    units: Vec<Shared<Latch>>,
     counter: HardwareCpuCounter,
 }
 
@@ -189,11 +190,13 @@ fn without_rdpid() -> Option<&'static WithoutRdpid> {
     let make = || {
         let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
-        let word = Word::live(ticks, MAX_EXPONENT, Slot::B, false);
-        let line = Line { start_ticks: word.ticks(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
+        let cold = Word::default();
+        let word = cold.next_live(ticks, 0)?;
+        let line = Line { start_ticks: word.to_bits(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
+        let published = Published { line, window_ticks: MAX_WINDOW_TICKS };
         let unit = || {
-            let unit = Shared::new(NativeCell::new());
-            unit.cell.publish(unit.cell.load_whole(), word, &line, &Envelope::default());
+            let unit = Shared::new(Latch::new());
+            unit.cell.publish(cold, word, &published, &Envelope::default());
             unit
         };
         Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })

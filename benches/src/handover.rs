@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::{Clock, Driver};
-use tickline_core::cell::{NativeCell, StateCell, Support};
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, Renewal, Round};
 use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
 use tickline_core::sample::{Quanta, Reference};
@@ -41,7 +41,7 @@ const RUN: u64 = 40_000;
 /// The longest sleep of a thread between, or in the middle of, handovers, us.
 const NAP_US: u64 = 100;
 
-/// The longest sleep of the publisher, us: some three times its longest hard window.
+/// The longest sleep of the publisher, us: some three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
 /// Of so many rounds of the publisher one is followed by a long sleep, and another by a gate that is closed and opened.
@@ -104,8 +104,7 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
 #[must_use]
 pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
     assert!(ppm <= MAX_PPM, "{ppm} ppm");
-    let clock = Shared::new(NativeCell::new());
-    clock.cell.restrict(NativeCell::support());
+    let clock = Shared::new(Latch::new());
     let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -228,15 +227,14 @@ impl Count {
 /// A line every millisecond, mostly. Returns the rounds and the range of slopes against the first one, ppm.
 fn publish(
     counter: HardwareCounter,
-    clock: &Shared<NativeCell>,
+    clock: &Shared<Latch>,
     reference: &Bent,
     ppm: u64,
     stop: &AtomicBool,
 ) -> (u64, (i64, i64)) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2 },
-        guarded: NativeCell::support() != Support::Full,
+        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let mut random = Random::new(usize::MAX);
@@ -248,9 +246,9 @@ fn publish(
         if outcome.round == Round::Recovered {
             control.maintain(clock, &counter, reference);
         }
-        let state = clock.cell.load_whole();
+        let state = clock.cell.load();
         if state.word.is_live() {
-            let slope = clock.line(state).slope;
+            let slope = state.line.slope;
             let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
             if rounds > 100 {
                 slopes = (ppm.min(slopes.0), ppm.max(slopes.1));

@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cell::{NativeCell, StateCell, portable::PortableCell};
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
@@ -135,8 +135,11 @@ impl<S: StateCell> Machine<'_, S> {
             4 => done(self.shared.stamp(&self)),
             5 => done(self.shared.close_gate(&self, &self)),
             6 => done(self.shared.open_gate(&self, &self)),
-            7 => done(self.shared.timeline.convert(self.ticks.get().wrapping_sub(self.input.power()))),
-            8 => done(self.shared.timeline.convert(self.input.number())),
+            7 => {
+                let ticks = self.ticks.get().wrapping_sub(self.input.power());
+                done(self.shared.stamp_to_ns(ticks, &self, &self));
+            }
+            8 => done(self.shared.stamp_to_ns(self.input.number(), &self, &self)),
             _ => done(self.shared.read_slow(&self, &self)),
         }
     }
@@ -167,8 +170,8 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
     }
 }
 
-fn run<S: StateCell + 'static>(cell: S, input: &Input) {
-    let shared = Shared::new(cell);
+fn run(input: &Input) {
+    let shared = Shared::new(Latch::new());
     let (kind, fraction) = (input.byte(), u64::from(input.byte()));
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;
@@ -178,8 +181,8 @@ fn run<S: StateCell + 'static>(cell: S, input: &Input) {
         quanta: Quanta {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
+            resolution_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
         },
-        guarded: kind & 1 != 0,
         renewal: if kind & 2 != 0 { Renewal::Ahead } else { Renewal::AtExpiry },
     });
     let machine = Machine {
@@ -218,16 +221,13 @@ fn run<S: StateCell + 'static>(cell: S, input: &Input) {
             }
             _ => machine.anyone(),
         }
-        // The portable cell takes a slope of 0 for a line that was never published.
-        let state = shared.cell.load_whole();
-        assert!(
-            !state.word.is_live() || shared.line(state).slope > Slope::default(),
-            "a line that stands still"
-        );
+        // The cell takes a slope of 0 for a line that was never published.
+        let state = shared.cell.load();
+        assert!(!state.word.is_live() || state.line.slope > Slope::default(), "a line that stands still");
     }
 }
 
 fuzz_target!(|data: &[u8]| {
     let input = Input(RefCell::new(Vec::from(data).into_iter()));
-    if input.byte() & 1 == 0 { run(NativeCell::new(), &input) } else { run(PortableCell::new(), &input) }
+    run(&input);
 });

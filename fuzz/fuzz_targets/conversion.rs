@@ -15,16 +15,15 @@ use libfuzzer_sys::fuzz_target;
 use tickline_core::discipline::Steering;
 use tickline_core::estimate::Target;
 use tickline_core::line::{Line, Slope};
-use tickline_core::word::{Slot, Word};
+use tickline_core::word::Word;
 
 #[derive(Debug, Arbitrary)]
 enum Case {
     Word {
+        before: u64,
         ticks: u64,
-        exponent: u32,
-        slot_b: bool,
-        guarded: bool,
-        other: u64,
+        slack_ticks: u64,
+        floor_ticks: u64,
     },
     Gates {
         cold: u64,
@@ -113,14 +112,12 @@ fn line_of([start_ticks, base, slope]: [u64; 3]) -> Line {
 }
 
 fuzz_target!(|case: Case| match case {
-    Case::Word { ticks, exponent, slot_b, guarded, other } => {
-        let slot = if slot_b { Slot::B } else { Slot::A };
-        word::check_life(ticks, exponent, slot, guarded, other);
-        word::check_window(Word::live(ticks, exponent, slot, guarded), other);
+    Case::Word { before, ticks, slack_ticks, floor_ticks } => {
+        word::check_life(Word::from_bits(before).cold(before), ticks, slack_ticks, floor_ticks);
     }
     Case::Gates { cold, changes } => word::check_gates(Word::default().cold(cold), changes.into()),
     Case::Precedes { word, ticks, slack_ticks } => {
-        word::check_precedes(Word::from_bits(word), ticks, slack_ticks);
+        word::check_order(Word::from_bits(word), ticks, slack_ticks);
     }
     Case::Conversion { line, ticks, near } => {
         let line = line_of(line);

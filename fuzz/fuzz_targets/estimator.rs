@@ -78,13 +78,15 @@ fuzz_target!(|case: Case| match case {
             quanta: Quanta {
                 counter_ticks: truth.counter_step.into(),
                 reference_ns: i64::from(truth.reference_step) + 1,
+                resolution_ticks: 0,
             },
         };
         let looks: Vec<Look> = looks.iter().take(MAX_LOOKS).map(look_of).collect();
         estimate::check_history(&truth, &looks, ahead.into(), horizon.into());
     }
     Case::Bracket { before, reference_ns, after, counter_step, reference_step } => {
-        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step };
+        let quanta =
+            Quanta { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
         estimate::check_bracket(before, reference_ns, after, quanta);
     }
     Case::Hostile { steps } => endure(&steps),

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::{arbitrary, fuzz_target};
-use tickline_sim::scenario::{Fault, Sleep, What};
+use tickline_sim::scenario::{Fault, Sleep, Verdict, What};
 use tickline_sim::{Scenario, run};
 
 const MAX_STEPS: u64 = 10_000;
@@ -41,6 +41,8 @@ enum Kind {
     Fork,
     GateCloses,
     GateOpens,
+    JudgeAgain,
+    Verdict { which: u8 },
 }
 
 fn fault(event: &Event, scenario: &Scenario) -> Fault {
@@ -71,6 +73,10 @@ fn fault(event: &Event, scenario: &Scenario) -> Fault {
         Kind::Fork => What::Fork,
         Kind::GateCloses => What::GateCloses,
         Kind::GateOpens => What::GateOpens,
+        Kind::JudgeAgain => What::JudgeAgain,
+        Kind::Verdict { which } => What::Verdict {
+            verdict: [Verdict::Open, Verdict::Passing, Verdict::Closed][usize::from(which % 3)],
+        },
     };
     // Most of a run's steps are taken in its first hundred intervals.
     Fault { at_ns: 100 * interval_ns / 65_536 * u64::from(event.at), what }

@@ -10,10 +10,10 @@ const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
 
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 
-/// Miri looks for undefined behaviour and data races in what the unit tests of core execute, over the portable cell. Tests
+/// Miri looks for undefined behaviour and data races in what the unit tests of core execute. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the cells and counters in assembly; a real counter or a real OS clock; the tests of `control` and
+/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control` and
 /// `per_cpu`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
 /// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
@@ -23,15 +23,16 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///
 /// What it cannot see:
 ///
-/// - the cells in assembly: only the portable one is modelled. The 128-bit state, which carries the exact floor, has the
-///   same readers and writer, but not the same accesses;
 /// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
 ///   look returned, so fences, barriers and `JOIN_SLACK_NS` are not put to the test, nor is plain `read`. For the same
-///   reason an ordering that only the counter needs could be weakened unnoticed: Acquire of a successful swap can;
+///   reason an ordering that only the counter needs could be weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
 /// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
 ///   floor and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
-///   README, "Unsupported features"): core has none, the switch in `tickline`'s `engine.rs` has, and is not modelled;
+///   README, "Unsupported features"): core has none;
+/// - whether a plain store can come between an exchange and what that has read: loom lets it, so `per_cpu::mode` swaps;
+/// - every place at which a thread could be stopped before a swap that it prepares by a load of the same atomic: loom 0.7 compares
+///   a step with the last one on its object alone, and the last one is then that load. `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
 ///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
@@ -88,7 +89,7 @@ fn own() -> Vec<Step> {
         Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
-        // One to two minutes on two cores.
+        // Two minutes on two cores.
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.
@@ -143,8 +144,8 @@ fn own() -> Vec<Step> {
         fuzz!("conversion", "20000"),
         fuzz!("estimator", "20000"),
         fuzz!("parsers", "20000"),
-        // What is committed, and no search: that finds what `fuzz/open/scenario/` has, in one of five.
-        fuzz!("scenario", "0"),
+        // Each input is a machine that runs for 10,000 steps.
+        fuzz!("scenario", "3000"),
         Step::new("other targets than this one", "cargo xtask targets --others"),
     ]
 }

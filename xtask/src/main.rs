@@ -8,6 +8,7 @@
 mod bare;
 mod ci;
 mod examples;
+mod mca;
 mod mutate;
 mod page;
 mod publish;
@@ -26,18 +27,21 @@ usage: cargo xtask COMMAND
   ci      format, clippy, docs, tests, bare-metal builds, loom, Miri, other targets; what CI runs
   sim     [--steps N] [--seed S]: random scenarios on simulated machines, from the one with seed S on
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
+  mca [PATH]
+          micro-operations and cycles of the hot paths by llvm-mca's models of two processors; PATH: a built example hot_path
   mutate [FILTER | --write]
-          takes out one rule at a time, and shows which tests go red for it; FILTER is a rule's number, or a part of a
-          description or of a file name; --write stores the table in docs/mutants.md
+          takes out one rule at a time, and shows which tests go red for it; weakens one atomic access at a time, and shows
+          which model by loom does; FILTER is a rule's number, `ordering`, or a part of a description or of a file name;
+          --write stores the table in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
-  record [--secs N | --smoke | --readme FILE]
-          the measurements behind the README's figures, some nine minutes, stored in benches/record/ and in the README; --secs: so
-          long each of the long ones, in place of 60 s; --smoke: as short as can be, and nothing is written; --readme:
-          the README's tables from a stored record
+  record [--secs N | --smoke | --readme]
+          the measurements behind the README's figures, some nine minutes, stored in benches/record/ in the place of the older
+          ones of this processor, and in the README beside those of others; --secs: so long each of the long ones, in
+          place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the README's tables alone
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         ["ci"] => step::run_all(&ci::steps()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
+        ["mca", ref rest @ ..] => mca::run(rest),
         ["page", ref rest @ ..] => page::run(rest),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),

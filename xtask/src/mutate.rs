@@ -4,17 +4,22 @@
 //! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
 //! end: some rules are there so that nobody waits. Tests that let threads race do not count.
 //!
+//! Orderings of atomic accesses are weakened, too, and models by loom must go red for it ([`weaken`]): on a processor such as the
+//! one that runs the tests, most orderings are there whether they are asked for or not.
+//!
 //! A mutant that does not compile proves nothing and is an error; so are a table that no longer fits the sources, and a
 //! test of a rule (`rule_N_...`) that no mutant turns red.
 
 mod table;
 mod tree;
+mod weaken;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use table::Mutant;
+use table::orderings::{WEAKENINGS, Weakening};
 use tree::{Ran, Tree};
 
 /// How long tests may take, seen from what they take without a mutation, and at least: they are done within a second, on a
@@ -38,11 +43,10 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let wanted: Vec<&Mutant> = table::all().filter(|mutant| is_wanted(mutant, filter)).collect();
-    match check(&wanted, store) {
+    match check(filter, store) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(survivors) => {
-            eprintln!("xtask: {survivors} of {} mutants survived", wanted.len());
+            eprintln!("xtask: {survivors} mutants survived");
             ExitCode::FAILURE
         }
         Err(message) => {
@@ -52,20 +56,41 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
-fn is_wanted(mutant: &Mutant, filter: Option<&str>) -> bool {
-    filter.is_none_or(|filter| {
-        mutant.rule == filter || mutant.does.contains(filter) || mutant.file.contains(filter)
-    })
+/// Whether a mutant is asked for: by its rule, or by a part of its description or of its file's name.
+fn is_wanted(filter: Option<&str>, rule: &str, does: &str, file: &str) -> bool {
+    filter.is_none_or(|filter| rule == filter || does.contains(filter) || file.contains(filter))
 }
 
 /// How many mutants survived; a message if there is nothing to be said about them.
-fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
-    if mutants.is_empty() {
+fn check(filter: Option<&str>, store: bool) -> Result<usize, String> {
+    let mutants: Vec<&Mutant> =
+        table::all().filter(|mutant| is_wanted(filter, mutant.rule, mutant.does, mutant.file)).collect();
+    let weakenings: Vec<(usize, &Weakening)> = WEAKENINGS
+        .iter()
+        .enumerate()
+        .filter(|(_, weakening)| is_wanted(filter, weaken::RULE, weakening.does, weakening.file))
+        .collect();
+    if mutants.is_empty() && weakenings.is_empty() {
         return Err(
             "no mutant matches; a filter is a rule, or a part of a description or of a file name".into()
         );
     }
     let tree = Tree::copy()?;
+    let (mut rows, mut survivors) = (String::new(), 0);
+    if !mutants.is_empty() {
+        survivors += check_rules(&tree, &mutants, &mut rows)?;
+    }
+    if !weakenings.is_empty() {
+        survivors += weaken::check(&tree, &weakenings, &mut rows)?;
+    }
+    if store && survivors == 0 {
+        tree::store(STORED, &format!("{HEAD}{rows}{}", weaken::untold()))?;
+    }
+    Ok(survivors)
+}
+
+/// Takes out one rule after the other, and runs the unit tests.
+fn check_rules(tree: &Tree, mutants: &[&Mutant], rows: &mut String) -> Result<usize, String> {
     for mutant in mutants {
         tree.mutated(mutant)?; // all of them before the first one is run
     }
@@ -82,7 +107,6 @@ fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
         start.elapsed().as_secs_f64() - without.took.as_secs_f64(),
         without.took.as_secs_f64()
     );
-    let mut rows = String::new();
     let mut survivors = 0;
     let mut never_red: Vec<&str> =
         without.green.iter().map(|test| last_part(test)).filter(|test| test.starts_with("rule_")).collect();
@@ -98,9 +122,6 @@ fn check(mutants: &[&Mutant], store: bool) -> Result<usize, String> {
     println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
     if mutants.len() == table::all().count() && !never_red.is_empty() {
         return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
-    }
-    if store && survivors == 0 {
-        tree::store(STORED, &format!("{HEAD}{rows}"))?;
     }
     Ok(survivors)
 }
@@ -119,7 +140,8 @@ const HEAD: &str = "\
 # Mutants
 
 Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
-the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out.
+the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out; *ordering*: an
+atomic access has a weaker one, and what went red is a model by loom.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|
@@ -143,11 +165,11 @@ fn row(mutant: &Mutant, mut red: Vec<&str>, hangs: bool) -> String {
     if hangs {
         cell.push_str(" (hangs)");
     }
-    format!("{}{cell} |\n", row_start(mutant))
+    format!("{}{cell} |\n", row_start(mutant.rule, mutant.does, mutant.file))
 }
 
-fn row_start(mutant: &Mutant) -> String {
-    format!("| {} | {} | `{}` | ", mutant.rule, mutant.does, mutant.file)
+fn row_start(rule: &str, does: &str, file: &str) -> String {
+    format!("| {rule} | {does} | `{file}` | ")
 }
 
 fn last_part(test: &str) -> &str {
@@ -160,27 +182,27 @@ mod tests {
 
     #[test]
     fn every_text_occurs_exactly_once() {
+        let mut stale = Vec::new();
         for mutant in table::all() {
-            // Those of the native cell fit every native cell.
-            let others = if mutant.file == table::NATIVE_CELL { &table::NATIVE_CELLS[..] } else { &[] };
-            for file in [mutant.file].iter().chain(others) {
-                let path = tree::workspace().join(table::SOURCES).join(file);
-                let found = std::fs::read_to_string(path).unwrap().matches(mutant.text).count();
-                assert_eq!(found, 1, "\"{}\" is out of date: its text in {file}", mutant.does);
+            let path = tree::workspace().join(table::SOURCES).join(mutant.file);
+            let found = std::fs::read_to_string(path).unwrap().matches(mutant.text).count();
+            if found != 1 {
+                stale.push(format!("{found} times in {}: \"{}\"", mutant.file, mutant.does));
             }
         }
+        assert!(stale.is_empty(), "texts that are out of date:\n{}", stale.join("\n"));
     }
 
     #[test]
     fn the_stored_table_has_a_row_for_each_mutant() {
+        const STALE: &str = "run `cargo xtask mutate --write`";
         let stored = std::fs::read_to_string(tree::workspace().join(STORED)).unwrap();
-        let stored =
-            stored.strip_prefix(HEAD).expect("the head is another one: run `cargo xtask mutate --write`");
-        assert_eq!(stored.lines().count(), table::all().count(), "run `cargo xtask mutate --write`");
-        for (mutant, row) in table::all().zip(stored.lines()) {
-            // The name of the native cell's file depends on the machine.
-            let start = row_start(mutant).replace(table::NATIVE_CELLS[1], table::NATIVE_CELLS[0]);
-            assert!(row.starts_with(&start), "run `cargo xtask mutate --write`: {row}");
+        let rows = stored.strip_prefix(HEAD).expect(STALE).strip_suffix(&weaken::untold()).expect(STALE);
+        let rules = table::all().map(|mutant| row_start(mutant.rule, mutant.does, mutant.file));
+        let starts: Vec<String> = rules.chain(WEAKENINGS.iter().map(weaken::row_start)).collect();
+        assert_eq!(rows.lines().count(), starts.len(), "{STALE}");
+        for (start, row) in starts.iter().zip(rows.lines()) {
+            assert!(row.starts_with(start), "{STALE}: {row}");
         }
     }
 }

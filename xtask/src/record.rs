@@ -1,12 +1,13 @@
 //! `cargo xtask record`: every measurement of tickline and its peers, stored with the machine that it was taken on, and the
-//! README's tables from that. Nothing else should run on the machine meanwhile.
+//! README's tables from that and from the newest records of other processors. Nothing else should run on the machine meanwhile.
 
 mod file;
 mod markdown;
+mod processor;
 mod readme;
 mod suite;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -31,8 +32,23 @@ enum Task {
     Store { seconds: u64 },
     /// Measure as shortly as can be, and write nothing.
     Smoke,
-    /// Write the README from a stored record.
-    Readme { record: PathBuf },
+    /// Write the README from the stored records.
+    Readme,
+}
+
+/// What was measured on one processor.
+#[derive(Debug, Clone)]
+struct Record {
+    /// Its file's name.
+    name: String,
+    json: Value,
+}
+
+impl Record {
+    /// What it was taken on, by name, family and model.
+    fn processor(&self) -> &str {
+        self.json["processor"].as_str().unwrap_or("unknown")
+    }
 }
 
 /// Does what the arguments ask for.
@@ -48,7 +64,7 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
 
 fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
     let effort = match task {
-        Task::Readme { record } => return write_readme(record),
+        Task::Readme => return write_readme(&stored()?),
         Task::Smoke => Effort::SMOKE,
         Task::Store { seconds } => Effort::full(*seconds),
     };
@@ -79,12 +95,12 @@ fn task(arguments: &[&str]) -> Result<Task, String> {
     match arguments {
         [] => Ok(Task::Store { seconds: 60 }),
         ["--smoke"] => Ok(Task::Smoke),
-        ["--readme", path] => Ok(Task::Readme { record: path.into() }),
+        ["--readme"] => Ok(Task::Readme),
         ["--secs", text] => match text.parse() {
             Ok(seconds) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Task::Store { seconds }),
             _ => Err(format!("--secs {text} is not a whole number from 1 to {MAX_SECONDS}")),
         },
-        _ => Err(format!("takes --smoke, --secs N or --readme FILE, not '{}'", arguments.join(" "))),
+        _ => Err(format!("takes --smoke, --secs N or --readme, not '{}'", arguments.join(" "))),
     }
 }
 
@@ -104,6 +120,7 @@ fn measure(effort: Effort, arguments: &[&str], found: &Value) -> Result<Value, S
     put("commit", said("git rev-parse HEAD")?.into());
     put("tree_clean", said("git status --porcelain")?.is_empty().into());
     put("rustc", said("rustc --version")?.into());
+    put("processor", processor::processor(found["machine"]["cpu"].as_str().unwrap_or_default()).into());
     put("machine", machine(found)?);
     for measurement in suite::suite(effort) {
         put(measurement.key, measurement.run()?);
@@ -132,36 +149,67 @@ fn said(line: &str) -> Result<String, String> {
     }
 }
 
-/// Writes the record and the README, both or none: only what can be written completely is begun.
-fn store(record: &Value) -> Result<(), String> {
-    let text = |key: &str| record[key].as_str().unwrap_or("unknown");
-    let cpu = record["machine"]["cpu"].as_str().unwrap_or("unknown");
-    let name = format!("{}-{}.json", text("date"), file::sanitised(cpu));
-    let readme_path = root().join("README.md");
-    let readme = readme::rewritten(&file::read(&readme_path)?, record, &name)?;
+/// The stored records, sorted by their processors.
+fn stored() -> Result<Vec<Record>, String> {
+    let mut records = Vec::new();
     let folder = root().join(FOLDER);
-    let json = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
-    file::replace(&folder.join(&name), &format!("{json}\n"))?;
+    for entry in std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let json = serde_json::from_str(&file::read(&path)?)
+                .map_err(|error| format!("{} is no JSON: {error}", path.display()))?;
+            records.push(Record { name, json });
+        }
+    }
+    records.sort_by(|one, other| one.processor().cmp(other.processor()));
+    Ok(records)
+}
+
+/// The new record among the stored ones, and the files of those whose place it takes: one of each processor is kept.
+fn with_new(mut records: Vec<Record>, new: Record) -> (Vec<Record>, Vec<String>) {
+    let (replaced, mut kept): (Vec<Record>, Vec<Record>) =
+        records.drain(..).partition(|record| record.processor() == new.processor());
+    let replaced = replaced.into_iter().map(|record| record.name).filter(|name| *name != new.name).collect();
+    kept.push(new);
+    kept.sort_by(|one, other| one.processor().cmp(other.processor()));
+    (kept, replaced)
+}
+
+/// Writes the record and the README, both or none: only what can be written completely is begun. Then the older record of the
+/// same processor goes.
+fn store(json: &Value) -> Result<(), String> {
+    let text = |key: &str| json[key].as_str().unwrap_or("unknown");
+    let name = format!("{}-{}.json", text("date"), file::sanitised(text("processor")));
+    let new = Record { name: name.clone(), json: json.clone() };
+    let (records, replaced) = with_new(stored()?, new);
+    let readme_path = root().join("README.md");
+    let readme = readme::rewritten(&file::read(&readme_path)?, &records)?;
+    let folder = root().join(FOLDER);
+    let written = serde_json::to_string_pretty(json).map_err(|error| error.to_string())?;
+    file::replace(&folder.join(&name), &format!("{written}\n"))?;
     file::replace(&readme_path, &readme)?;
-    println!("{FOLDER}/{name} and README.md are written, after {} s", record["took_s"]);
+    for name in replaced {
+        let path = folder.join(name);
+        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    println!("{FOLDER}/{name} and README.md are written, after {} s", json["took_s"]);
     Ok(())
 }
 
 /// Prints what the README would say.
-fn show(record: &Value) -> Result<(), String> {
-    for (block, text) in readme::blocks(record, "smoke.json")? {
+fn show(json: &Value) -> Result<(), String> {
+    let new = Record { name: "smoke.json".into(), json: json.clone() };
+    for (block, text) in readme::blocks(&with_new(stored()?, new).0)? {
         println!("\n{block}:\n{text}");
     }
-    println!("nothing is written: this was a smoke run of {} s", record["took_s"]);
+    println!("nothing is written: this was a smoke run of {} s", json["took_s"]);
     Ok(())
 }
 
-fn write_readme(path: &Path) -> Result<(), String> {
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or("--readme needs a file")?;
-    let record = serde_json::from_str(&file::read(path)?)
-        .map_err(|error| format!("{} is no JSON: {error}", path.display()))?;
-    let readme_path = root().join("README.md");
-    file::replace(&readme_path, &readme::rewritten(&file::read(&readme_path)?, &record, name)?)
+fn write_readme(records: &[Record]) -> Result<(), String> {
+    let path = root().join("README.md");
+    file::replace(&path, &readme::rewritten(&file::read(&path)?, records)?)
 }
 
 #[cfg(test)]
@@ -177,7 +225,8 @@ mod tests {
             let message = task(&["--secs", text]).unwrap_err();
             assert!(message.contains(text) && message.contains("3600"), "{message}");
         }
-        for wrong in [&["--secs"][..], &["--smoke", "5"], &["--readme"], &["smoke"]] {
+        assert_eq!(task(&["--readme"]), Ok(Task::Readme));
+        for wrong in [&["--secs"][..], &["--smoke", "5"], &["--readme", "x.json"], &["smoke"]] {
             assert!(task(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -240,41 +289,54 @@ mod tests {
         }
     }
 
-    fn records() -> Vec<PathBuf> {
-        let files = std::fs::read_dir(root().join(FOLDER)).unwrap();
-        let paths = files.map(|file| file.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
-    }
-
     #[test]
     fn every_number_has_a_unit() {
         let mut found = Vec::new();
-        without_unit("", &readme::sample(), &mut found);
-        for path in records() {
-            without_unit("", &serde_json::from_str(&file::read(&path).unwrap()).unwrap(), &mut found);
+        for record in readme::samples().iter().chain(&stored().unwrap()) {
+            without_unit("", &record.json, &mut found);
         }
         assert!(found.is_empty(), "{found:?}");
         without_unit("", &json!({ "cost": { "speed": 1 } }), &mut found);
         assert_eq!(found, ["speed"]);
     }
 
-    /// The README's blocks are those of the record that it names. Without any record there is nothing to be named.
     #[test]
-    fn the_readme_says_what_its_record_says() {
+    fn a_new_record_takes_the_place_of_the_older_one_of_its_processor() {
+        let record = |name: &str, processor: &str| Record {
+            name: name.into(),
+            json: json!({ "processor": processor }),
+        };
+        let stored = vec![record("1-a.json", "A"), record("1-b.json", "B")];
+        let (records, replaced) = with_new(stored.clone(), record("2-a.json", "A"));
+        let names = |records: &[Record]| records.iter().map(|record| record.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (names(&records), replaced),
+            (vec!["2-a.json".into(), "1-b.json".into()], vec!["1-a.json".into()])
+        );
+        let (records, replaced) = with_new(stored.clone(), record("1-a.json", "A"));
+        assert_eq!((names(&records).len(), replaced.len()), (2, 0), "of the same day: it is overwritten");
+        let (records, replaced) = with_new(stored, record("2-c.json", "C"));
+        assert_eq!((names(&records).len(), replaced.len()), (3, 0));
+    }
+
+    /// The README's blocks are those of the stored records, and each is of another processor.
+    #[test]
+    fn the_readme_says_what_the_records_say() {
         let text = file::read(&root().join("README.md")).unwrap();
         readme::check_markers(&text).unwrap();
-        let records = records();
-        let named = records.iter().find(|path| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| text.contains(name))
-        });
-        let Some(path) = named else {
-            assert!(records.is_empty(), "the README names none of {records:?}");
+        let records = stored().unwrap();
+        if records.is_empty() {
             assert!(!text.contains(&format!("({FOLDER}/20")), "the README names a record that is not there");
             return;
-        };
-        let record = serde_json::from_str(&file::read(path).unwrap()).unwrap();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let advice = "run `cargo xtask record --readme FILE`";
-        assert!(readme::rewritten(&text, &record, name).unwrap() == text, "{}: {advice}", path.display());
+        }
+        for pair in records.windows(2) {
+            assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);
+        }
+        for record in &records {
+            let date = record.json["date"].as_str().unwrap();
+            assert_eq!(record.name, format!("{date}-{}.json", file::sanitised(record.processor())));
+        }
+        let advice = "run `cargo xtask record --readme`";
+        assert!(readme::rewritten(&text, &records).unwrap() == text, "{advice}");
     }
 }

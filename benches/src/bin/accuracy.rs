@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tickline::{Clock, Driver, Event};
+use tickline::{BoundParts, Clock, Driver, Event};
 use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
 use tickline_benches::clocks::monotonic_ns;
 use tickline_benches::{args, report};
@@ -30,7 +30,43 @@ struct Tally {
     sum_ns: f64,
     most_before_ns: u64,
     most_after_ns: u64,
+    most_bound_ns: u64,
+    most_off_middle_ns: u64,
     slow: u64,
+}
+
+/// What the bound at the end is made of: to either side `sample_ns + dither_ns + drift_ns + off_middle_ns` at the most.
+#[derive(Debug, Serialize)]
+struct Parts {
+    /// Half a bracket: half of what the samples leave open when a line begins.
+    sample_ns: u64,
+    /// The range of the kernel's dither.
+    dither_ns: u64,
+    /// What the rate is assumed to change by.
+    stability_ppb: u64,
+    /// What the samples leave open of the slope.
+    slope_ppb: u64,
+    /// The rate of the kernel's dither, where its range is not what counts.
+    dither_ppb: u64,
+    /// By these three the bound grows while a line is in use: the widest one seen less what it starts with.
+    drift_ns: u64,
+    /// How far the reading was from the middle of its bounds at the most.
+    off_middle_ns: u64,
+}
+
+impl Parts {
+    fn of(parts: BoundParts, tally: &Tally) -> Self {
+        let BoundParts { sample_ns, dither_ns, stability_ppb, slope_ppb, dither_ppb, .. } = parts;
+        Self {
+            sample_ns,
+            dither_ns,
+            stability_ppb,
+            slope_ppb,
+            dither_ppb,
+            drift_ns: tally.most_bound_ns.saturating_sub(sample_ns + dither_ns),
+            off_middle_ns: tally.most_off_middle_ns,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -59,6 +95,9 @@ struct Report {
     /// The largest claimed bound before and after a reading.
     most_before_ns: u64,
     most_after_ns: u64,
+    /// The largest half-width of a bound.
+    most_bound_ns: u64,
+    bound_parts: Parts,
     rho_ppb: u64,
     /// What has happened to the clock meanwhile.
     events: BTreeMap<&'static str, u64>,
@@ -102,6 +141,8 @@ fn main() {
         mean_offset_ns: told(tally.sum_ns / to_f64(tally.narrow.cast_signed())),
         most_before_ns: tally.most_before_ns,
         most_after_ns: tally.most_after_ns,
+        most_bound_ns: tally.most_bound_ns,
+        bound_parts: Parts::of(after.bound_parts, &tally),
         rho_ppb: after.rho_ppb,
         events: happened.into_iter().filter(|(_, count)| *count > 0).collect(),
         thread_cpu_percent: cpu_before
@@ -130,6 +171,19 @@ fn text(report: &Report) {
     println!(
         "bound: at most {} ns before and {} ns after the reading, rho {} ppb",
         report.most_before_ns, report.most_after_ns, report.rho_ppb
+    );
+    let parts = &report.bound_parts;
+    println!(
+        "half-width: at most {} ns = {} half a bracket + {} dither + {} drift ({} + {} + {} ppb: stability, slope, dither); \
+         the reading up to {} ns off the middle",
+        report.most_bound_ns,
+        parts.sample_ns,
+        parts.dither_ns,
+        parts.drift_ns,
+        parts.stability_ppb,
+        parts.slope_ppb,
+        parts.dither_ppb,
+        parts.off_middle_ns
     );
     for (event, count) in &report.events {
         println!("{event}: {count}");
@@ -174,8 +228,11 @@ fn one(clock: &Clock, tally: &mut Tally) {
     let after = monotonic_ns();
     tally.violated += u64::from(reading.earliest_ns > after || reading.latest_ns < before);
     tally.slow += u64::from(reading.status != tickline::State::Fast);
-    tally.most_before_ns = tally.most_before_ns.max(reading.ns - reading.earliest_ns);
-    tally.most_after_ns = tally.most_after_ns.max(reading.latest_ns - reading.ns);
+    let (below_ns, above_ns) = (reading.ns - reading.earliest_ns, reading.latest_ns - reading.ns);
+    tally.most_before_ns = tally.most_before_ns.max(below_ns);
+    tally.most_after_ns = tally.most_after_ns.max(above_ns);
+    tally.most_bound_ns = tally.most_bound_ns.max((below_ns + above_ns).div_ceil(2));
+    tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
 }
 
 /// CPU time of the thread called tickline, s, from the scheduler's statistics (proc(5), `schedstat`: ns on the CPU).

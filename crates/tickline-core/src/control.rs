@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! live: live -> closing, read the counter (x1), compute the line from x1, closing -> live     (rule 2)
-//! cold: cold -> opening, ask the reference, opening -> live for 100 to 200 us, above that     (rule 7)
+//! cold: cold -> opening, ask the reference, opening -> live for 150 us, above that            (rule 7)
 //! ```
 //!
 //! After a recovery the caller runs a second round at once, which settles slope and window. Lines that are slower and lines
@@ -16,21 +16,20 @@
 //! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end. It is down to a
 //! sixteenth of the configured interval while the bound would otherwise grow wide, or the line is off its target.
 
-use crate::cell::{Envelope, State, StateCell};
+use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_NS, JOIN_SLACK_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
-use crate::primitive::Ordering;
-use crate::sample::{Point, Quanta, Reference, burst};
-use crate::shared::{Event, Shared};
+use crate::sample::{Effort, Point, Quanta, Reference, burst};
+use crate::shared::{Event, Found, Shared};
+use crate::timeline::Past;
 use crate::units::{
-    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
-    ticks_between, unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
 };
 use crate::unix::UnixTrack;
-use crate::watch::{Noted, Watch};
-use crate::word::{GRANULE_TICKS, MIN_EXPONENT, Phase, Word};
+use crate::watch::{Allowance, Noted, Watch};
+use crate::word::{GRANULE_TICKS, Phase, Word};
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
@@ -38,7 +37,7 @@ pub const MIN_INTERVAL_NS: u64 = 50_000;
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
+/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
 /// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each look
 /// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
 const BRACKETS: u32 = if cfg!(loom) {
@@ -48,6 +47,16 @@ const BRACKETS: u32 = if cfg!(loom) {
 } else {
     32
 };
+
+/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest half of a bracket in 1 of 16 only (AMD Zen 5 under
+/// KVM), so that 32 brackets miss it in every seventh burst, and the middle of such a sample is off by 5 ns...
+const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
+
+/// ...but no more than 32 where the reference is so slow that these have taken longer than this, ns.
+const BURST_NS: u64 = 10_000;
+
+/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what the rounding of the reference does.
+const SPARE_WIDTH_NS: i64 = 1;
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
 /// ticks than it has.
@@ -72,14 +81,22 @@ const PATIENT_ROUNDS: u32 = 16;
 /// Rounds of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
 
-/// When the next line is published, seen from the end of a soft window.
+/// The shortest window, ticks: eight granules. A line's start lies up to two before the tick at which it was published.
+pub const MIN_WINDOW_TICKS: u64 = 8 * GRANULE_TICKS;
+
+/// The longest window, ticks: a line is valid for twice that, half of what [`Line::at`](crate::line::Line::at) converts exactly.
+pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
+
+const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
+
+/// When the next line is published, seen from the end of a line's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// Before it: a driver comes by itself, so the soft window lasts 1.5 to 3 intervals.
+    /// Before it: a driver comes by itself, so the window lasts for 2 intervals.
     Ahead,
-    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the soft window lasts 3 to 6 intervals.
+    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the window lasts for 4 intervals.
     Visit,
-    /// At it: a reader that finds it passed renews the line, so the soft window lasts 1 to 2 intervals.
+    /// At it: a reader that finds it passed renews the line, so the window lasts for 1 interval.
     AtExpiry,
 }
 
@@ -90,8 +107,6 @@ pub struct Config {
     pub interval_ns: u64,
     /// Largest steps of counter and reference.
     pub quanta: Quanta,
-    /// Whether lines are for the slow path only, because 16-byte loads are not atomic here.
-    pub guarded: bool,
     /// Who publishes the next line.
     pub renewal: Renewal,
 }
@@ -135,6 +150,8 @@ pub struct Control {
     settled: bool,
     /// Rounds in a row without a line.
     fruitless: u32,
+    /// Whether lines leave Unix time to the OS.
+    without_unix: bool,
     /// How long the machine had been suspended before the newest sample, ns.
     suspended_ns: Option<i64>,
     /// Whether the reference or the counter jumped, and the line has not been on its target since.
@@ -163,9 +180,22 @@ impl Control {
             least_age_ticks: u64::MAX,
             settled: false,
             fruitless: 0,
+            without_unix: false,
             suspended_ns: None,
             disrupted: false,
         }
+    }
+
+    /// The same, whose lines leave Unix time to the OS: see [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self { without_unix: true, ..self }
+    }
+
+    /// The live word of a line in `slot`.
+    fn next_word(&self, word: Word, at_ticks: u64, slack_ticks: u64) -> Option<Word> {
+        let next = word.next_live(at_ticks, slack_ticks)?;
+        Some(if self.without_unix { next.without_unix() } else { next })
     }
 
     /// What it was made with.
@@ -180,13 +210,12 @@ impl Control {
         self.config.interval_ns = interval_ns;
     }
 
-    /// The tick of the oldest sample that the next bounds would rest on, and that of the newest, from which they would count.
+    /// The tick of the oldest sample that the next bounds would rest on.
     #[must_use]
-    pub fn evidence_ticks(&self) -> Option<(u64, u64)> {
+    pub fn evidence_ticks(&self) -> Option<u64> {
         let newest = self.watch.history.newest()?.lower.ticks;
         let points = self.watch.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
-        let oldest = points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))?;
-        Some((oldest, newest))
+        points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
     }
 
     /// One round. Never panics, allocates or waits.
@@ -208,10 +237,12 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Round, u64) {
+        let mut is_stale = false;
         for _ in 0..ATTEMPTS {
             // Before the samples: a suspend after this one is seen as one by whoever ends the line.
             self.suspended_ns = reference.suspended_ns();
-            let Some(sample) = burst(counter, reference, self.config.quanta, BRACKETS, self.slope) else {
+            let Some(sample) = burst(counter, reference, self.config.quanta, self.effort(), self.slope)
+            else {
                 continue;
             };
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
@@ -227,30 +258,29 @@ impl Control {
             let fit = self.watch.fit(slope, shared);
             self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
 
-            let state = shared.cell.load_whole();
+            let state = shared.cell.load();
             let result = match state.word.phase() {
                 // We hold the lock, so its writer is gone: it was in the process that forked us, or is closing a gate.
-                Phase::Closing => {
-                    shared.finish_closing(state, counter, reference);
+                Phase::Closing | Phase::Opening => {
+                    shared.finish_closing(&state, counter, reference);
                     continue;
                 }
                 _ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),
-                Phase::Live | Phase::LiveGuarded if noted == Noted::Void && !self.settled => {
+                Phase::Live if noted == Noted::Void && !self.settled => {
                     // All that is known of this line's slope is void. Its readers get the OS until there is another.
-                    if shared.cell.retire(state, state.word.closing(), state.base_ns) {
+                    if shared.cell.swap(state.word, state.word.closing()) {
                         let closing = State { word: state.word.closing(), ..state };
-                        shared.finish_closing(closing, counter, reference);
+                        shared.finish_closing(&closing, counter, reference);
                     }
                     return (Round::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Live | Phase::LiveGuarded => {
-                    self.relay(state, shared, counter, reference, fit.as_ref())
-                }
+                Phase::Live => self.relay(&state, shared, counter, reference, fit.as_ref()),
                 Phase::Cold => match fit.filter(|_| self.watch.is_confirmed()) {
                     None => return (Round::Learning, self.patience_ns()),
-                    Some(fit) => self.restart(state, shared, counter, reference, &fit),
+                    Some(fit) => self.restart(&state, shared, counter, reference, &fit),
                 },
             };
+            is_stale = matches!(result, Err(Refusal::Stale));
             match result {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
@@ -258,7 +288,24 @@ impl Control {
                 Err(Refusal::Lost | Refusal::Early) => return (Round::Lost, MIN_INTERVAL_NS),
             }
         }
+        if is_stale {
+            shared.gauges.count_stale_round();
+        }
         (Round::Lost, self.patience_ns())
+    }
+
+    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the narrowest, within limits.
+    fn effort(&self) -> Effort {
+        let narrowest = self.slope.and_then(|slope| Some((slope, self.watch.history.narrowest(slope)?)));
+        match narrowest {
+            Some((slope, narrowest)) => Effort {
+                brackets: BRACKETS,
+                wanted: narrowest.saturating_add(fixed_from_ns(SPARE_WIDTH_NS)),
+                most_brackets: MOST_BRACKETS,
+                most_ticks: slope.ticks_in(BURST_NS),
+            },
+            None => Effort::fixed(BRACKETS),
+        }
     }
 
     /// Time until the next try after rounds without a line, ns: the shortest interval at first, then longer and longer, so
@@ -270,13 +317,16 @@ impl Control {
 
     /// The interval for which the next line is good, ns.
     fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
-        let good_ns = fit.map_or(0, |fit| match self.config.renewal {
-            // Whoever comes by itself can come more often to keep the bound narrow.
-            Renewal::Ahead | Renewal::Visit => {
-                let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
-                self.watch.good_for_ns(fit).min(narrow_ns.max(self.short_interval_ns()))
-            }
-            Renewal::AtExpiry => self.watch.good_for_ns(fit),
+        let good_ns = fit.map_or(0, |fit| {
+            // Whoever comes by itself can come more often to keep the bound narrow; readers do while that is all that can be done.
+            let hurries = match self.config.renewal {
+                Renewal::Ahead | Renewal::Visit => true,
+                Renewal::AtExpiry => !self.watch.dither_is_known(),
+            };
+            let short_ns = self.short_interval_ns();
+            let narrow_ns = self.watch.narrow_for_ns(fit, self.config.interval_ns);
+            let wanted_ns = if hurries { narrow_ns.max(short_ns) } else { u64::MAX };
+            self.watch.good_for_ns(fit).min(wanted_ns)
         });
         let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
         good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
@@ -306,12 +356,13 @@ impl Control {
         (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
     }
 
-    fn bounds(&self, slope: Slope, fit: Option<&Fit>) -> Option<Envelope> {
+    fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Envelope> {
         let (unix_offset_ns, unix_slack_ns) = self.unix.offset();
-        let mut envelope = self.watch.history.envelope(slope, self.watch.rho_ppb(fit))?;
         // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
-        let unseen = envelope.upper.slope.over(signed(self.config.quanta.counter_ticks));
-        envelope.upper.base_ns = envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));
+        let rho_ppb = allowance.rho_ppb();
+        let fastest = slope.adjusted_ppb(i64::from(rho_ppb));
+        let unseen = fastest.over(signed(self.config.quanta.counter_ticks));
+        let envelope = self.watch.history.envelope_with(slope, rho_ppb, allowance.dither, unseen)?;
         Some(Envelope { unix_offset_ns, unix_slack_ns, ..envelope })
     }
 
@@ -324,31 +375,35 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine a round alone
-    /// takes as long as that; there, twice the quickest round is the limit.
+    /// takes as long as that; there, twice the quickest round is the limit, but never more than half of the interval: a
+    /// change of rate between sample and line would go unnoticed for longer than the line is meant to last. A machine
+    /// that is slower than that gets no line ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
     fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(self.least_age_ticks.saturating_mul(2))
+        let slow_ticks =
+            self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
+        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
     }
 
-    /// The soft window's exponent for an interval.
-    fn exponent(&self, interval_ticks: u64) -> u32 {
-        let wanted = match self.config.renewal {
-            Renewal::Ahead => interval_ticks.saturating_add(interval_ticks >> 1),
-            Renewal::Visit => interval_ticks.saturating_mul(3),
-            Renewal::AtExpiry => interval_ticks,
+    /// The window of a line, ticks.
+    fn window_ticks(&self, interval_ticks: u64) -> u64 {
+        let intervals = match self.config.renewal {
+            Renewal::Ahead => 2,
+            Renewal::Visit => 4,
+            Renewal::AtExpiry => 1,
         };
-        ceil_log2(wanted)
+        interval_ticks.saturating_mul(intervals).clamp(MIN_WINDOW_TICKS, MAX_WINDOW_TICKS)
     }
 
     /// Rule 2: replaces a line by the next one.
     fn relay<S: StateCell>(
         &mut self,
-        state: State,
+        state: &State,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
     ) -> Result<(Round, u64), Refusal> {
-        let old = shared.line(state);
+        let old = state.line;
         let interval_ns = self.interval_ns(fit);
         let target = match fit {
             Some(fit) => self.watch.history.target(fit, old.slope.ticks_in(interval_ns)),
@@ -360,60 +415,61 @@ impl Control {
             }),
         };
         let target = target.ok_or(Refusal::Stale)?;
-        let envelope = self.bounds(target.slope, fit).ok_or(Refusal::Stale)?;
+        let allowance = self.watch.allowance(fit, interval_ns);
+        let envelope = self.bounds(target.slope, allowance).ok_or(Refusal::Stale)?;
 
         let newest = self.watch.history.newest().map(|sample| sample.lower);
         let before = counter.now_ordered();
         if shared.is_over(state, before, reference) {
-            shared.expire(state, &old, before, newest, reference);
+            shared.expire(state, before, newest, reference);
             return Err(Refusal::Lost);
         }
         if self.is_stale(before, target.slope) {
             return Err(Refusal::Stale);
         }
-        if !state.word.precedes(before, reset_slack_ticks(old.slope)) {
-            return Err(Refusal::Early);
-        }
         let offset = old.fixed_at(before).saturating_sub(target.at(before));
         let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);
-        let interval_ticks = old.slope.ticks_in(interval_ns);
+        let window_ticks = self.window_ticks(old.slope.ticks_in(interval_ns));
         let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);
+        let reset_ticks = reset_slack_ticks(old.slope);
         let next = |at_ticks| {
-            let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            // An offset is gone at the end of the soft window, not before: the line may be in use to the end of the hard one,
+            let word = self.next_word(state.word, at_ticks, reset_ticks)?;
+            // An offset is gone at the end of the window, not before: the line may be in use to the end of its validity,
             // and a bend that removed the offset within the interval would by then have made several times as much.
-            let steering = steer(&old, at_ticks, &target, word.soft_ticks());
-            (steering, word, join(&old, &steering, word.ticks(), at_ticks, slack_ticks))
+            let steering = steer(&old, at_ticks, &target, window_ticks);
+            let line = join(&old, &steering, word.to_bits(), at_ticks, slack_ticks);
+            Some((steering, word, Published { line, window_ticks }))
         };
         // A rehearsal: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
-        // microseconds (one closing in 25 was rescued by a reader without this).
-        core::hint::black_box(next(before));
+        // microseconds (one closing in 25 was rescued by a reader without this). And no line is closed in vain.
+        let (_, word, published) = core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
+        shared.timeline.make_room(&past(before, word, published.line));
 
-        if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
+        let closing = State { word: state.word.closing(), ..*state };
+        if !shared.cell.swap(state.word, closing.word) {
             return Err(Refusal::Lost);
         }
-        let closing = State { word: state.word.closing(), ..state };
         let at_ticks = counter.now_ordered();
-        if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {
-            shared.finish_closing_at(closing, at_ticks, newest, reference);
+        let next = next(at_ticks).filter(|_| state.is_valid_at(at_ticks));
+        let Some((steering, word, published)) = next else {
+            shared.finish_closing_at(&closing, at_ticks, newest, reference);
             return Err(Refusal::Lost);
-        }
-        let (steering, word, line) = next(at_ticks);
+        };
         shared.note_suspended(word.slot(), self.suspended_ns);
-        if !shared.cell.publish(closing, word, &line, &envelope) {
-            return Err(Refusal::Lost);
-        }
+        let past = past(at_ticks, word, published.line);
+        publish(shared, closing.word, word, &published, &past, &envelope)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
         }
-        shared.timeline.push(at_ticks, &line);
         self.settled = fit.is_some();
         let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
         self.disrupted |= offset > fixed_from_ns(DISRUPTED_NS);
         self.disrupted &= !is_back;
-        self.record(shared, target.slope, envelope, fit, interval_ns, fixed_to_ns_round(steering.offset));
+        self.watch.published(envelope, target);
+        let offset_ns = fixed_to_ns_round(steering.offset);
+        self.record(shared, target.slope, (&envelope, &allowance), interval_ns, offset_ns);
         Ok((Round::Published, interval_ns))
     }
 
@@ -421,7 +477,7 @@ impl Control {
     /// that: no reading of the reference that counts was made later, and no reading of the line will be made earlier.
     fn restart<S: StateCell>(
         &mut self,
-        state: State,
+        state: &State,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -431,50 +487,55 @@ impl Control {
         let target =
             self.watch.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
         let slope = target.slope;
-        let envelope = self.bounds(slope, Some(fit)).ok_or(Refusal::Stale)?;
-        // Soft 50 to 100 us, hard 100 to 200; with a slow counter four granules, so that the second round, which must
-        // come a granule later, comes in time.
-        let exponent =
-            ceil_log2(slope.ticks_in(self.least_interval_ns(slope))).max(MIN_EXPONENT.saturating_add(1));
+        let allowance = self.watch.allowance(Some(fit), MIN_INTERVAL_NS);
+        let envelope = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
+        // 75 us, and twice that for the validity; with a slow counter so long that the second round, which must come two granules
+        // later, comes in time.
+        let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
+        let window_ticks =
+            least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
+        let reset_ticks = reset_slack_ticks(slope);
+        let floor_ns = state.floor_ns();
         let next = |at_ticks: u64, reference_ns: i64| {
             if self.is_stale(at_ticks, slope) {
                 return Err(Refusal::Stale);
             }
-            if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {
-                return Err(Refusal::Early);
-            }
+            let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
             let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));
-            let floor_lead = fixed_from_ns(state.base_ns).saturating_sub(edge);
+            let floor_lead = fixed_from_ns(floor_ns).saturating_sub(edge);
             if (1..fixed_from_ns(WAIT_FOR_FLOOR_NS)).contains(&floor_lead) {
                 // The floor is ahead by no more than its slack: better to let the reference pass it than to start ahead.
                 return Err(Refusal::Early);
             }
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            Ok((word, recover(edge, state.base_ns, slope, word.ticks(), at_ticks)))
+            let line = recover(edge, floor_ns, slope, word.to_bits(), at_ticks);
+            Ok((word, Published { line, window_ticks }))
         };
         // A rehearsal, as before a closing; and nothing is opened in vain.
-        next(counter.now_ordered(), i64::MIN)?;
+        let (word, published) = next(counter.now_ordered(), i64::MIN)?;
+        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), floor_ns);
+        shared.timeline.make_room(&past(word.to_bits(), word, published.line));
 
-        let opening = State { word: state.word.opening(), ..state };
-        if !shared.cell.retire(state, opening.word, state.base_ns) {
+        let opening = State { word: state.word.opening(), ..*state };
+        if !shared.cell.swap(state.word, opening.word) {
             return Err(Refusal::Lost);
         }
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let (word, line) = next(at_ticks, reference_ns).inspect_err(|_| {
-            shared.finish_closing(opening, counter, reference);
+        let (word, published) = next(at_ticks, reference_ns).inspect_err(|_| {
+            shared.finish_closing(&opening, counter, reference);
         })?;
+        let line = published.line;
+        let past = past(at_ticks, word, line);
         shared.note_suspended(word.slot(), self.suspended_ns);
-        if !shared.cell.publish(opening, word, &line, &envelope) {
-            return Err(Refusal::Lost);
-        }
+        shared.timeline.note_first(&past);
+        publish(shared, opening.word, word, &published, &past, &envelope)?;
         shared.count(Event::Recovery);
-        shared.timeline.push(at_ticks, &line);
         let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
         // Ahead of the reference there is only a line that starts from a floor.
         self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_FLOOR_NS);
-        self.record(shared, slope, envelope, Some(fit), interval_ns, fixed_to_ns_round(offset));
+        self.watch.published(envelope, target);
+        self.record(shared, slope, (&envelope, &allowance), interval_ns, fixed_to_ns_round(offset));
         Ok((Round::Recovered, MIN_INTERVAL_NS))
     }
 
@@ -483,25 +544,32 @@ impl Control {
         &mut self,
         shared: &Shared<S>,
         slope: Slope,
-        envelope: Envelope,
-        fit: Option<&Fit>,
+        (envelope, allowance): (&Envelope, &Allowance),
         interval_ns: u64,
         offset_ns: i64,
     ) {
         self.slope = Some(slope);
-        self.watch.published(envelope);
-        let gauges = &shared.gauges;
-        // ORDERING: Relaxed for all, figures on their own for display.
-        gauges.frequency_hz.store(slope.to_hz(), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.rho_ppb.store(u64::from(self.watch.rho_ppb(fit)), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.interval_ns.store(interval_ns, Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.offset_ns.store(unsigned(offset_ns), Ordering::Relaxed);
-        // ORDERING: as above.
-        gauges.disrupted.store(u64::from(self.disrupted), Ordering::Relaxed);
+        let disrupted = self.disrupted;
+        shared.gauges.show(&Found { slope, envelope, allowance, interval_ns, offset_ns, disrupted });
     }
+}
+
+/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may look
+/// at the clock right after the swap, or in a handler that has interrupted this one there.
+fn publish<S: StateCell>(
+    shared: &Shared<S>,
+    from: Word,
+    to: Word,
+    next: &Published,
+    past: &Past,
+    envelope: &Envelope,
+) -> Result<(), Refusal> {
+    shared.timeline.push(past);
+    if !shared.cell.publish(from, to, next, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+    Ok(())
 }
 
 /// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten granules at least. Less is a tick that
@@ -510,14 +578,13 @@ fn reset_slack_ticks(slope: Slope) -> u64 {
     slope.ticks_in(1_000_000).max(GRANULE_TICKS.saturating_mul(10))
 }
 
-/// The smallest exponent whose power of two is not below `n`.
-fn ceil_log2(n: u64) -> u32 {
-    64_u32.saturating_sub(n.saturating_sub(1).leading_zeros())
-}
-
 // Long, single-threaded, and of safe code alone: Miri would take minutes and find nothing that it does not find in the tests of
 // `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
+mod dither_tests;
+#[cfg(all(test, not(miri)))]
 mod following_tests;
+#[cfg(all(test, not(miri)))]
+mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

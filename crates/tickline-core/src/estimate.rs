@@ -18,7 +18,9 @@
 use crate::cell::Envelope;
 use crate::line::{Line, Slope};
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned};
+use crate::units::{
+    FRACTION_BITS, FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned,
+};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri, for which comparing all with all
 /// takes long, gets a few.
@@ -128,6 +130,12 @@ impl History {
         self.samples().last().copied()
     }
 
+    /// The width of the narrowest sample, seen along `slope`.
+    #[must_use]
+    pub fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
+        self.samples().iter().map(|sample| sample.width(slope)).min()
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.len = 0;
@@ -222,6 +230,13 @@ impl History {
             .max(1)
     }
 
+    /// The slopes that the reference may keep to on the whole if it is nowhere further than `amplitude_ns` from a straight line.
+    /// `None` if there is no such line.
+    #[must_use]
+    pub fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
+        self.fit_with(amplitude_ns)
+    }
+
     fn fit_with(&self, slack_ns: i64) -> Option<Fit> {
         let slack_ns = slack_ns.saturating_mul(2); // once at each end
         let (mut least, mut most): (Option<Fraction>, Option<Fraction>) = (None, None);
@@ -282,6 +297,18 @@ impl History {
     /// outside. Rounded outwards. The Unix fields are left at 0.
     #[must_use]
     pub fn envelope(&self, slope: Slope, rho_ppb: u32) -> Option<Envelope> {
+        self.envelope_with(slope, rho_ppb, 0, 0)
+    }
+
+    /// The same for a reference that moves by up to `range` about what its rate says, and `ahead` further than is seen.
+    #[must_use]
+    pub fn envelope_with(
+        &self,
+        slope: Slope,
+        rho_ppb: u32,
+        range: FixedNs,
+        ahead: FixedNs,
+    ) -> Option<Envelope> {
         let newest = self.newest()?;
         let start_ticks = newest.lower.ticks;
         let rho_ppb = i64::from(rho_ppb);
@@ -293,11 +320,14 @@ impl History {
             high = newest.upper.carried(start_ticks, fast);
         }
         let edge = |base_ns, slope| Line { start_ticks, base_ns, slope };
+        let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
+        let (lower, upper) = (edge(fixed_to_ns_floor(low), slow), edge(fixed_to_ns_ceil(high), fast));
         Some(Envelope {
-            lower: edge(fixed_to_ns_floor(low), slow),
-            upper: edge(fixed_to_ns_ceil(high), fast),
-            unix_offset_ns: 0,
-            unix_slack_ns: 0,
+            lower_rounding: low.saturating_sub(fixed_from_ns(lower.base_ns)),
+            upper_rounding: fixed_from_ns(upper.base_ns).saturating_sub(high),
+            lower,
+            upper,
+            ..Envelope::default()
         })
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! counter/ --+                                                       +-- shared: read(), read_slow()
-//!            +--> sample --> estimate --> discipline --> control --> cell/
+//!            +--> sample --> estimate --> discipline --> control --> cell
 //! Reference -+                                                       +-- timeline: old ticks
 //! facts ------------------------------------------------> gate ---------> shared: close_gate()
 //! ```
@@ -18,8 +18,8 @@
 //! # Words
 //!
 //! *Live*: there is a line. *Closing*: it is being replaced. *Cold*: there is none; readings are the reference, never
-//! below the *floor*, which is the largest value that the last line may have given. *Soft window*: where the inlined
-//! path uses the line. *Hard window*: where the line is valid. *Gate*: a condition for using the counter at all.
+//! below the *floor*, which is the largest value that the last line may have given. *Window*: where the inlined
+//! path uses the line, which is valid for twice as long. *Gate*: a condition for using the counter at all.
 //!
 //! # Guarantees
 //!
@@ -49,7 +49,7 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{cell::portable::PortableCell, control::*, counter::Counter, sample::*, shared::Shared};
+//! use tickline_core::{cell::Latch, control::*, counter::Counter, sample::*, shared::Shared};
 //!
 //! /// 1 GHz, and each look takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -64,11 +64,10 @@
 //! }
 //!
 //! let machine = Machine(Cell::new(5_000_000));
-//! let clock = Shared::new(PortableCell::new());
+//! let clock = Shared::new(Latch::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-//!     guarded: false,
+//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
 //! assert_eq!(clock.read(&&machine), None, "cold: nothing is known yet");
@@ -85,6 +84,7 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
+pub mod callers;
 pub mod cell;
 pub mod compare;
 pub mod control;

@@ -6,32 +6,33 @@
 //!
 //! ```text
 //! (t, cpu) = counter and id              // moved in between -> slow path
-//! (w, base) = state of units[cpu]        // not open         -> slow path
-//! slope    = slot(w)
-//! x        = t - start(w) - granule
-//! x >> exponent(w) != 0, or the word is another one now      -> slow path
-//! otherwise                                 base + ((t - start(w)) * slope >> 48)
+//! w = word of units[cpu]                 // not live         -> slow path
+//! (base, slope, window) = slot(w)
+//! t - w - 2 granules >= window, or the word is another one now   -> slow path
+//! otherwise                                                     base + ((t - w) * slope >> 48)
 //! ```
 //!
 //! **The counter comes first**, because on processors without `rdpid` one instruction reads both it and the id, and a second
 //! one would double the cost. So the line may be younger than the reading: the thread was stopped in between, and the CPU was
-//! visited meanwhile. A line counts from the tick that was read when its predecessor was closed, and starts up to a granule
-//! before that; a reading in the first granule is therefore left to the slow path (0.4 us of each interval), and every other
+//! visited meanwhile. A line is in use from the tick that was read when its predecessor was closed, and starts up to two granules
+//! before that; a reading in the first two granules is therefore left to the slow path (0.2 us of each interval), and every other
 //! one was made when the line, or the closing before it, was current. The second look only proves that the slope belongs
 //! to the word.
 //!
 //! A unit's control loop runs on its CPU, through a [`Seat`]. So whoever finds a unit closing, and is on that CPU, has
 //! interrupted the writer: nobody waits, the closing is finished at once.
 //!
-//! What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+//! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+
+pub mod mode;
 
 use core::cell::Cell;
 
-use crate::cell::StateCell;
+use crate::cell::{Envelope, Published, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, LineReading, Shared, SlowReading, Source};
-use crate::word::{GRANULE_TICKS, Phase, Slot};
+use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
+use crate::word::{FIRST_TICKS, Phase, Word};
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
@@ -41,23 +42,21 @@ pub const CPU_IDS: usize = 1 << 12;
 #[inline(always)]
 pub fn read<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now()?;
-    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+    read_at(units.get(cpu)?, ticks, S::published)
 }
 
 /// As [`read`], with the counter read after every earlier load.
 #[inline(always)]
 pub fn read_ordered<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now_ordered()?;
-    read_at(units.get(cpu)?, ticks, |_| ()).map(|(ns, ())| ns)
+    read_at(units.get(cpu)?, ticks, S::published)
 }
 
 /// As [`read`], in Unix time.
 #[inline(always)]
 pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
     let (ticks, cpu) = counter.now()?;
-    let unit = units.get(cpu)?;
-    read_at(unit, ticks, |slot| unit.cell.unix_offset_ns(slot))
-        .map(|(ns, offset_ns)| ns.wrapping_add(offset_ns))
+    read_at(units.get(cpu)?, ticks, S::published_unix)
 }
 
 /// As [`read_ordered`], with the bounds that belong to the line.
@@ -65,29 +64,29 @@ pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -
 pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
     let (ticks, cpu) = counter.now_ordered()?;
     let unit = units.get(cpu)?;
-    read_at(unit, ticks, |slot| unit.cell.envelope(slot)).map(|(ns, envelope)| LineReading {
-        ticks,
-        ns,
-        envelope,
-    })
+    let mut envelope = Envelope::default();
+    let ns = read_at(unit, ticks, |cell, word| {
+        envelope = cell.envelope(word);
+        cell.published(word)
+    })?;
+    Some(LineReading { ticks, ns, envelope })
 }
 
-/// The line at `ticks`, which were read before this was called, and what else its slot holds.
+/// The line at `ticks`, which were read before this was called.
 #[inline(always)]
-fn read_at<S: StateCell, E>(
+fn read_at<S: StateCell>(
     unit: &Shared<S>,
     ticks: u64,
-    slot_holds: impl FnOnce(Slot) -> E,
-) -> Option<(i64, E)> {
-    let state = unit.cell.load();
-    if !state.word.is_open() {
+    published: impl FnOnce(&S, Word) -> Published,
+) -> Option<i64> {
+    let word = unit.cell.word();
+    if !word.is_live() {
         return None;
     }
-    let (line, rest) = (unit.line(state), slot_holds(state.word.slot()));
-    // A granule later than the soft window: that is still inside the hard one, which is longer by two granules at least.
-    let delta = ticks.wrapping_sub(line.start_ticks).wrapping_sub(GRANULE_TICKS);
-    // `&`, not `&&`: one branch that is never taken costs less than two.
-    (state.word.admits(delta) & (unit.cell.word() == state.word)).then(|| (line.at(ticks), rest))
+    let published = published(&unit.cell, word);
+    // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
+    let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
+    (delta < published.window_ticks && unit.cell.is_still(word)).then(|| published.line.at(ticks))
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
@@ -100,14 +99,14 @@ pub fn read_slow<S: StateCell>(
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let unit = units.get(cpu)?;
-        let state = unit.cell.load_whole();
+        let state = unit.cell.load();
         if state.word.phase() == Phase::Cold {
             let reference_ns = reference.monotonic_ns();
             counter.barrier();
             // Rule 6: a line that was published meanwhile may already be above this.
-            if unit.cell.load_whole() == state {
+            if unit.cell.is_still(state.word) {
                 let source = Source::Reference { reference_ns };
-                return Some((cpu, SlowReading { ns: reference_ns.max(state.base_ns), source }));
+                return Some((cpu, SlowReading { ns: reference_ns.max(state.floor_ns()), source }));
             }
             continue;
         }
@@ -116,21 +115,15 @@ pub fn read_slow<S: StateCell>(
             Some((ticks, now_on)) if now_on == cpu => ticks,
             _ => continue,
         };
-        if state.word.phase() == Phase::Closing {
+        if !state.word.is_live() {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.finish_closing_at(state, ticks, None, reference) {
+            if unit.finish_closing_at(&state, ticks, None, reference) {
                 unit.count(Event::Rescue);
             }
-            continue;
-        }
-        let line = unit.line(state);
-        if unit.is_over(state, ticks, reference) {
-            unit.expire(state, &line, ticks, None, reference);
-        } else if unit.cell.word() == state.word {
-            let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
-            let ns = line.at(ticks);
-            let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
-            return Some((cpu, SlowReading { ns, source: Source::Line { overdue_ns } }));
+        } else if unit.is_over(&state, ticks, reference) {
+            unit.expire(&state, ticks, None, reference);
+        } else if unit.cell.is_still(state.word) {
+            return Some((cpu, line_reading(&state, ticks)));
         }
     }
 }

@@ -9,14 +9,18 @@
 #[cfg(not(loom))]
 pub(crate) use core::hint::spin_loop;
 
+// Where atomics are plain cells, a fence orders nothing and costs little.
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::fence;
+
 #[cfg(all(target_has_atomic = "64", not(loom)))]
-pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 #[cfg(loom)]
-pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, spin_loop};
+pub(crate) use modelled::{AtomicI64, AtomicPtr, AtomicU64, Ordering, fence, spin_loop};
 
 #[cfg(all(not(target_has_atomic = "64"), not(loom)))]
-pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
+pub(crate) use single::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Loom's atomics, behind a `const` constructor.
 ///
@@ -28,7 +32,7 @@ pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 mod modelled {
     use core::fmt;
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::Ordering;
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
     use std::sync::OnceLock;
 
     macro_rules! modelled {
@@ -64,6 +68,51 @@ mod modelled {
     }
     modelled!(AtomicU64, u64);
     modelled!(AtomicI64, i64);
+
+    impl AtomicI64 {
+        pub(crate) fn swap(&self, value: i64, order: Ordering) -> i64 {
+            self.atomic().swap(value, order)
+        }
+    }
+
+    pub(crate) struct AtomicPtr<T> {
+        initial: *mut T,
+        atomic: OnceLock<loom::sync::atomic::AtomicPtr<T>>,
+    }
+
+    impl<T> AtomicPtr<T> {
+        pub(crate) const fn new(initial: *mut T) -> Self {
+            Self { initial, atomic: OnceLock::new() }
+        }
+        fn atomic(&self) -> &loom::sync::atomic::AtomicPtr<T> {
+            self.atomic.get().expect("made before the threads start")
+        }
+        pub(crate) fn load(&self, order: Ordering) -> *mut T {
+            self.atomic().load(order)
+        }
+        pub(crate) fn store(&self, value: *mut T, order: Ordering) {
+            self.atomic().store(value, order);
+        }
+        pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
+            self.atomic().swap(value, order)
+        }
+        pub(crate) fn compare_exchange(
+            &self,
+            current: *mut T,
+            new: *mut T,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<*mut T, *mut T> {
+            self.atomic().compare_exchange(current, new, success, failure)
+        }
+    }
+
+    impl<T> fmt::Debug for AtomicPtr<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.atomic.get_or_init(|| loom::sync::atomic::AtomicPtr::new(self.initial));
+            f.debug_struct("AtomicPtr").field("initial", &self.initial).finish_non_exhaustive()
+        }
+    }
 
     impl AtomicU64 {
         pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
@@ -106,6 +155,45 @@ mod single {
     }
     plain_cell!(AtomicU64, u64);
     plain_cell!(AtomicI64, i64);
+
+    impl AtomicI64 {
+        pub(crate) fn swap(&self, value: i64, _: Ordering) -> i64 {
+            self.0.replace(value)
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct AtomicPtr<T>(Cell<*mut T>);
+
+    impl<T> AtomicPtr<T> {
+        pub(crate) const fn new(value: *mut T) -> Self {
+            Self(Cell::new(value))
+        }
+        pub(crate) fn load(&self, _: Ordering) -> *mut T {
+            self.0.get()
+        }
+        pub(crate) fn store(&self, value: *mut T, _: Ordering) {
+            self.0.set(value);
+        }
+        pub(crate) fn swap(&self, value: *mut T, _: Ordering) -> *mut T {
+            self.0.replace(value)
+        }
+        pub(crate) fn compare_exchange(
+            &self,
+            current: *mut T,
+            new: *mut T,
+            _: Ordering,
+            _: Ordering,
+        ) -> Result<*mut T, *mut T> {
+            let found = self.0.get();
+            if found == current {
+                self.0.set(new);
+                Ok(found)
+            } else {
+                Err(found)
+            }
+        }
+    }
 
     impl AtomicU64 {
         pub(crate) fn fetch_add(&self, value: u64, _: Ordering) -> u64 {

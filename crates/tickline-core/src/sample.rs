@@ -10,7 +10,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, fixed_from_ns, ticks_between};
+use crate::units::{FixedNs, fixed_from_ns, ticks_between, unsigned};
 
 /// The clock that tickline follows.
 ///
@@ -58,6 +58,8 @@ pub struct Quanta {
     pub counter_ticks: u64,
     /// Largest step of the reference as a function of time, or of the counter's readings, ns.
     pub reference_ns: i64,
+    /// Largest step of the counter, ticks, where the reference is a function of the same counter's readings, and reads it in order; else 0.
+    pub resolution_ticks: u64,
 }
 
 /// A look at the reference between two looks at the counter.
@@ -132,27 +134,118 @@ impl Sample {
     }
 }
 
-/// Takes `brackets` brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest
-/// lower point of all of them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+/// How many brackets a burst has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// So many in any case.
+    pub brackets: u32,
+    /// Further ones, as long as the sample is wider than this along the slope...
+    pub wanted: FixedNs,
+    /// ...up to so many in all...
+    pub most_brackets: u32,
+    /// ...and while no more than so many ticks have passed.
+    pub most_ticks: u64,
+}
+
+impl Effort {
+    /// So many brackets, however wide the sample.
+    #[must_use]
+    pub const fn fixed(brackets: u32) -> Self {
+        Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
+    }
+}
+
+/// Takes brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest lower point of all of
+/// them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+///
+/// Where the reference is a function of the same counter's readings, it reads the counter itself, in order, between the two reads of a
+/// bracket. A read takes time, so each of the two is at least half a `Read` away from the reference's.
 #[must_use]
 pub fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
     quanta: Quanta,
-    brackets: u32,
+    effort: Effort,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let mut best: Option<Sample> = None;
-    for _ in 0..brackets {
-        let before_ticks = counter.now_ordered();
+    let (mut best, mut start_ticks): (Option<Sample>, _) = (None, None);
+    let mut read = Read::new(quanta.resolution_ticks);
+    for bracket in 0..effort.most_brackets {
+        let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
+        let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(quanta) else {
             continue;
         };
-        best = Some(best.map_or(sample, |best| tighter(best, sample, slope)));
+        let folded = best.map_or(sample, |best| tighter(best, sample, slope));
+        best = Some(folded);
+        let enough =
+            || slope.is_none_or(|slope| read.taken_off(folded, Some(slope)).width(slope) <= effort.wanted);
+        let long = || after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
+        if bracket.saturating_add(1) >= effort.brackets && (enough() || long()) {
+            break;
+        }
     }
-    best
+    if read.is_of_use() {
+        read.ordered(counter);
+    }
+    best.map(|best| read.taken_off(best, slope))
+}
+
+/// How long an ordered read of the counter takes at the least.
+///
+/// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair just before it, and the burst has one at its
+/// end, so all of it is measured at the processor's present frequency. A counter that stands still in between makes a read look longer
+/// by its resolution, and the reference's read shorter by as much: twice the resolution does not count. Of the rest, one half does.
+/// The other half is left for where in its time a read takes the value, and for a frequency that changes within the burst.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    /// The shortest time between two reads in a row, ticks.
+    least_ticks: u64,
+    /// Twice the counter's resolution, ticks; `None` where the reference does not read this counter.
+    hidden_ticks: Option<u64>,
+}
+
+impl Read {
+    const fn new(resolution_ticks: u64) -> Self {
+        let hidden_ticks =
+            if resolution_ticks == 0 { None } else { Some(resolution_ticks.saturating_mul(2)) };
+        Self { least_ticks: u64::MAX, hidden_ticks }
+    }
+
+    /// Whether there is something to take off, as far as is known.
+    fn is_of_use(&self) -> bool {
+        self.hidden_ticks.is_some_and(|hidden_ticks| self.least_ticks > hidden_ticks)
+    }
+
+    /// Reads the counter, and, while that may be of use, another time just before it.
+    fn ordered(&mut self, counter: &impl Counter) -> u64 {
+        if !self.is_of_use() {
+            return counter.now_ordered();
+        }
+        let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
+        let apart_ticks = unsigned(ticks_between(first_ticks, second_ticks).max(0));
+        self.least_ticks = self.least_ticks.min(apart_ticks);
+        second_ticks
+    }
+
+    /// `sample` with both points moved towards each other by half a read; as it is if they would pass each other, because the
+    /// reference or the counter jumped.
+    fn taken_off(self, sample: Sample, slope: Option<Slope>) -> Sample {
+        let Some(hidden_ticks) = self.hidden_ticks else { return sample };
+        let half_ticks = self.least_ticks.saturating_sub(hidden_ticks) >> 1;
+        let Sample { upper, lower } = sample;
+        let moved = Sample {
+            upper: Point { ticks: upper.ticks.wrapping_add(half_ticks), ..upper },
+            lower: Point { ticks: lower.ticks.wrapping_sub(half_ticks), ..lower },
+        };
+        let crossed = match slope {
+            Some(slope) => moved.width(slope) < 0,
+            None => ticks_between(moved.upper.ticks, moved.lower.ticks) < 0,
+        };
+        if crossed { sample } else { moved }
+    }
 }
 
 fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
@@ -179,9 +272,12 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use core::cell::Cell;
 
-    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1 };
+    use super::*;
+    use crate::units::fixed_to_ns_round;
+
+    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
     #[test]
     fn a_bracket_allows_for_both_quanta() {
@@ -204,5 +300,108 @@ mod tests {
         assert!(both.width(slope) < first.width(slope).min(second.width(slope)));
         // Without a slope the narrowest one is kept.
         assert_eq!(tighter(first, second, None), second);
+    }
+
+    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that is the counter as it reads it.
+    struct Kernel {
+        ticks: Cell<u64>,
+        step_ticks: u64,
+        /// What an ordered read takes, here and in the reference.
+        read_ticks: [u64; 2],
+        reads: Cell<u32>,
+    }
+
+    impl Kernel {
+        fn new(step_ticks: u64, read_ticks: [u64; 2]) -> Self {
+            Self { ticks: Cell::new(1 << 20), step_ticks, read_ticks, reads: Cell::new(0) }
+        }
+
+        fn read(&self, takes_ticks: u64) -> u64 {
+            self.ticks.set(self.ticks.get() + takes_ticks);
+            self.ticks.get() / self.step_ticks * self.step_ticks
+        }
+
+        /// The sample of a burst, with what the counter and the reference were, 1 GHz and no offset.
+        fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
+            let quanta = Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+            let slope = Slope::from_hz(1_000_000_000).unwrap();
+            burst(self, self, quanta, effort, Some(slope)).unwrap()
+        }
+    }
+
+    impl Counter for Kernel {
+        fn now(&self) -> u64 {
+            self.now_ordered()
+        }
+        fn now_ordered(&self) -> u64 {
+            self.reads.set(self.reads.get() + 1);
+            self.read(self.read_ticks[0])
+        }
+        fn barrier(&self) {}
+    }
+
+    impl Reference for Kernel {
+        fn monotonic_ns(&self) -> i64 {
+            i64::try_from(self.read(self.read_ticks[1])).unwrap()
+        }
+        fn realtime_ns(&self) -> i64 {
+            self.monotonic_ns()
+        }
+    }
+
+    fn is_around_the_truth(sample: &Sample) -> bool {
+        let at = |point: Point| i64::try_from(point.ticks).unwrap();
+        at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns
+    }
+
+    #[test]
+    fn half_a_read_is_taken_off_where_the_reference_reads_the_same_counter() {
+        let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
+        for resolution_ticks in [0, 2] {
+            let sample = kernel.sample(resolution_ticks, Effort::fixed(8));
+            assert!(is_around_the_truth(&sample), "{sample:?}");
+            widths.push(fixed_to_ns_round(sample.width(Slope::from_hz(1_000_000_000).unwrap())));
+        }
+        // 40 to either side, and the reference's step; of each 40, half of what is above twice the resolution.
+        assert_eq!(widths, [81, 81 - 36]);
+    }
+
+    #[test]
+    fn a_reference_of_another_kind_costs_no_further_reads() {
+        let kernel = Kernel::new(1, [40, 40]);
+        kernel.sample(0, Effort::fixed(8));
+        assert_eq!(kernel.reads.get(), 16);
+    }
+
+    /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The kernel's own read may be quicker, and
+    /// see no move at all.
+    #[test]
+    fn what_the_counters_resolution_hides_is_not_taken_off() {
+        for phase in 0..26 {
+            let kernel = Kernel::new(26, [27, 13]);
+            kernel.ticks.set(kernel.ticks.get() + phase);
+            let sample = kernel.sample(26, Effort::fixed(32));
+            assert!(is_around_the_truth(&sample), "phase {phase}: {sample:?}");
+        }
+    }
+
+    /// A counter that moves by 26 ticks shows the short side of a bracket now and then: the burst goes on until it has seen both, or for
+    /// as long as it may.
+    #[test]
+    fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
+        let effort = |wanted_ns, most_ticks| Effort {
+            brackets: 4,
+            wanted: fixed_from_ns(wanted_ns),
+            most_brackets: 128,
+            most_ticks,
+        };
+        let brackets = |wanted_ns, most_ticks| {
+            let kernel = Kernel::new(26, [50, 51]);
+            kernel.sample(0, effort(wanted_ns, most_ticks));
+            kernel.reads.get() / 2
+        };
+        let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));
+        assert!(wide == 4 && (5..40).contains(&narrow) && never == 128, "{wide}, {narrow}, {never} brackets");
+        assert_eq!(brackets(0, 1_000), 7, "a slow reference is asked no more often than it takes");
     }
 }

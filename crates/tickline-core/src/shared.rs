@@ -3,25 +3,30 @@
 //! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section "Order":
 //!
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
-//! - whoever finds a line's hard window passed, or the counter before it, makes the clock cold before anything else
+//! - whoever finds that a line is not valid any more, or the counter before it, makes the clock cold before anything else
 //!   (rule 4), leaving a floor that no earlier reading can have exceeded (rule 5);
 //! - whoever finds `closing` for longer than two microseconds makes the clock cold too: nobody waits for a preempted
 //!   writer (rule 3);
 //! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
-//! - past the soft window the reference must vouch for a reading (rule 12): `floor.rs`.
+//! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
+//! - past the window the reference must vouch for a reading (rule 13): `floor.rs`.
 
-use crate::cell::{Envelope, State, StateCell};
+use crate::cell::{Envelope, Published, State, StateCell};
 use crate::counter::Counter;
-use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::{Point, Reference};
-use crate::timeline::Timeline;
-use crate::word::{Phase, Slot};
+use crate::timeline::{Conversion, Timeline, Unconverted};
+use crate::units::{signed, ticks_between};
+use crate::word::{FIRST_TICKS, Phase, Slot, Word};
 
 mod floor;
+mod gauges;
 mod suspends;
+
+pub(crate) use gauges::Found;
+pub use gauges::{BoundParts, Gauges};
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
@@ -38,9 +43,9 @@ const OPENING_LOOKS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 /// Something that happened to a clock, counted since it was made.
 ///
 /// ```
-/// use tickline_core::{cell::portable::PortableCell, shared::{Event, Shared}};
+/// use tickline_core::{cell::Latch, shared::{Event, Shared}};
 ///
-/// let clock = Shared::new(PortableCell::new());
+/// let clock = Shared::new(Latch::new());
 /// for event in Event::ALL {
 ///     assert_eq!(clock.events(event), 0, "{}", event.name());
 /// }
@@ -111,74 +116,12 @@ impl Event {
     }
 }
 
-/// What the control loop last found, for status displays. Each figure is read on its own.
-#[derive(Debug, Default)]
-pub struct Gauges {
-    /// The measured frequency of the counter, Hz; 0 before the first line.
-    pub(crate) frequency_hz: AtomicU64,
-    /// The stated limit of the reference's rate, ppb.
-    pub(crate) rho_ppb: AtomicU64,
-    /// The present interval between recalibrations, ns.
-    pub(crate) interval_ns: AtomicU64,
-    /// Line minus target at the last publication, ns, as the bits of an `i64`.
-    pub(crate) offset_ns: AtomicU64,
-    /// 1 while the line is off because reference or counter jumped; else 0.
-    pub(crate) disrupted: AtomicU64,
-}
-
-impl Gauges {
-    const fn new() -> Self {
-        Self {
-            frequency_hz: AtomicU64::new(0),
-            rho_ppb: AtomicU64::new(0),
-            interval_ns: AtomicU64::new(0),
-            offset_ns: AtomicU64::new(0),
-            disrupted: AtomicU64::new(0),
-        }
-    }
-
-    /// The measured frequency of the counter, Hz; `None` before the first line.
-    #[must_use]
-    pub fn frequency_hz(&self) -> Option<u64> {
-        // ORDERING: Relaxed, a figure on its own for display.
-        Some(self.frequency_hz.load(Ordering::Relaxed)).filter(|&hz| hz != 0)
-    }
-
-    /// The stated limit of the reference's rate, ppb.
-    #[must_use]
-    pub fn rho_ppb(&self) -> u64 {
-        // ORDERING: Relaxed, a figure on its own for display.
-        self.rho_ppb.load(Ordering::Relaxed)
-    }
-
-    /// The present interval between recalibrations, ns.
-    #[must_use]
-    pub fn interval_ns(&self) -> u64 {
-        // ORDERING: Relaxed, a figure on its own for display.
-        self.interval_ns.load(Ordering::Relaxed)
-    }
-
-    /// Line minus target at the last publication, ns.
-    #[must_use]
-    pub fn offset_ns(&self) -> i64 {
-        // ORDERING: Relaxed, a figure on its own for display.
-        crate::units::signed(self.offset_ns.load(Ordering::Relaxed))
-    }
-
-    /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
-    #[must_use]
-    pub fn is_disrupted(&self) -> bool {
-        // ORDERING: Relaxed, a flag on its own for display.
-        self.disrupted.load(Ordering::Relaxed) != 0
-    }
-}
-
 /// Where a reading came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The line.
     Line {
-        /// Time past the end of the soft window, ns; 0 inside it.
+        /// Time past the end of the window of the inlined path, ns; 0 inside it.
         overdue_ns: u64,
     },
     /// The reference clock.
@@ -210,15 +153,11 @@ pub struct LineReading {
 
 impl LineReading {
     /// The least and the most that the reference can be, ns, widened to contain the reading itself.
+    #[inline]
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
-        // The envelope starts one counter step after its newest sample, so a prompt reading may come before it.
-        let ticks = if crate::units::ticks_between(self.envelope.lower.start_ticks, self.ticks) < 0 {
-            self.envelope.lower.start_ticks
-        } else {
-            self.ticks
-        };
-        (self.envelope.lower.at(ticks).min(self.ns), self.envelope.upper.at(ticks).max(self.ns))
+        let Envelope { lower, upper, .. } = &self.envelope;
+        (lower.at(self.ticks).min(self.ns), upper.at(self.ticks).max(self.ns))
     }
 }
 
@@ -228,7 +167,7 @@ pub struct Shared<S> {
     /// State, slopes and bounds.
     pub cell: S,
     /// Past lines.
-    pub timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// What the control loop last found.
     pub gauges: Gauges,
     suspends: suspends::Suspends,
@@ -274,198 +213,225 @@ impl<S: StateCell> Shared<S> {
     /// is not touched unless the word is live.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now())
+        self.read_with(Word::is_live, S::published, || counter.now())
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(|| counter.now_ordered())
+        self.read_with(Word::is_live, S::published, || counter.now_ordered())
     }
 
-    /// As [`read`](Self::read), in Unix time.
+    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
-            return None;
-        }
-        let line = self.line(state);
-        let unix_offset_ns = self.cell.unix_offset_ns(state.word.slot());
-        let ticks = counter.now();
-        self.confirms(state, ticks).then(|| line.at(ticks).wrapping_add(unix_offset_ns))
+        self.read_with(Word::is_live_for_unix, S::published_unix, || counter.now())
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
+        let word = self.cell.word();
+        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
-        let envelope = self.cell.envelope(state.word.slot());
+        let published = self.cell.published(word);
+        let envelope = self.cell.envelope(word);
         let ticks = counter.now_ordered();
-        self.confirms(state, ticks).then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+        self.confirms(word, &published, ticks).then(|| LineReading {
+            ticks,
+            ns: published.line.at(ticks),
+            envelope,
+        })
     }
 
-    /// As [`read_bounds`](Self::read_bounds), also from a line that is guarded, or past its soft window: for the slow path.
-    pub fn read_bounds_whole(
+    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid: for the slow path.
+    pub fn read_bounds_slow(
         &self,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<LineReading> {
-        let state = self.cell.load_whole();
+        let state = self.cell.load();
         if !state.word.is_live() {
             return None;
         }
-        let line = self.line(state);
-        let envelope = self.cell.envelope(state.word.slot());
+        let envelope = self.cell.envelope(state.word);
         let ticks = counter.now_ordered();
-        let in_use = !self.is_over(state, ticks, reference) && self.cell.load_whole().word == state.word;
-        in_use.then(|| LineReading { ticks, ns: line.at(ticks), envelope })
+        let in_use = !self.is_over(&state, ticks, reference) && self.cell.is_still(state.word);
+        in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
     }
 
-    /// A stamp: the counter, if the inlined path may use it now.
+    /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
+    ///
+    /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
+    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that none is
+    /// converted with the line before, they begin two granules after the line's start, which is after its publication.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
-        if !word.is_open() {
+        if !word.is_live() {
             return None;
         }
+        let window_ticks = self.cell.published(word).window_ticks;
         let ticks = counter.now();
-        word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)
+        let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
+        (delta < window_ticks).then_some(ticks)
     }
 
     #[inline(always)]
-    fn read_with(&self, now_ticks: impl FnOnce() -> u64) -> Option<i64> {
-        let state = self.cell.load();
-        if !state.word.is_open() {
+    fn read_with(
+        &self,
+        serves: impl FnOnce(Word) -> bool,
+        published: impl FnOnce(&S, Word) -> Published,
+        now_ticks: impl FnOnce() -> u64,
+    ) -> Option<i64> {
+        let word = self.cell.word();
+        if !serves(word) {
             return None;
         }
-        let line = self.line(state);
+        let published = published(&self.cell, word);
         let ticks = now_ticks();
-        self.confirms(state, ticks).then(|| line.at(ticks))
+        self.confirms(word, &published, ticks).then(|| published.line.at(ticks))
     }
 
-    /// Rule 1, and the soft window: both are one branch.
+    /// Rule 1, and the window. Two-sided: a tick before the start wraps to a huge difference.
     #[inline(always)]
-    fn confirms(&self, state: State, ticks: u64) -> bool {
-        // `&`, not `&&`: one branch that is never taken costs less than two.
-        state.word.admits(ticks.wrapping_sub(state.word.ticks())) & (self.cell.word() == state.word)
-    }
-
-    /// The line of a live or closing state.
-    #[inline(always)]
-    pub fn line(&self, state: State) -> Line {
-        Line {
-            start_ticks: state.word.ticks(),
-            base_ns: state.base_ns,
-            slope: self.cell.slope(state.word.slot()),
-        }
+    fn confirms(&self, word: Word, published: &Published, ticks: u64) -> bool {
+        ticks.wrapping_sub(word.to_bits()) < published.window_ticks && self.cell.is_still(word)
     }
 
     /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than two
     /// microseconds; lock-free: it repeats only when another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
-        // The closing word that was seen, when, and how often.
-        let mut closing: Option<(State, u64, u32)> = None;
+        // The closing or opening word that was seen, when, and how often.
+        let mut waiting: Option<(Word, u64, u32)> = None;
         loop {
-            let state = self.cell.load_whole();
-            match state.word.phase() {
-                Phase::Live | Phase::LiveGuarded => {
-                    let line = self.line(state);
+            let state = self.cell.load();
+            let word = state.word;
+            match word.phase() {
+                Phase::Live => {
                     let ticks = counter.now_ordered();
-                    if self.is_over(state, ticks, reference) {
-                        self.expire(state, &line, ticks, None, reference);
-                    } else if self.cell.word() == state.word {
-                        let soft_end = line.start_ticks.wrapping_add(state.word.soft_ticks());
-                        let ns = line.at(ticks);
-                        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(soft_end))).unwrap_or(0);
-                        return SlowReading { ns, source: Source::Line { overdue_ns } };
+                    if self.is_over(&state, ticks, reference) {
+                        self.expire(&state, ticks, None, reference);
+                    } else if self.cell.is_still(word) {
+                        return line_reading(&state, ticks);
                     }
                 }
-                Phase::Closing => match closing {
-                    Some((seen, since_ticks, looks)) if seen == state => {
-                        if self.is_early(state, since_ticks, looks, counter) {
-                            closing = Some((seen, since_ticks, looks.saturating_add(1)));
+                Phase::Closing | Phase::Opening => match waiting {
+                    Some((seen, since_ticks, looks)) if seen == word => {
+                        if self.is_early(&state, since_ticks, looks, counter) {
+                            waiting = Some((seen, since_ticks, looks.saturating_add(1)));
                             crate::primitive::spin_loop();
-                        } else if self.finish_closing(state, counter, reference) {
+                        } else if self.finish_closing(&state, counter, reference) {
                             self.count(Event::Rescue);
                         }
                     }
-                    _ if state.word.is_opening() => closing = Some((state, 0, 0)),
+                    _ if word.phase() == Phase::Opening => waiting = Some((word, 0, 0)),
                     // A closing word follows a live one, so the counter may be read.
-                    _ => closing = Some((state, counter.now_ordered(), 0)),
+                    _ => waiting = Some((word, counter.now_ordered(), 0)),
                 },
                 Phase::Cold => {
                     let reference_ns = reference.monotonic_ns();
                     counter.barrier();
                     // Rule 6: a line that was published meanwhile may already be above this.
-                    if self.cell.load_whole() == state {
+                    if self.cell.is_still(word) {
                         let source = Source::Reference { reference_ns };
-                        return SlowReading { ns: reference_ns.max(state.base_ns), source };
+                        return SlowReading { ns: reference_ns.max(state.floor_ns()), source };
                     }
                 }
             }
         }
     }
 
+    /// Rule 12: a stamp in ns, by the line that was in use when it was taken. `None` if there has been no line yet.
+    ///
+    /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
+    /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
+    ///
+    /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
+    /// it makes then may be as low as the floor, so the stamp is no later than that.
+    pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
+        loop {
+            let state = self.cell.load();
+            let word = state.word;
+            let Conversion { ns, by_newest } = match self.timeline.convert(ticks, word.slot()) {
+                Ok(conversion) => conversion,
+                Err(Unconverted::NoLine) => return None,
+                Err(Unconverted::Moved) => continue,
+            };
+            let passed = || ticks_between(state.line.start_ticks, ticks) >= signed(state.valid_ticks());
+            let limit_ns = match word.phase() {
+                Phase::Cold => state.floor_ns(),
+                Phase::Closing | Phase::Opening if by_newest => {
+                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;
+                }
+                Phase::Live if by_newest && passed() => {
+                    // Retires the line, unless these are ticks of the future, which nobody has taken.
+                    self.read_slow(counter, reference);
+                    i64::MAX
+                }
+                Phase::Closing | Phase::Opening | Phase::Live => i64::MAX,
+            };
+            if self.cell.is_still(word) {
+                return Some(ns.min(limit_ns));
+            }
+        }
+    }
+
     /// Rule 3: whether a writer may still be under way that had begun at `since_ticks` or before, so many `looks` ago.
-    fn is_early(&self, state: State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
-        if state.word.is_opening() {
+    fn is_early(&self, state: &State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
+        if state.word.phase() == Phase::Opening {
             return looks < OPENING_LOOKS;
         }
-        let patience_ticks = self.line(state).slope.ticks_in(CLOSING_NS);
+        let patience_ticks = state.line.slope.ticks_in(CLOSING_NS);
         counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
     }
 
-    /// Rules 4 and 5: makes the clock cold because the `line` of `state` does not count for `ticks`, which were read after it
+    /// Rules 4 and 5: makes the clock cold because the line of `state` does not count for `ticks`, which were read after it
     /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the floor is taken. `ticks` alone do not say
     /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
-    /// `newest` is as for [`floor`](Self::floor).
+    /// `newest` is as for [`floor_ticks`](Self::floor_ticks).
     pub(crate) fn expire(
         &self,
-        state: State,
-        line: &Line,
+        state: &State,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        if !self.cell.retire(state, state.word.closing(), state.base_ns) {
+        let closing = State { word: state.word.closing(), ..*state };
+        if !self.cell.swap(state.word, closing.word) {
             return;
         }
-        let reset = crate::units::ticks_between(line.start_ticks, ticks) < 0;
+        let reset = ticks_between(state.line.start_ticks, ticks) < 0;
         self.count(if reset { Event::CounterReset } else { Event::Expiry });
-        let closing = State { word: state.word.closing(), ..state };
-        let end_ticks = line.start_ticks.wrapping_add(state.word.hard_ticks());
         // Within the window, other readers may have been later than this.
-        let ticks = if reset { ticks } else { end_ticks };
-        self.finish_closing_at(closing, ticks, newest, reference);
+        let ticks = if reset { ticks } else { state.end_ticks() };
+        self.finish_closing_at(&closing, ticks, newest, reference);
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
     /// later. An opening goes back to where it came from. Returns whether this call did it.
-    pub fn finish_closing(&self, state: State, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub fn finish_closing(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // While a clock is opening its counter is of no use here, and is left alone.
-        let ticks = if state.word.is_opening() { 0 } else { counter.now_ordered() };
+        let ticks = if state.word.phase() == Phase::Opening { 0 } else { counter.now_ordered() };
         self.finish_closing_at(state, ticks, None, reference)
     }
 
     /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter, and `newest` as for
-    /// [`floor`](Self::floor).
+    /// [`floor_ticks`](Self::floor_ticks).
     pub(crate) fn finish_closing_at(
         &self,
-        state: State,
+        state: &State,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> bool {
-        if state.word.is_opening() {
-            return self.cell.retire(state, state.word.given_up(), state.base_ns);
+        if state.word.phase() == Phase::Opening {
+            return self.cell.swap(state.word, state.word.given_up());
         }
-        let (floor_ticks, floor_ns) = self.floor(state, &self.line(state), ticks, newest, reference);
-        self.cell.retire(state, state.word.cold(floor_ticks), floor_ns)
+        self.cell.swap(state.word, state.word.cold(self.floor_ticks(state, ticks, newest, reference)))
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
@@ -473,14 +439,14 @@ impl<S: StateCell> Shared<S> {
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         let mut was_open = false;
         loop {
-            let state = self.cell.load_whole();
+            let state = self.cell.load();
             match (state.word.phase(), state.word.is_gated()) {
                 (Phase::Cold, true) => return was_open,
-                (Phase::Closing, true) => {
-                    self.finish_closing(state, counter, reference);
+                (Phase::Closing | Phase::Opening, true) => {
+                    self.finish_closing(&state, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.retire(state, state.word.gated(), state.base_ns) {
+                    if self.cell.swap(state.word, state.word.gated()) {
                         self.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -493,21 +459,29 @@ impl<S: StateCell> Shared<S> {
     /// nobody: a gate that somebody is still closing is closed first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
-            let state = self.cell.load_whole();
+            let state = self.cell.load();
             match (state.word.phase(), state.word.is_gated()) {
                 (_, false) => return false,
                 (Phase::Cold, true) => {
-                    if self.cell.retire(state, state.word.ungated(), state.base_ns) {
+                    if self.cell.swap(state.word, state.word.ungated()) {
                         self.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.finish_closing(state, counter, reference);
+                    self.finish_closing(&state, counter, reference);
                 }
             }
         }
     }
+}
+
+/// A reading of a line that is valid at `ticks`.
+pub(crate) fn line_reading(state: &State, ticks: u64) -> SlowReading {
+    let ns = state.line.at(ticks);
+    let window_end_ticks = state.line.start_ticks.wrapping_add(state.window_ticks);
+    let overdue_ns = u64::try_from(ns.saturating_sub(state.line.at(window_end_ticks))).unwrap_or(0);
+    SlowReading { ns, source: Source::Line { overdue_ns } }
 }
 
 #[cfg(test)]

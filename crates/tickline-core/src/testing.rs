@@ -6,11 +6,10 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{Envelope, NativeCell, State, StateCell, Support, portable::PortableCell};
+use crate::cell::{Envelope, Latch, Published, StateCell};
 use crate::control::{Config, Control, Renewal, Round};
 use crate::counter::Counter;
-use crate::line::{Line, Slope};
-use crate::sample::{Quanta, Reference};
+use crate::sample::{Point, Quanta, Reference};
 use crate::shared::Shared;
 use crate::word::{Slot, Word};
 
@@ -24,8 +23,10 @@ pub(crate) enum Step {
     CpuId,
     Reference,
     /// A change to a word that is not live.
-    Retire(Word),
+    Swap(Word),
     Publish(Word),
+    /// After a try to publish.
+    Published,
 }
 
 /// A value that lives as long as the program.
@@ -170,46 +171,51 @@ impl Reference for Machine {
     }
 }
 
-/// A portable cell that lets the machine's hooks run before each of its steps.
+/// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
-    inner: PortableCell,
+    inner: Latch,
     machine: &'static Machine,
 }
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: PortableCell::new(), machine }
+        Self { inner: Latch::new(), machine }
     }
 }
 
 impl StateCell for HookedCell {
-    fn load(&self) -> State {
-        self.machine.hooks.run(Step::Load);
-        self.inner.load()
-    }
-    fn load_whole(&self) -> State {
-        self.load()
-    }
     fn word(&self) -> Word {
-        self.machine.hooks.run(Step::SecondLook);
+        self.machine.hooks.run(Step::Load);
         self.inner.word()
     }
-    fn slope(&self, slot: Slot) -> Slope {
-        self.inner.slope(slot)
+    fn is_still(&self, word: Word) -> bool {
+        self.machine.hooks.run(Step::SecondLook);
+        self.inner.is_still(word)
     }
-    fn unix_offset_ns(&self, slot: Slot) -> i64 {
-        self.inner.unix_offset_ns(slot)
+    fn published(&self, word: Word) -> Published {
+        self.inner.published(word)
     }
-    fn envelope(&self, slot: Slot) -> Envelope {
-        self.inner.envelope(slot)
+    fn published_unix(&self, word: Word) -> Published {
+        self.inner.published_unix(word)
     }
-    fn retire(&self, from: State, to: Word, floor_ns: i64) -> bool {
-        self.machine.hooks.run(Step::Retire(to));
-        self.inner.retire(from, to, floor_ns)
+    fn envelope(&self, word: Word) -> Envelope {
+        self.inner.envelope(word)
     }
-    fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
+    fn start_ticks(&self, slot: Slot) -> u64 {
+        self.inner.start_ticks(slot)
+    }
+    fn proven(&self, slot: Slot) -> Point {
+        self.inner.proven(slot)
+    }
+    fn swap(&self, from: Word, to: Word) -> bool {
+        self.machine.hooks.run(Step::Swap(to));
+        self.inner.swap(from, to)
+    }
+    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
         self.machine.hooks.run(Step::Publish(to));
-        self.inner.publish(from, to, line, envelope)
+        let swapped = self.inner.publish(from, to, published, envelope);
+        self.machine.hooks.run(Step::Published);
+        swapped
     }
 }
 
@@ -225,19 +231,9 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 pub(crate) fn new_control() -> Control {
     Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-        guarded: false,
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
-}
-
-/// A clock on the cell of this processor, or `None` if that cannot be used here. Only its counter and reference can be
-/// interrupted, but its floors are those of the 128-bit state, which the portable cell does not store.
-pub(crate) fn new_native_clock() -> Option<&'static Shared<NativeCell>> {
-    let support = NativeCell::support();
-    let clock = leak(Shared::new(NativeCell::new()));
-    clock.cell.restrict(support);
-    (support != Support::Missing).then_some(clock)
 }
 
 /// Rounds, each when it is due, until the clock has been in its steady state for some intervals.

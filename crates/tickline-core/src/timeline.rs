@@ -1,46 +1,154 @@
 //! Past lines, so that an old counter value is converted with the line of its time.
 //!
-//! A ring, written by the holder of the clock's lock, read by anyone without waiting: each entry carries a number that is
+//! A ring, written by the holder of the clock's lock, read by anyone without waiting: each entry carries a tag that is
 //! checked before and after its fields are read; an entry that changed meanwhile counts as gone.
+//!
+//! ```text
+//! tag      63              49    48   47               0
+//!          [ lines taken back | slot | lines up to this ]     0 while the entry is being written, or empty
+//! ```
+//!
+//! **A line enters the ring before it is published** (rule 12 of `DESIGN.md`), so that whoever can take a stamp by it can
+//! convert the stamp too; if the publication fails, it is taken back. The slot tells readers which of the two has happened so
+//! far: a line uses the slot that its predecessor did not, so the newest entry has been published if its slot is that of the
+//! clock's word. This file knows nothing of the word; [`Shared::stamp_to_ns`](crate::shared::Shared::stamp_to_ns) holds one
+//! against the other.
+//!
+//! Lines that were taken back are counted in all later tags, so that no two entries in one place have the same tag, unless a
+//! reader is stopped between two loads while 32,768 publications in a row fail.
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::units::ticks_between;
+use crate::word::Slot;
 
 /// Lines remembered: 64 s at the default interval of 0.5 s, 4 s while lines are as short as a sixteenth of it. Older ticks are
-/// converted with the oldest line. A model by loom has a ring of two, which three lines overwrite.
+/// converted with the oldest line, those of before the first line with that. A model by loom has a ring of two, which three lines overwrite.
 pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 128 };
 
 const CAPACITY_U64: u64 = CAPACITY as u64;
 
+const SLOT_BIT: u64 = 1 << 48;
+
+/// BOUND: a line lives for 50 us at the least, so 2^48 of them last for 446 years.
+const COUNT_MASK: u64 = SLOT_BIT - 1;
+
+/// One line that was taken back, in a tag.
+const TAKEN_BACK: u64 = SLOT_BIT << 1;
+
 #[derive(Debug)]
 struct Entry {
-    /// One more than the count of lines before this one; 0 while the entry is being written, or empty.
-    number: AtomicU64,
+    tag: AtomicU64,
     from_ticks: AtomicU64,
     start_ticks: AtomicU64,
     base_ns: AtomicI64,
     slope: AtomicU64,
+    floor_ns: AtomicI64,
 }
 
 impl Entry {
     const fn new() -> Self {
         Self {
-            number: AtomicU64::new(0),
+            tag: AtomicU64::new(0),
             from_ticks: AtomicU64::new(0),
             start_ticks: AtomicU64::new(0),
             base_ns: AtomicI64::new(0),
             slope: AtomicU64::new(0),
+            floor_ns: AtomicI64::new(0),
         }
     }
+
+    /// Fills in everything but the tag, which is 0 from now on.
+    fn fill(&self, past: &Past) {
+        // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it (pairs with the Acquire loads
+        // in `get`), and one that sees the new tag sees every field.
+        self.tag.store(0, Ordering::Release);
+        // ORDERING: as above.
+        self.from_ticks.store(past.from_ticks, Ordering::Release);
+        // ORDERING: as above.
+        self.start_ticks.store(past.line.start_ticks, Ordering::Release);
+        // ORDERING: as above.
+        self.base_ns.store(past.line.base_ns, Ordering::Release);
+        // ORDERING: as above.
+        self.slope.store(past.line.slope.to_bits(), Ordering::Release);
+        // ORDERING: as above.
+        self.floor_ns.store(past.floor_ns, Ordering::Release);
+    }
+
+    /// What it holds, unless it is empty, its tag is not `wanted`, or it changes meanwhile.
+    fn read(&self, wanted: impl FnOnce(u64) -> bool, halfway: impl FnOnce()) -> Option<Past> {
+        // ORDERING: Acquire, pairs with the Release stores in `fill` and `push`: this load before the fields'.
+        let tag = self.tag.load(Ordering::Acquire);
+        if tag == 0 || !wanted(tag) {
+            return None;
+        }
+        // ORDERING: Acquire, pairs with the Release stores in `fill`: if one of these is newer than the tag seen above,
+        // the load below sees the change.
+        let from_ticks = self.from_ticks.load(Ordering::Acquire);
+        let line = Line {
+            // ORDERING: as above.
+            start_ticks: self.start_ticks.load(Ordering::Acquire),
+            // ORDERING: as above.
+            base_ns: self.base_ns.load(Ordering::Acquire),
+            // ORDERING: as above.
+            slope: Slope::from_bits(self.slope.load(Ordering::Acquire)),
+        };
+        // ORDERING: as above.
+        let floor_ns = self.floor_ns.load(Ordering::Acquire);
+        halfway();
+        let slot = if tag & SLOT_BIT == 0 { Slot::A } else { Slot::B };
+        // ORDERING: Relaxed. The Acquire loads of the fields keep this one behind them, and nothing is read by it that was written
+        // before: it only decides whether those count.
+        (self.tag.load(Ordering::Relaxed) == tag).then_some(Past { from_ticks, line, slot, floor_ns })
+    }
+}
+
+/// A line of the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// It is in use from this tick on.
+    pub(crate) from_ticks: u64,
+    pub(crate) line: Line,
+    /// Its slot in the cell.
+    pub(crate) slot: Slot,
+    /// The floor of the cold spell that it has ended, ns; the largest number if it has replaced a line.
+    pub(crate) floor_ns: i64,
+}
+
+impl Past {
+    /// A line that follows another, or a floor, at `at_ticks`. Where the counter is coarse, readers of the old line may have read
+    /// that very tick, and it stays theirs.
+    pub(crate) const fn new(at_ticks: u64, line: Line, slot: Slot, floor_ns: i64) -> Self {
+        Self { from_ticks: at_ticks.wrapping_add(1), line, slot, floor_ns }
+    }
+}
+
+/// What ticks are in ns, as far as the ring knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Conversion {
+    /// By the line that was in use then, and not above the floor of a cold spell that followed it.
+    pub(crate) ns: i64,
+    /// Whether they are of the newest published line, which may since have been retired.
+    pub(crate) by_newest: bool,
+}
+
+/// Why ticks were not converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unconverted {
+    /// No line has been published yet.
+    NoLine,
+    /// The newest line was overwritten or taken back meanwhile: this thread was stopped, and looks again.
+    Moved,
 }
 
 /// The ring of past lines. See the [module](self).
 #[derive(Debug)]
 pub struct Timeline {
+    /// The first line of this count of the counter.
+    first: Entry,
     entries: [Entry; CAPACITY],
-    /// Lines ever written.
-    written: AtomicU64,
+    /// The tag of the newest entry, without its slot.
+    newest: AtomicU64,
 }
 
 impl Default for Timeline {
@@ -53,100 +161,119 @@ impl Timeline {
     /// An empty timeline.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: [const { Entry::new() }; CAPACITY], written: AtomicU64::new(0) }
+        Self { first: Entry::new(), entries: [const { Entry::new() }; CAPACITY], newest: AtomicU64::new(0) }
     }
 
-    fn entry(&self, index: u64) -> Option<&Entry> {
-        self.entries.get(usize::try_from(index & (CAPACITY_U64 - 1)).ok()?)
+    /// The place of the line before which there were so many.
+    fn entry(&self, lines: u64) -> Option<&Entry> {
+        self.entries.get(usize::try_from(lines & (CAPACITY_U64 - 1)).ok()?)
     }
 
-    /// Adds the line in use from `from_ticks` on. Only the holder of the clock's lock may call this.
-    pub fn push(&self, from_ticks: u64, line: &Line) {
-        self.push_with(from_ticks, line, || {});
-    }
-
-    /// As [`push`](Self::push); `halfway` runs when the fields are written and the number is not. Tests put into it what
-    /// other threads may do there.
-    fn push_with(&self, from_ticks: u64, line: &Line, halfway: impl FnOnce()) {
+    fn newest_tag(&self) -> u64 {
         // ORDERING: Relaxed, only the lock's holder writes this, and the lock orders its holders.
-        let index = self.written.load(Ordering::Relaxed);
-        let Some(entry) = self.entry(index) else { return };
-        // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it (pairs with the Acquire loads
-        // in `get`), and one that sees the new number sees every field.
-        entry.number.store(0, Ordering::Release);
-        // ORDERING: as above.
-        entry.from_ticks.store(from_ticks, Ordering::Release);
-        // ORDERING: as above.
-        entry.start_ticks.store(line.start_ticks, Ordering::Release);
-        // ORDERING: as above.
-        entry.base_ns.store(line.base_ns, Ordering::Release);
-        // ORDERING: as above.
-        entry.slope.store(line.slope.to_bits(), Ordering::Release);
-        halfway();
-        let number = index.wrapping_add(1);
-        // ORDERING: as above.
-        entry.number.store(number, Ordering::Release);
-        // ORDERING: Release, pairs with the Acquire load in `convert`.
-        self.written.store(number, Ordering::Release);
+        self.newest.load(Ordering::Relaxed)
     }
 
-    fn get(&self, index: u64) -> Option<(u64, Line)> {
-        self.get_with(index, || {})
-    }
-
-    /// As `get`; `halfway` runs when the fields are read and the number has not been looked at again. Tests put into it what
-    /// other threads may do there.
-    fn get_with(&self, index: u64, halfway: impl FnOnce()) -> Option<(u64, Line)> {
-        let entry = self.entry(index)?;
-        let number = index.wrapping_add(1);
-        // ORDERING: Acquire, pairs with the Release stores in `push`: this load before the fields'.
-        if entry.number.load(Ordering::Acquire) != number {
-            return None;
+    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a rehearsal of
+    /// [`push`](Self::push), which comes while readers wait. Only the holder of the clock's lock may call this.
+    pub(crate) fn make_room(&self, rehearsed: &Past) {
+        if let Some(entry) = self.entry(self.newest_tag() & COUNT_MASK) {
+            entry.fill(rehearsed);
         }
-        // ORDERING: Acquire, pairs with the Release stores in `push`: if one of these is newer than the number seen above,
-        // the load below sees the change.
-        let from_ticks = entry.from_ticks.load(Ordering::Acquire);
-        let line = Line {
-            // ORDERING: as above.
-            start_ticks: entry.start_ticks.load(Ordering::Acquire),
-            // ORDERING: as above.
-            base_ns: entry.base_ns.load(Ordering::Acquire),
-            // ORDERING: as above.
-            slope: Slope::from_bits(entry.slope.load(Ordering::Acquire)),
-        };
-        halfway();
-        // ORDERING: Acquire loads of the fields keep this one behind them.
-        (entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))
     }
 
-    /// `ticks` in ns, with the line that was in use then; the oldest line for older ticks, the newest for newer ones.
-    /// `None` if there has been no line yet.
-    #[must_use]
-    pub fn convert(&self, ticks: u64) -> Option<i64> {
-        loop {
-            // ORDERING: Acquire, pairs with the Release store in `push`.
-            let written = self.written.load(Ordering::Acquire);
-            if written == 0 {
-                return None;
-            }
-            let mut oldest_seen = None;
-            for age in 1..=CAPACITY_U64.min(written) {
-                let Some((from_ticks, line)) = self.get(written.wrapping_sub(age)) else {
-                    break; // being overwritten: this one and all older ones are gone
-                };
-                if oldest_seen.is_some_and(|(newer_ticks, _)| ticks_between(newer_ticks, from_ticks) > 0) {
+    /// Adds a line that is about to be published. Only the holder of the clock's lock may call this.
+    pub(crate) fn push(&self, past: &Past) {
+        self.push_with(past, || {});
+    }
+
+    /// As [`push`](Self::push); `halfway` runs when the fields are written and the tag is not. Tests put into it what
+    /// other threads may do there.
+    fn push_with(&self, past: &Past, halfway: impl FnOnce()) {
+        let newest = self.newest_tag();
+        let Some(entry) = self.entry(newest & COUNT_MASK) else { return };
+        entry.fill(past);
+        halfway();
+        let tag = newest.wrapping_add(1);
+        // ORDERING: Release, as in `fill`.
+        entry.tag.store(if matches!(past.slot, Slot::A) { tag } else { tag | SLOT_BIT }, Ordering::Release);
+        // ORDERING: Release, pairs with the Acquire load in `convert`: who sees the count sees the entry. That the line is
+        // seen by whoever sees it published is due to the swap of the word, which releases both.
+        self.newest.store(tag, Ordering::Release);
+    }
+
+    /// Takes the newest line back, which was not published. Only the holder of the clock's lock may call this.
+    pub(crate) fn take_back(&self) {
+        let tag = self.newest_tag().wrapping_sub(1);
+        // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers that find the entry gone
+        // look at this again, and must not wait for the writer then.
+        self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release);
+        if let Some(entry) = self.entry(tag & COUNT_MASK) {
+            // ORDERING: Release, as in `fill`.
+            entry.tag.store(0, Ordering::Release);
+        }
+    }
+
+    /// Keeps a line that is about to be [pushed](Self::push) for ticks of before it, if it is the first of all, or since the
+    /// counter was reset. Only the holder of the clock's lock may call this.
+    pub(crate) fn note_first(&self, past: &Past) {
+        let newest = self.newest_tag();
+        let last = self.get((newest & COUNT_MASK).wrapping_sub(1));
+        if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {
+            self.first.fill(past);
+            // ORDERING: Release, as in `fill`.
+            self.first.tag.store(newest.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    pub(crate) fn get(&self, lines: u64) -> Option<Past> {
+        self.get_with(lines, || {})
+    }
+
+    /// The line before which there were so many. `halfway` runs when the fields are read and the tag has not been looked at
+    /// again. Tests put into it what other threads may do there.
+    fn get_with(&self, lines: u64, halfway: impl FnOnce()) -> Option<Past> {
+        self.entry(lines)?.read(|tag| tag & COUNT_MASK == lines.wrapping_add(1), halfway)
+    }
+
+    /// `ticks` in ns, with the line that was in use then: the oldest that is left for older ticks, the first of all for ticks of
+    /// before it, the newest for newer ones. The newest is the one in `slot`, which is that of the clock's word: entries before it have not been published.
+    pub(crate) fn convert(&self, ticks: u64, slot: Slot) -> Result<Conversion, Unconverted> {
+        // ORDERING: Acquire, pairs with the Release stores in `push` and `take_back`.
+        let lines = self.newest.load(Ordering::Acquire) & COUNT_MASK;
+        let mut found: Option<Past> = None;
+        // A thread that was stopped between its looks at the word and at the counter may have a stamp of a time at which its
+        // line was in use no more, and no other was. Such a stamp is no later than whatever was read since the line ended.
+        let mut limit_ns = i64::MAX;
+        let mut by_newest = true;
+        for age in 1..=CAPACITY_U64.min(lines) {
+            let Some(past) = self.get(lines.wrapping_sub(age)) else {
+                if found.is_none() {
+                    return Err(Unconverted::Moved);
+                }
+                break; // being overwritten: this one and all older ones are gone
+            };
+            if let Some(newer) = found {
+                if ticks_between(newer.from_ticks, past.from_ticks) > 0 {
                     break; // the counter was reset between the two: all older lines are of another count
                 }
-                oldest_seen = Some((from_ticks, line));
-                if ticks_between(from_ticks, ticks) >= 0 {
-                    break;
-                }
+                limit_ns = newer.floor_ns;
+                by_newest = false;
+            } else if past.slot != slot {
+                continue;
             }
-            if let Some((_, line)) = oldest_seen {
-                return Some(line.at_any(ticks));
+            found = Some(past);
+            if ticks_between(past.from_ticks, ticks) >= 0 {
+                break;
             }
-            // Even the newest line was overwritten: this thread was stopped while the whole ring went by.
         }
+        let mut past = found.ok_or(Unconverted::NoLine)?;
+        if ticks_between(past.from_ticks, ticks) < 0 {
+            // Forgotten, or never known. What was before the first line stays where it was when lines are forgotten.
+            let is_before = |first: &Past| ticks_between(first.from_ticks, ticks) < 0;
+            past = self.first.read(|_| true, || {}).filter(is_before).unwrap_or(past);
+        }
+        Ok(Conversion { ns: past.line.at_any(ticks).min(limit_ns), by_newest })
     }
 }
 
@@ -160,17 +287,35 @@ mod tests {
         Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_hz(1_000_000_000).unwrap() }
     }
 
+    /// Adds the line whose number is `k`.
+    fn push(timeline: &Timeline, k: u64) {
+        timeline.push(&past(k));
+    }
+
+    fn past(k: u64) -> Past {
+        Past { from_ticks: 1_000 * k, line: line(k), slot: slot(k), floor_ns: i64::MAX }
+    }
+
+    fn slot(k: u64) -> Slot {
+        if k % 2 == 0 { Slot::A } else { Slot::B }
+    }
+
+    /// `ticks` in ns where line `newest` has been published.
+    fn convert(timeline: &Timeline, ticks: u64, newest: u64) -> Option<i64> {
+        timeline.convert(ticks, slot(newest)).ok().map(|conversion| conversion.ns)
+    }
+
     #[test]
     fn old_ticks_use_the_line_of_their_time() {
         let timeline = Timeline::new();
-        assert_eq!(timeline.convert(5), None);
+        assert_eq!(timeline.convert(5, Slot::A), Err(Unconverted::NoLine));
         for k in 1..=10 {
-            timeline.push(1_000 * k, &line(k));
+            push(&timeline, k);
         }
-        assert_eq!(timeline.convert(4_999), Some(4_999 + 4));
-        assert_eq!(timeline.convert(5_000), Some(5_000 + 5));
-        assert_eq!(timeline.convert(99_000), Some(99_000 + 10), "the future uses the newest line");
-        assert_eq!(timeline.convert(3), Some(3 + 1), "before the first line, the first one");
+        assert_eq!(convert(&timeline, 4_999, 10), Some(4_999 + 4));
+        assert_eq!(convert(&timeline, 5_000, 10), Some(5_000 + 5));
+        assert_eq!(convert(&timeline, 99_000, 10), Some(99_000 + 10), "the future uses the newest line");
+        assert_eq!(convert(&timeline, 3, 10), Some(3 + 1), "before the first line, the first one");
     }
 
     /// A plain read of the counter may come a little before the first line's publication. It was converted with the oldest line
@@ -179,11 +324,11 @@ mod tests {
     fn lines_of_before_a_reset_are_not_used_after_it() {
         let timeline = Timeline::new();
         for k in [5_000, 5_001, 1, 2] {
-            timeline.push(1_000 * k, &line(k));
+            push(&timeline, k);
         }
-        assert_eq!(timeline.convert(990), Some(990 + 1));
-        assert_eq!(timeline.convert(1_500), Some(1_500 + 1));
-        assert_eq!(timeline.convert(2_500), Some(2_500 + 2));
+        assert_eq!(convert(&timeline, 990, 2), Some(990 + 1));
+        assert_eq!(convert(&timeline, 1_500, 2), Some(1_500 + 1));
+        assert_eq!(convert(&timeline, 2_500, 2), Some(2_500 + 2));
     }
 
     #[test]
@@ -191,11 +336,11 @@ mod tests {
         let timeline = Timeline::new();
         let last = 3 * CAPACITY_U64;
         for k in 1..=last {
-            timeline.push(1_000 * k, &line(k));
+            push(&timeline, k);
         }
         let oldest = last - CAPACITY_U64 + 1;
-        assert_eq!(timeline.convert(1_000 * oldest), Some(i64::try_from(1_001 * oldest).unwrap()));
-        assert_eq!(timeline.convert(5_000), Some(i64::try_from(5_000 + oldest).unwrap()));
+        assert_eq!(convert(&timeline, 1_000 * oldest, last), Some(i64::try_from(1_001 * oldest).unwrap()));
+        assert_eq!(convert(&timeline, 5_000, last), Some(i64::try_from(5_000 + oldest).unwrap()));
     }
 
     /// The first look: the number of an entry is gone before its fields change.
@@ -203,18 +348,21 @@ mod tests {
     fn an_entry_that_is_being_written_is_not_used() {
         let timeline = Timeline::new();
         for k in 1..=CAPACITY_U64 {
-            timeline.push(1_000 * k, &line(k));
+            push(&timeline, k);
         }
-        assert_eq!(timeline.get(0), Some((1_000, line(1))));
+        assert_eq!(timeline.get(0).map(|past| past.line), Some(line(1)));
         let next = CAPACITY_U64 + 1;
         let ran = core::cell::Cell::new(false);
-        timeline.push_with(1_000 * next, &line(next), || {
+        timeline.push_with(&past(next), || {
             assert_eq!(timeline.get(0), None, "this place is being filled with another line");
-            assert_eq!(timeline.convert(1_500), Some(1_500 + 2), "the oldest line that is left");
+            assert_eq!(convert(&timeline, 1_500, 2), Some(1_500 + 2), "the oldest line that is left");
             ran.set(true);
         });
         assert!(ran.get(), "the look from within did not happen");
-        assert_eq!(timeline.get(CAPACITY_U64), Some((1_000 * next, line(next))));
+        assert_eq!(
+            timeline.get(CAPACITY_U64).map(|past| (past.from_ticks, past.line)),
+            Some((1_000 * next, line(next)))
+        );
     }
 
     /// The second look: a reader that was stopped while the ring went round does not use what it has read.
@@ -222,26 +370,105 @@ mod tests {
     fn an_entry_that_was_overwritten_while_it_was_read_is_not_used() {
         for pushes in [0, 1, CAPACITY_U64 - 1, CAPACITY_U64, CAPACITY_U64 + 1, 3 * CAPACITY_U64] {
             let timeline = Timeline::new();
-            timeline.push(1_000, &line(1));
+            push(&timeline, 1);
             let entry = timeline.get_with(0, || {
                 for k in 2..pushes + 2 {
-                    timeline.push(1_000 * k, &line(k));
+                    push(&timeline, k);
                 }
             });
             assert_eq!(entry.is_some(), pushes < CAPACITY_U64, "after {pushes} more lines");
         }
     }
 
+    /// Before a line is published, and after its publication has failed, ticks belong to its predecessor.
+    #[test]
+    fn a_line_that_is_not_published_is_not_used() {
+        let timeline = Timeline::new();
+        push(&timeline, 1);
+        assert_eq!(timeline.convert(1_500, slot(0)), Err(Unconverted::NoLine), "not yet");
+        assert_eq!(convert(&timeline, 1_500, 1), Some(1_500 + 1));
+        for k in 2..300 {
+            push(&timeline, k);
+            let ticks = 1_000 * k + 500;
+            let by = |k| Some(i64::try_from(ticks + k).unwrap());
+            assert_eq!(convert(&timeline, ticks, k - 1), by(k - 1), "not yet");
+            timeline.take_back();
+            for word in [k - 1, k] {
+                assert_eq!(timeline.get(k - 1), None);
+                assert_ne!(convert(&timeline, ticks, word), by(k), "taken back");
+            }
+            push(&timeline, k);
+            assert_eq!(convert(&timeline, ticks, k), by(k), "at the second try");
+            let older = timeline.convert(1_000 * k - 500, slot(k)).unwrap();
+            assert!(!older.by_newest && timeline.convert(ticks, slot(k)).unwrap().by_newest);
+        }
+    }
+
+    /// A difference from ticks that are older than the clock grew or shrank with each line that was forgotten: the first lines'
+    /// slopes are vague, and the counter may have run for days before.
+    #[test]
+    fn ticks_of_before_the_first_line_stay_where_they_are() {
+        let timeline = Timeline::new();
+        let slope = Slope::from_hz(1_000_000_000).unwrap();
+        let line = |k: i64| Line { slope: slope.adjusted_ppb(-1_000 * k), ..line(k.unsigned_abs()) };
+        let add = |k| {
+            let line = line(k);
+            let past = Past { line, slot: Slot::A, ..past(k.unsigned_abs()) };
+            timeline.note_first(&past);
+            timeline.push(&past);
+        };
+        let ns = |ticks| timeline.convert(ticks, Slot::A).unwrap().ns;
+        let before = 0_u64.wrapping_sub(1 << 50);
+        for start in [5_000_000, 100] {
+            // The counter is reset in between.
+            add(start);
+            let kept = [before, 7].map(ns);
+            assert_eq!(kept, [before, 7].map(|ticks| line(start).at_any(ticks)));
+            for k in start + 1..start + 400 {
+                add(k);
+                assert_eq!([before, 7].map(ns), kept, "after {k} lines");
+            }
+            let forgotten = 1_000 * start.unsigned_abs() + 1_500;
+            assert_eq!(ns(forgotten), line(start + 400 - i64::try_from(CAPACITY).unwrap()).at_any(forgotten));
+        }
+    }
+
+    /// A line that was taken back leaves its place to the next one, with the same number of lines before it.
+    #[test]
+    fn an_entry_that_was_taken_back_while_it_was_read_is_not_used() {
+        let timeline = Timeline::new();
+        push(&timeline, 1);
+        push(&timeline, 2);
+        let entry = timeline.get_with(1, || {
+            timeline.take_back();
+            push(&timeline, 4);
+        });
+        assert_eq!(entry, None);
+        assert_eq!(timeline.get(1).map(|past| past.line), Some(line(4)));
+    }
+
+    /// Ticks from between the end of a line and the next first line are no later than what was read in between.
+    #[test]
+    fn a_line_ends_at_the_floor_of_a_cold_spell() {
+        let timeline = Timeline::new();
+        push(&timeline, 1);
+        timeline.push(&Past { floor_ns: 1_501, ..past(3) });
+        push(&timeline, 4);
+        let ns = |ticks| convert(&timeline, ticks, 4).unwrap();
+        assert_eq!([1_000, 1_499, 1_501, 2_999, 3_000].map(ns), [1_001, 1_500, 1_501, 1_501, 3_003]);
+    }
+
     #[test]
     fn readers_never_see_a_mixed_entry() {
         let timeline = Timeline::new();
         let last: u64 = if cfg!(miri) { 300 } else { 200_000 };
-        timeline.push(1_000, &line(1));
+        let push = |k| timeline.push(&Past { slot: Slot::A, ..past(k) });
+        push(1);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut ticks = 1_000;
                 loop {
-                    let ns = timeline.convert(ticks).unwrap();
+                    let Ok(Conversion { ns, .. }) = timeline.convert(ticks, Slot::A) else { continue };
                     // Whatever line was used, it is one of those that were pushed: the surplus is its number.
                     let number = u64::try_from(ns).unwrap() - ticks;
                     assert!((1..=last).contains(&number), "{number}");
@@ -252,7 +479,11 @@ mod tests {
                 }
             });
             for k in 2..=last {
-                timeline.push(1_000 * k, &line(k));
+                if k % 3 == 0 {
+                    push(k);
+                    timeline.take_back();
+                }
+                push(k);
             }
             reader.join().unwrap();
         });

@@ -5,6 +5,7 @@
 //! changed, and [`Guard::was_abandoned`] says so.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use crate::primitive::{AtomicU64, Ordering};
@@ -21,12 +22,44 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// Holds the lock until it is dropped.
+/// Holds the lock until it is dropped. As good as a `&mut T`: threads may share it only if they may share the content.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use tickline_core::try_lock::TryLock;
+///
+/// let lock = TryLock::new(AtomicU32::new(0));
+/// // SAFETY: one process, one token.
+/// let guard = unsafe { lock.try_lock(7) }.unwrap();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| guard.fetch_add(1, Ordering::Relaxed));
+///     scope.spawn(|| guard.fetch_add(2, Ordering::Relaxed));
+/// });
+/// assert_eq!(guard.load(Ordering::Relaxed), 3);
+/// ```
+///
+/// The same with a `Cell`, which a thread may send but not share, does not compile:
+///
+/// ```compile_fail,E0277
+/// use std::cell::Cell;
+/// use tickline_core::try_lock::TryLock;
+///
+/// let lock = TryLock::new(Cell::new(0));
+/// // SAFETY: one process, one token.
+/// let guard = unsafe { lock.try_lock(7) }.unwrap();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| guard.set(1));
+///     scope.spawn(|| guard.set(2));
+/// });
+/// ```
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a TryLock<T>,
     token: u64,
     abandoned: bool,
+    /// `&TryLock<T>` alone is shareable with any content that may be sent, because the lock lets one thread in at a time; a guard
+    /// that is shared lets in every thread that has it.
+    exclusive: PhantomData<&'a mut T>,
 }
 
 impl<T> TryLock<T> {
@@ -40,8 +73,9 @@ impl<T> TryLock<T> {
     ///
     /// # Safety
     ///
-    /// `token` is the same for all threads of this process, and unlike that of any ancestor. Who calls `fork` in a handler
-    /// that has interrupted a holder of this lock does not return from that handler in the child.
+    /// `token` is the same for all threads of this process, and unlike that of any ancestor. A thread that holds this lock when
+    /// it calls `fork` does not use its guard in the child, which may get a second one; if it calls `fork` in a handler that has
+    /// interrupted it there, it does not return from that handler in the child.
     pub unsafe fn try_lock(&self, token: u64) -> Option<Guard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);
@@ -50,7 +84,7 @@ impl<T> TryLock<T> {
         }
         // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes are seen.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Guard { lock: self, token, abandoned: owner != 0 })
+        Some(Guard { lock: self, token, abandoned: owner != 0, exclusive: PhantomData })
     }
 }
 

@@ -11,14 +11,18 @@
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a long break | the rate may have changed unseen | everything learnt is void |
 
+mod dither;
+
 use crate::cell::Envelope;
-use crate::estimate::{Fit, History};
+use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::{Event, Shared};
 use crate::units::{
-    FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
+    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
+    ticks_between, unsigned,
 };
+use dither::Dither;
 
 /// Consistent samples before their slope is used for a first line. Two always agree: a suspend or a frozen reference between
 /// them would make any slope; a third one contradicts it.
@@ -30,11 +34,13 @@ const MAX_SPREAD_PPB: i64 = 4_000_000;
 /// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;
 
-/// The assumed stability of the reference's rate, ppb: at first what a kernel's dither can do
-/// ([`DITHER_PPB`](crate::estimate::DITHER_PPB)); it halves with each interval's time in which nothing contradicts it,
-/// down to the first figure. That is 5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns in
-/// all, most of which is the counter's step.
-const STABILITY_PPB: core::ops::RangeInclusive<u64> = 10..=200;
+/// The assumed stability of the reference's rate, ppb: the first figure until something contradicts it, which makes it the second one at
+/// least; it halves again with each interval's time in which nothing does. 5 ppb are 2.5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to
+/// leave a line by 9 ns in all, 0.15 ppb, most of which is the counter's step.
+const STABILITY_PPB: core::ops::RangeInclusive<u64> = 5..=200;
+
+/// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
+const NARROW_PPB: u64 = 10;
 
 /// The largest stability that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to its fastest.
 const MAX_STABILITY_PPB: u64 =
@@ -46,8 +52,32 @@ const DISRUPTION_PPB: u128 = 1_000_000;
 /// ...and so is nothing below this, ns.
 const DISRUPTION_NS: u128 = 1_000;
 
+/// Dither is looked for in samples from this time on, ns: a tick of a kernel at 100 Hz.
+const DITHER_AFTER_NS: u64 = 10_000_000;
+
 /// What an open slope may always grow to within an interval, ns: a folded sample's width may be next to nothing.
 const LEAST_GROWTH_NS: u64 = 20;
+
+/// What bounds allow for beside what the samples say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// What the reference's rate is assumed to change by, ppb.
+    pub(crate) stability_ppb: u64,
+    /// What the samples leave open of the slope, ppb. Without a fit that is everything, or the next sample would be taken for a jump.
+    pub(crate) slope_ppb: u64,
+    /// The rate of the kernel's dither if that is what is allowed for, ppb.
+    pub(crate) dither_ppb: u64,
+    /// The range of the kernel's dither if that is allowed for as it is.
+    pub(crate) dither: FixedNs,
+}
+
+impl Allowance {
+    /// The stated limit of the reference's rate around the target's slope, ppb.
+    pub(crate) fn rho_ppb(&self) -> u32 {
+        let rho_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
+        u32::try_from(rho_ppb).unwrap_or(u32::MAX)
+    }
+}
 
 /// What a sample meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +102,11 @@ pub(crate) struct Watch {
     /// The tick since which nothing has contradicted `stability_ppb`.
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
+    dither: Dither,
+    /// The line to which the last one was steered.
+    target: Option<Target>,
+    /// How far the reference's rate may be from the middle of the fit for what samples and dither leave open, ppb.
+    open_ppb: u64,
 }
 
 impl Watch {
@@ -81,15 +116,19 @@ impl Watch {
             envelope: None,
             since_ticks: 0,
             confirmations: 0,
-            stability_ppb: *STABILITY_PPB.end(),
+            stability_ppb: *STABILITY_PPB.start(),
             stable_since_ticks: 0,
             steering_ppb: None,
+            dither: Dither::new(),
+            target: None,
+            open_ppb: MAX_STABILITY_PPB,
         }
     }
 
-    /// Remembers the bounds that were published.
-    pub(crate) fn published(&mut self, envelope: Envelope) {
+    /// Remembers the bounds that were published, and the line to which the published one was steered.
+    pub(crate) fn published(&mut self, envelope: Envelope, target: Target) {
         self.envelope = Some(envelope);
+        self.target = Some(target);
     }
 
     /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best known one.
@@ -137,6 +176,9 @@ impl Watch {
             self.stability_ppb =
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
             self.stable_since_ticks = sample.lower.ticks;
+            self.dither.forget();
+        } else if let Some(distance) = self.distance(sample, unsigned(gap_ticks), slope) {
+            self.dither.note(sample.lower.ticks, distance, slope);
         }
         if broken {
             // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
@@ -159,6 +201,7 @@ impl Watch {
                 let widened = change.saturating_add(*STABILITY_PPB.end());
                 self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
                 self.stable_since_ticks = now_ticks;
+                self.dither.forget();
                 let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
                 if unsigned(ticks_between(self.since_ticks, now_ticks).max(0)) > short {
                     self.since_ticks = now_ticks.wrapping_sub(short);
@@ -166,6 +209,23 @@ impl Watch {
             }
         }
         self.steering_ppb = steering_ppb;
+    }
+
+    /// How far the middle of `sample` is from where the last line was steered, less what the sample is wider than the narrowest:
+    /// what is left of a bracket is as much on the one side as on the other in narrow ones only. `None` while the slope says too little:
+    /// a gap of a sixteenth of the time watched moves the line by a sixteenth of a bracket.
+    fn distance(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<FixedNs> {
+        let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
+        // A time watched that is shorter than a kernel's tick shows no dither, but what half a bracket leaves open of the slope.
+        let is_short = watched_ticks < slope.ticks_in(DITHER_AFTER_NS);
+        let target = self.target.filter(|_| !is_short && gap_ticks <= watched_ticks >> 4)?;
+        let width = sample.width(slope);
+        let narrowest = self.history.narrowest(slope)?;
+        let (ticks, middle) = sample.middle(slope);
+        let distance = middle.saturating_sub(target.at(ticks)).saturating_abs();
+        // Half of what it is wider, and half of a reference's rounding to whole nanoseconds.
+        let spare = width.saturating_sub(narrowest).max(0).saturating_add(fixed_from_ns(1)) >> 1;
+        Some(distance.saturating_sub(spare).max(0))
     }
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
@@ -190,10 +250,12 @@ impl Watch {
     fn forget(&mut self, now_ticks: u64) {
         self.history.clear();
         self.envelope = None;
+        self.target = None;
+        self.dither.forget();
         self.since_ticks = now_ticks;
         self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
-        self.stability_ppb = *STABILITY_PPB.end();
+        self.stability_ppb = *STABILITY_PPB.start();
     }
 
     /// The feasible slopes, if they say enough to be used. Old samples that contradict the newest are dropped, and the rest
@@ -202,13 +264,18 @@ impl Watch {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        if let (Some(now_ticks), true) = (newest_ticks, dropped > 0 || fit.is_some_and(|fit| !fit.exact)) {
-            // No straight line passes between the samples: that is seen long before one of them leaves the bounds.
+        let amplitude_ns = fixed_to_ns_ceil(self.dither.range() >> 1);
+        let within = self.history.slopes_within(amplitude_ns);
+        self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(&fit, within.as_ref()));
+        let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
+        if let (Some(now_ticks), true) = (newest_ticks, bent) {
+            // Nothing that dithers about a straight line passes between the samples: that is seen long before one of them leaves the bounds.
             let doubled = self.stability_ppb.saturating_mul(2).min(*STABILITY_PPB.end());
             self.stability_ppb = self.stability_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
         }
         if dropped > 0 {
+            self.dither.forget();
             shared.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
@@ -217,7 +284,7 @@ impl Watch {
                 self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
             }
         }
-        // A slope of 0 is that of a reference that ran backwards: its line would stand still for hours, and the portable cell
+        // A slope of 0 is that of a reference that ran backwards: its line would stand still for hours, and the cell
         // takes it for a line that was never published.
         fit.filter(|fit| fit.slope_min > Slope::default())
             .filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)
@@ -242,22 +309,84 @@ impl Watch {
     }
 
     /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the newest sample's width, or by
-    /// what the least stability allows over `interval_ns`.
+    /// [`NARROW_PPB`] over `interval_ns`. While the range of the kernel's dither is unknown, its rate counts, so
+    /// that the range is learnt soon. After that it does not: the range is added, and is as large for short lines.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
-        let least = interval_ns.saturating_mul(*STABILITY_PPB.start());
+        let least = interval_ns.saturating_mul(NARROW_PPB);
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
-        growth.checked_div(u64::from(self.rho_ppb(Some(fit)))).unwrap_or(u64::MAX)
+        let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
+        growth.checked_div(self.steady_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
     }
 
-    /// The stated limit of the reference's rate around the target's slope, ppb: its assumed stability, and what the
-    /// samples leave open; without a fit that is everything, or the next sample would be taken for a jump.
-    pub(crate) fn rho_ppb(&self, fit: Option<&Fit>) -> u32 {
-        let open = fit.map_or(MAX_STABILITY_PPB, |fit| {
-            unsigned(fit.slope_max.ppb_above(fit.slope_min).max(0)).div_ceil(2)
-        });
-        u32::try_from(self.stability_ppb.saturating_add(open)).unwrap_or(u32::MAX)
+    /// Whether the range of the kernel's dither has been learnt.
+    pub(crate) const fn dither_is_known(&self) -> bool {
+        self.dither.is_known()
+    }
+
+    /// The assumed stability, and what the samples leave open, ppb.
+    fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
+        self.stability_ppb.saturating_add(self.slope_ppb(fit))
+    }
+
+    /// What the samples leave open, ppb.
+    const fn slope_ppb(&self, fit: Option<&Fit>) -> u64 {
+        if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB }
+    }
+
+    /// What bounds allow for that are to hold for `over_ns`.
+    pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
+        let range = self.dither.range();
+        let by_rate = fixed_from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
+        let (dither_ppb, dither) = if by_rate < range { (dither::RATE_PPB, 0) } else { (0, range) };
+        Allowance { stability_ppb: self.stability_ppb, slope_ppb: self.slope_ppb(fit), dither_ppb, dither }
+    }
+}
+
+/// How far the rate may be from the middle of `fit`, ppb. A fit takes the samples as they are. If the reference dithers about its intended
+/// line, that one's slope is among those `within` its range, and no further from the fit's than dither is quick.
+fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
+    let within = within.unwrap_or(fit);
+    let rate_ppb = signed(dither::RATE_PPB);
+    let least =
+        within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
+    let most = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
+    let twice = |slope: Slope| u128::from(slope.to_bits()).saturating_mul(2);
+    let middle = u128::from(fit.slope_min.to_bits()).saturating_add(u128::from(fit.slope_max.to_bits()));
+    let twice_off = middle.saturating_sub(twice(least)).max(twice(most).saturating_sub(middle));
+    // BOUND: a slope is below 2^64, so the product is below 2^96.
+    let ppb = twice_off
+        .saturating_mul(u128::from(NS_PER_S))
+        .checked_div(middle)
+        .map_or(u128::MAX, |ppb| ppb.saturating_add(1));
+    u64::try_from(ppb).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_as_open_as_dither_may_make_it() {
+        let ghz = Slope::from_hz(1_000_000_000).unwrap();
+        let fit = |least_ppb, most_ppb| Fit {
+            slope_min: ghz.adjusted_ppb(least_ppb),
+            slope_max: ghz.adjusted_ppb(most_ppb),
+            exact: true,
+        };
+        let seen = fit(-10, 10);
+        for (within, expected_ppb) in [
+            (None, 10),
+            (Some(fit(-10, 10)), 10),
+            (Some(fit(-30, 12)), 30),
+            (Some(fit(-12, 30)), 30),
+            // Between two samples nothing is further off than dither is quick.
+            (Some(fit(-90_000, 90_000)), 10 + 480),
+        ] {
+            let open_ppb = open_ppb(&seen, within.as_ref());
+            assert!(open_ppb.abs_diff(expected_ppb) <= 1, "{within:?}: {open_ppb} instead of {expected_ppb}");
+        }
     }
 }

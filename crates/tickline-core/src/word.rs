@@ -1,63 +1,71 @@
 //! The state word: what the clock may do now, and the tick from which its line counts.
 //!
 //! ```text
-//! 63                              10   9    8 7   6    5      0
-//! [ tick, in granules of 1024 ticks | gate | phase | slot | exponent ]
+//! 63                              8   7    6     4   3      2         1       0
+//! [ tick, in granules of 256 ticks | slot | changes | gate | opening | closing | live ]
 //! ```
 //!
-//! | phase | the tick | the exponent | who may read the counter |
-//! |---|---|---|---|
-//! | `Cold` | where the floor was taken, rounded up | a count of gate changes | nobody |
-//! | `Closing` | start of the old line | of the old line | who finishes the closing |
-//! | `Closing`, as *opening* | where the floor was taken | 0 | who opens |
-//! | `Live` | start of the line | soft window is 2^exponent ticks | everybody |
-//! | `LiveGuarded` | start of the line | soft window is 2^exponent ticks | the slow path only |
+//! A gate never leaves a line in use, so in a live word its bit says something else: that the line does not serve Unix time.
 //!
-//! The **soft window** is what the inlined path accepts. The line stays valid for twice that, the **hard
-//! window**: between the two a reader takes the slow path, and may renew the line there without a break.
+//! | phase | the tick | who may read the counter |
+//! |---|---|---|
+//! | `Cold` | where the floor was taken, rounded up | nobody |
+//! | `Opening` | where the floor was taken | who opens |
+//! | `Closing` | start of the old line | who finishes the closing |
+//! | `Live` | start of the line | everybody |
 //!
-//! No two states of a clock are equal bit for bit (rule 10 of `DESIGN.md`): the tick rises with each new line, the
-//! phase changes in between, and closing and opening a gate counts in the exponent of a cold word. A word of all
-//! zeros is cold, so static memory is a valid clock.
+//! At most one of the three lowest bits is set; none is `Cold`. **A live word is the start of its line as it stands, low bits
+//! included**: a reader subtracts it from the counter without a mask.
+//!
+//! No word comes again once a line has been published after it (rule 10 of `DESIGN.md`). The tick rises with each new line, and the
+//! phase changes in between. Two things leave the tick where it was or bring it back, and are counted in `changes`: a gate that is
+//! closed and opened, and a counter that starts again. After eight of them the count starts over. A cold word that comes back by gate
+//! changes alone has the same floor, and no line has been since, so a thread that still holds it holds nothing that is wrong. Any
+//! other word could return only after a counter reset, with a multiple of eight changes in all, at the very granule of an earlier
+//! line, while one thread is stopped all the time.
+//!
+//! A word of all zeros is cold, so static memory is a valid clock.
 
 use crate::units::ticks_between;
 
-/// Ticks in one granule, the unit of a word's tick: 0.4 us at 2.6 GHz, 43 us at 24 MHz.
+/// Ticks in one granule, the unit of a word's tick: 0.1 us at 2.6 GHz, 11 us at 24 MHz.
 pub const GRANULE_TICKS: u64 = 1 << META_BITS;
 
-/// The largest exponent of a soft window: its hard window is half of what [`Line::at`](crate::line::Line::at)
-/// converts exactly.
-pub const MAX_EXPONENT: u32 = 46;
+/// How long after its start a line may be published at the latest, ticks: whatever begins so long after its start, began when the
+/// line was in use.
+pub(crate) const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
 
-/// The smallest exponent of a soft window: two granules, because a line's start lies up to one granule before the
-/// tick at which it was published.
-pub const MIN_EXPONENT: u32 = META_BITS + 1;
-
-const META_BITS: u32 = 10;
+const META_BITS: u32 = 8;
 const META_MASK: u64 = GRANULE_TICKS - 1;
-const EXPONENT_MASK: u64 = 0x3f;
-const SLOT_BIT: u64 = 1 << 6;
-const PHASE_SHIFT: u32 = 7;
-const PHASE_MASK: u64 = 3 << PHASE_SHIFT;
-const GATE_BIT: u64 = 1 << 9;
+const LIVE_BIT: u64 = 1;
+const CLOSING_BIT: u64 = 1 << 1;
+const OPENING_BIT: u64 = 1 << 2;
+const PHASE_MASK: u64 = LIVE_BIT | CLOSING_BIT | OPENING_BIT;
+const GATE_BIT: u64 = 1 << 3;
+const CHANGE: u64 = 1 << 4;
+const CHANGES_MASK: u64 = 7 << 4;
+/// The highest of the low bits: masked out, it is the distance of the second slot, if slots are [`SLOT_BYTES`] apart.
+const SLOT_BIT: u64 = 1 << 7;
 
-const _: () = assert!((1_u64 << (MAX_EXPONENT + 1)) < crate::line::MAX_DELTA_TICKS);
+/// How far the two slots are apart in memory, bytes.
+pub(crate) const SLOT_BYTES: usize = 128;
+
+const _: () = assert!(SLOT_BIT == SLOT_BYTES as u64, "a reader finds its slot by one mask");
 
 /// What a [`Word`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No line: readers return the reference clock, never below the floor.
     Cold,
-    /// A writer is replacing the line, or is about to publish the first one; readers wait some microseconds, then go on
-    /// without it.
+    /// A writer is about to publish the first line: readers wait some microseconds, then go on without it.
+    Opening,
+    /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
     Closing,
     /// The line may be used by everybody.
     Live,
-    /// The line may be used through the slow path only, because this CPU has no atomic 16-byte load.
-    LiveGuarded,
 }
 
-/// Which of the two slots holds the slope and the bounds of the current line.
+/// Which of the two slots holds the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
     /// The first slot.
@@ -89,52 +97,59 @@ impl Word {
         Self(bits)
     }
 
-    /// The word's bits.
+    /// The word's bits. Those of a live word are the tick from which its line counts.
     #[inline(always)]
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// A live word for a line that starts in the granule of `ticks`.
+    /// The live word for the line that follows this word, published at `at_ticks`: it names the other slot, and its bits are at
+    /// most two granules before `at_ticks`, and not after it. `None` if that would not come later than this word, so that it
+    /// might equal an earlier one. A counter that is behind by more than `slack_ticks` was reset, which counts as a change.
     #[must_use]
-    pub fn live(ticks: u64, exponent: u32, slot: Slot, guarded: bool) -> Self {
-        let exponent = exponent.clamp(MIN_EXPONENT, MAX_EXPONENT);
-        let phase = if guarded { Phase::LiveGuarded } else { Phase::Live };
-        Self((ticks & !META_MASK) | u64::from(exponent) | slot_bits(slot)).with_phase(phase)
+    pub fn next_live(self, at_ticks: u64, slack_ticks: u64) -> Option<Self> {
+        let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;
+        let ahead = ticks_between(self.granule_ticks(), granule);
+        // The slack may be saturated, and must not turn negative then.
+        let reset = ahead < 0 && ahead.unsigned_abs() > slack_ticks;
+        let changes = if reset { self.0.wrapping_add(CHANGE) } else { self.0 } & CHANGES_MASK;
+        let slot = (self.0 & SLOT_BIT) ^ SLOT_BIT;
+        (ahead > 0 || reset).then_some(Self(granule | slot | changes | LIVE_BIT))
+    }
+
+    /// This live word for a line that leaves Unix time to the OS.
+    #[must_use]
+    pub const fn without_unix(self) -> Self {
+        Self(self.0 | GATE_BIT)
     }
 
     /// The word that announces the replacement of this line.
     #[must_use]
     pub const fn closing(self) -> Self {
-        self.with_phase(Phase::Closing)
+        let word = self.with_phase(CLOSING_BIT);
+        if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
     /// The cold word that follows this one, its floor taken at `ticks` (rounded up to a granule).
     #[must_use]
     pub const fn cold(self, ticks: u64) -> Self {
         let granule = ticks.wrapping_add(META_MASK) & !META_MASK;
-        Self(granule | (self.0 & (SLOT_BIT | GATE_BIT)))
+        Self(granule | (self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK)))
     }
 
     /// The word that announces the first line after this cold word: nobody reads the reference for a reading until that is
-    /// published or given up. A closing word whose exponent is 0, which no line has.
+    /// published or given up.
     #[must_use]
     pub const fn opening(self) -> Self {
-        Self(self.0 & !EXPONENT_MASK).with_phase(Phase::Closing)
+        self.with_phase(OPENING_BIT)
     }
 
-    /// Whether this announces a first line, and not the next one.
-    #[must_use]
-    pub const fn is_opening(self) -> bool {
-        matches!(self.phase(), Phase::Closing) && self.0 & EXPONENT_MASK == 0
-    }
-
-    /// The cold word that an opening goes back to: the one it came from, but for its count of gate changes. That may have been a
-    /// state before, with the same floor and no line since, so who still holds it holds nothing that is wrong.
+    /// The cold word that an opening goes back to: the one it came from. That was a state before, with the same floor and no line
+    /// since, so a thread that still holds it holds nothing that is wrong.
     #[must_use]
     pub const fn given_up(self) -> Self {
-        self.with_phase(Phase::Cold)
+        self.with_phase(0)
     }
 
     /// This word with its gate closed. A live word becomes closing: a gate never leaves a line in use.
@@ -144,55 +159,46 @@ impl Word {
         Self(word.0 | GATE_BIT)
     }
 
-    /// This cold word with its gate open again, counted so that it differs from every earlier one.
+    /// This cold word with its gate open again, counted so that it differs from the last seven. The tick stays: it is the floor's.
     #[must_use]
     pub const fn ungated(self) -> Self {
-        // The count is in the low bits, below the tick: after 64 changes it carries into the slot bit, so it is
-        // wrapped by hand and one granule is added to the tick instead.
-        let count = (self.0 & EXPONENT_MASK).wrapping_add(1);
-        let carry = (count >> 6) << META_BITS;
-        Self((self.0 & !(EXPONENT_MASK | GATE_BIT)).wrapping_add(carry) | (count & EXPONENT_MASK))
+        Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | (self.0.wrapping_add(CHANGE) & CHANGES_MASK))
     }
 
-    const fn with_phase(self, phase: Phase) -> Self {
-        let bits = match phase {
-            Phase::Cold => 0,
-            Phase::Closing => 1,
-            Phase::Live => 2,
-            Phase::LiveGuarded => 3,
-        };
-        Self((self.0 & !PHASE_MASK) | (bits << PHASE_SHIFT))
+    const fn with_phase(self, bit: u64) -> Self {
+        Self((self.0 & !PHASE_MASK) | bit)
     }
 
     /// What this word allows.
     #[inline(always)]
     #[must_use]
     pub const fn phase(self) -> Phase {
-        match (self.0 & PHASE_MASK) >> PHASE_SHIFT {
+        match self.0 & PHASE_MASK {
             0 => Phase::Cold,
-            1 => Phase::Closing,
-            2 => Phase::Live,
-            _ => Phase::LiveGuarded,
+            LIVE_BIT => Phase::Live,
+            CLOSING_BIT => Phase::Closing,
+            _ => Phase::Opening,
         }
     }
 
-    /// Whether the inlined path may use the line.
+    /// Whether there is a line that may be used for Unix time.
     #[inline(always)]
     #[must_use]
-    pub const fn is_open(self) -> bool {
-        self.0 & PHASE_MASK == 2 << PHASE_SHIFT
+    pub const fn is_live_for_unix(self) -> bool {
+        self.0 & (LIVE_BIT | GATE_BIT) == LIVE_BIT
     }
 
-    /// Whether there is a line at all, for the inlined or the slow path.
+    /// Whether there is a line that may be used.
+    #[inline(always)]
     #[must_use]
     pub const fn is_live(self) -> bool {
-        self.0 & (2 << PHASE_SHIFT) != 0
+        self.0 & LIVE_BIT != 0
     }
 
     /// Whether a gate keeps the clock cold.
     #[must_use]
     pub const fn is_gated(self) -> bool {
-        self.0 & GATE_BIT != 0
+        self.0 & GATE_BIT != 0 && !self.is_live()
     }
 
     /// The slot in use (cold: the one that was).
@@ -202,48 +208,11 @@ impl Word {
         if self.0 & SLOT_BIT == 0 { Slot::A } else { Slot::B }
     }
 
-    /// The tick from which the line counts, or (cold) at which the floor was taken.
-    #[inline(always)]
+    /// The word's tick, a multiple of [`GRANULE_TICKS`]. Cold: the tick at which the floor was taken. Live: up to a granule before
+    /// the start of the line.
     #[must_use]
-    pub const fn ticks(self) -> u64 {
+    pub const fn granule_ticks(self) -> u64 {
         self.0 & !META_MASK
-    }
-
-    /// Whether `delta_ticks` since the start lie in the soft window. Two-sided: a tick before the start wraps to a
-    /// huge difference.
-    #[inline(always)]
-    #[must_use]
-    pub const fn admits(self, delta_ticks: u64) -> bool {
-        // Only the low six bits of a shift count matter, and they are the exponent.
-        delta_ticks >> (self.0 & EXPONENT_MASK) == 0
-    }
-
-    /// Length of the soft window, ticks.
-    #[must_use]
-    pub const fn soft_ticks(self) -> u64 {
-        1 << (self.0 & EXPONENT_MASK)
-    }
-
-    /// Length of the hard window, ticks: twice the soft one.
-    #[must_use]
-    pub const fn hard_ticks(self) -> u64 {
-        self.soft_ticks() << 1
-    }
-
-    /// Whether a line published at `ticks` would start later than this word's tick, or the counter was reset by
-    /// more than `slack_ticks`. Otherwise its word might equal an earlier one.
-    #[must_use]
-    pub const fn precedes(self, ticks: u64, slack_ticks: u64) -> bool {
-        let ahead = ticks_between(self.ticks(), ticks & !META_MASK);
-        // The slack may be saturated, and must not turn negative then.
-        ahead > 0 || (ahead < 0 && ahead.unsigned_abs() > slack_ticks)
-    }
-}
-
-const fn slot_bits(slot: Slot) -> u64 {
-    match slot {
-        Slot::A => 0,
-        Slot::B => SLOT_BIT,
     }
 }
 
@@ -251,83 +220,127 @@ const fn slot_bits(slot: Slot) -> u64 {
 mod tests {
     use super::*;
 
+    const SLACK_TICKS: u64 = 1 << 20;
+
+    fn live(ticks: u64) -> Word {
+        Word::default().next_live(ticks, SLACK_TICKS).expect("later than 0")
+    }
+
     #[test]
-    fn zero_is_cold_and_open() {
+    fn zero_is_cold_and_not_gated() {
         let word = Word::default();
         assert_eq!(word.phase(), Phase::Cold);
-        assert!(!word.is_live() && !word.is_gated() && !word.is_open());
+        assert!(!word.is_live() && !word.is_gated());
     }
 
     #[test]
     fn fields_do_not_disturb_each_other() {
-        for slot in [Slot::A, Slot::B] {
-            for guarded in [false, true] {
-                let word = Word::live(0x1234_5678_9abc, 31, slot, guarded);
-                assert_eq!(word.ticks(), 0x1234_5678_9800);
-                assert_eq!((word.slot(), word.soft_ticks(), word.hard_ticks()), (slot, 1 << 31, 1 << 32));
-                assert_eq!((word.is_open(), word.is_live(), word.is_gated()), (!guarded, true, false));
-                let closing = word.closing();
-                assert_eq!((closing.phase(), closing.ticks()), (Phase::Closing, word.ticks()));
-                assert_eq!((closing.hard_ticks(), closing.slot()), (1 << 32, slot));
-                assert_eq!(word.gated().phase(), Phase::Closing);
-                assert!(word.gated().is_gated());
-                let cold = word.gated().cold(0x1234_5678_9abc);
-                assert_eq!((cold.phase(), cold.slot(), cold.is_gated()), (Phase::Cold, slot, true));
-                assert_eq!(cold.ticks(), 0x1234_5678_9c00, "a floor's tick is rounded up");
+        for (word, slot) in [
+            (live(0x1234_5678_9abc), Slot::B),
+            (live(1 << 20).next_live(0x1234_5678_9abc, 0).unwrap(), Slot::A),
+        ] {
+            assert_eq!((word.phase(), word.slot(), word.is_gated()), (Phase::Live, slot, false));
+            assert_eq!(word.granule_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
+            let closing = word.closing();
+            assert_eq!((closing.phase(), closing.slot()), (Phase::Closing, slot));
+            assert_eq!(closing.granule_ticks(), word.granule_ticks());
+            assert_eq!(word.gated().phase(), Phase::Closing);
+            assert!(word.gated().is_gated());
+            let cold = word.gated().cold(0x1234_5678_9abc);
+            assert_eq!((cold.phase(), cold.slot(), cold.is_gated()), (Phase::Cold, slot, true));
+            assert_eq!(cold.granule_ticks(), 0x1234_5678_9b00, "a floor's tick is rounded up");
+            let opening = cold.ungated().opening();
+            assert_eq!((opening.phase(), opening.slot(), opening.is_gated()), (Phase::Opening, slot, false));
+            assert_eq!(opening.given_up(), cold.ungated());
+        }
+    }
+
+    /// A reader subtracts the whole word from the counter: a word beyond the tick of its publication would look like a reset.
+    #[test]
+    fn a_live_word_is_a_tick_shortly_before_its_publication() {
+        for at_ticks in (1_u64 << 30)..(1 << 30) + 3 * GRANULE_TICKS {
+            for word in [live(at_ticks), live(1 << 20).next_live(at_ticks, 0).unwrap()] {
+                assert!(
+                    (0..2 * GRANULE_TICKS).contains(&at_ticks.wrapping_sub(word.to_bits())),
+                    "{at_ticks}: {word:?}"
+                );
             }
         }
     }
 
     #[test]
-    fn the_window_is_two_sided() {
-        let word = Word::live(1 << 20, 20, Slot::A, false);
-        for (ticks, inside) in
-            [(1 << 20, true), ((1 << 21) - 1, true), (1 << 21, false), ((1 << 20) - 1, false), (0, false)]
-        {
-            assert_eq!(word.admits(u64::wrapping_sub(ticks, word.ticks())), inside, "{ticks}");
-        }
+    fn a_line_without_unix_time_is_closed_for_that_alone() {
+        let both = live(0x1234_5678_9abc);
+        let word = both.without_unix();
+        assert_eq!((both.is_live_for_unix(), word.is_live_for_unix()), (true, false));
+        assert_eq!((word.is_live(), word.is_gated()), (true, false));
+        assert_eq!(
+            (word.granule_ticks(), word.slot(), word.phase()),
+            (both.granule_ticks(), both.slot(), both.phase())
+        );
+        // What follows it is what would follow a line for both.
+        assert_eq!(word.closing(), both.closing());
+        assert_eq!(word.gated(), both.gated());
+        assert!(word.gated().cold(0).is_gated() && !word.closing().cold(0).is_gated());
     }
 
     #[test]
-    fn exponents_are_clamped() {
-        assert_eq!(Word::live(0, 0, Slot::A, false).soft_ticks(), 1 << MIN_EXPONENT);
-        assert_eq!(Word::live(0, 63, Slot::A, false).soft_ticks(), 1 << MAX_EXPONENT);
-    }
-
-    #[test]
-    fn gates_opened_again_and_again_never_repeat_a_word() {
-        let mut word = Word::live(5 << 20, 20, Slot::B, false).closing().cold(6 << 20);
-        let mut seen = Vec::new();
-        for _ in 0..200 {
-            for next in [word.gated(), word.gated().ungated()] {
-                assert!(!seen.contains(&next), "{next:?} came twice");
-                assert_eq!(next.slot(), Slot::B);
-                seen.push(next);
+    fn gates_opened_again_and_again_differ_from_the_last_seven() {
+        for line in [live(5 << 20), live(1 << 20).next_live(5 << 20, 0).unwrap()] {
+            let mut word = line.closing().cold(6 << 20);
+            let mut seen = vec![word];
+            for _ in 0..200 {
+                for next in [word.gated(), word.gated().ungated()] {
+                    assert!(!seen.iter().rev().take(15).any(|seen| *seen == next), "{next:?} came twice");
+                    assert_eq!(
+                        (next.slot(), next.granule_ticks()),
+                        (line.slot(), 6 << 20),
+                        "the floor stays"
+                    );
+                    seen.push(next);
+                }
+                word = word.gated().ungated();
             }
-            word = word.gated().ungated();
         }
     }
 
     #[test]
     fn a_new_line_needs_a_later_granule_or_a_reset() {
-        let word = Word::live(100 * GRANULE_TICKS, 20, Slot::A, false);
-        assert!(!word.precedes(100 * GRANULE_TICKS + 1023, 1 << 20));
-        assert!(word.precedes(101 * GRANULE_TICKS, 1 << 20));
-        assert!(!word.precedes(99 * GRANULE_TICKS, 1 << 20), "a little behind is not a reset");
-        assert!(
-            Word::live(1 << 40, 20, Slot::A, false).precedes(5, 1 << 20),
-            "a reset counter may start again"
+        let word = live(100 * GRANULE_TICKS);
+        let first = word.granule_ticks() + GRANULE_TICKS + META_MASK;
+        assert_eq!(word.next_live(first - 1, SLACK_TICKS), None);
+        assert_eq!(
+            word.next_live(first, SLACK_TICKS).unwrap().granule_ticks(),
+            word.granule_ticks() + GRANULE_TICKS
         );
+        assert_eq!(word.next_live(90 * GRANULE_TICKS, SLACK_TICKS), None, "a little behind is not a reset");
+        assert!(live(1 << 40).next_live(5_000, SLACK_TICKS).is_some(), "a reset counter may start again");
     }
 
     /// A slope of 0 makes the slack `u64::MAX`, which was taken for -1: every tick would have done, even that of the word.
     #[test]
     fn with_any_slack_a_new_line_needs_a_later_granule() {
-        let word = Word::live(100 * GRANULE_TICKS, 20, Slot::A, false);
+        let word = live(100 * GRANULE_TICKS);
         for slack_ticks in [1 << 63, u64::MAX] {
-            assert!(!word.precedes(100 * GRANULE_TICKS, slack_ticks), "{slack_ticks}");
-            assert!(!word.precedes(5, slack_ticks), "{slack_ticks}");
-            assert!(word.precedes(101 * GRANULE_TICKS, slack_ticks), "{slack_ticks}");
+            assert_eq!(word.next_live(100 * GRANULE_TICKS, slack_ticks), None, "{slack_ticks}");
+            assert_eq!(word.next_live(5_000, slack_ticks), None, "{slack_ticks}");
+            assert!(word.next_live(102 * GRANULE_TICKS, slack_ticks).is_some(), "{slack_ticks}");
+        }
+    }
+
+    /// Rule 10: a line after a reset may start in the very granule of an earlier one, and its word is another one all the same.
+    #[test]
+    fn a_line_after_a_reset_differs_from_one_at_the_same_tick() {
+        let (mut word, mut seen) = (live(7 << 20), Vec::new());
+        for _ in 0..8 {
+            for at_ticks in [7_u64 << 20, 1 << 40] {
+                word = word.next_live(at_ticks, SLACK_TICKS).unwrap_or(word);
+                word = word.next_live(at_ticks + (1 << 19), SLACK_TICKS).expect("later");
+                assert!(!seen.contains(&word), "{word:?} came twice");
+                seen.push(word);
+            }
+            // The clock goes cold now and then, which the count survives.
+            word = word.closing().cold(word.to_bits());
         }
     }
 }

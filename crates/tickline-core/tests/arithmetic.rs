@@ -13,7 +13,7 @@ use tickline_core::estimate::Target;
 use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
 use tickline_core::sample::Quanta;
 use tickline_core::units::{FixedNs, fixed_from_ns, signed};
-use tickline_core::word::{Slot, Word};
+use tickline_core::word::Word;
 
 use properties::{discipline, estimate, line, word};
 
@@ -130,14 +130,12 @@ fn look() -> impl Strategy<Value = estimate::Look> {
 }
 
 fn truth(rho_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = estimate::Truth> {
-    let quanta = (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64])
-        .prop_map(|(counter_ticks, reference_ns)| Quanta { counter_ticks, reference_ns });
+    let quanta =
+        (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64]).prop_map(
+            |(counter_ticks, reference_ns)| Quanta { counter_ticks, reference_ns, resolution_ticks: 0 },
+        );
     (usual_slope(), rho_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, quanta)
         .prop_map(|(slope, rho_ppb, ticks, ns, quanta)| estimate::Truth { slope, rho_ppb, ticks, ns, quanta })
-}
-
-fn slot() -> impl Strategy<Value = Slot> {
-    prop_oneof![Just(Slot::A), Just(Slot::B)]
 }
 
 proptest! {
@@ -201,21 +199,17 @@ proptest! {
     }
 
     #[test]
-    fn words_have_what_they_were_made_of(
-        (ticks, exponent, slot, guarded, other) in (number(), any::<u8>(), slot(), any::<bool>(), number())
-    ) {
-        word::check_life(ticks, exponent.into(), slot, guarded, other);
-        let word = Word::live(ticks, exponent.into(), slot, guarded);
-        word::check_window(word, other);
-        word::check_window(word, word.ticks().wrapping_add(other));
-        word::check_window(word, word.ticks().wrapping_sub(other));
+    fn words_have_what_they_were_made_of((bits, at, slack, floor) in (number(), number(), number(), number())) {
+        let before = Word::from_bits(bits).cold(bits);
+        word::check_life(before, at, slack, floor);
+        word::check_life(before, before.granule_ticks().wrapping_add(at), slack, floor);
     }
 
     #[test]
     fn words_come_in_order((bits, ticks, slack_ticks) in (number(), number(), number())) {
-        word::check_precedes(Word::from_bits(bits), ticks, slack_ticks);
-        let near = Word::from_bits(bits).ticks().wrapping_add(ticks).wrapping_sub(slack_ticks);
-        word::check_precedes(Word::from_bits(bits), near, slack_ticks);
+        let word = Word::from_bits(bits);
+        word::check_order(word, ticks, slack_ticks);
+        word::check_order(word, word.granule_ticks().wrapping_add(ticks).wrapping_sub(slack_ticks), slack_ticks);
     }
 
     #[test]
@@ -261,8 +255,8 @@ proptest! {
     }
 
     #[test]
-    fn gates_never_repeat_a_word((ticks, slot, floor_ticks) in (number(), slot(), number())) {
-        word::check_gates(Word::live(ticks, 20, slot, false).closing().cold(floor_ticks), 100);
+    fn gates_never_repeat_a_word((bits, floor_ticks) in (number(), number())) {
+        word::check_gates(Word::from_bits(bits & !15).cold(floor_ticks), 100);
     }
 
     #[test]
@@ -270,7 +264,7 @@ proptest! {
         (before, after, reference, counter_step, reference_step)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step };
+        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
         estimate::check_bracket(before, reference, after, quanta);
         estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), quanta);
     }

@@ -92,7 +92,8 @@
 //!
 //! - **Give the result to a `black_box` inside of the routine.** criterion does it after the second reading, and the compiler may move
 //!   arithmetic that needs no memory across a reading, with this clock and with `WallTime`.
-//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7 ns there, and 3 in a loop. That is
+//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7 ns there, and 3 in a loop
+//!   (on the machine above). That is
 //!   time it takes, not an error of the clock; [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
 //! - The cost that is taken off is measured twice a second, between samples. A core that changes its frequency in between makes pairs
 //!   of another cost, by a ns or so.

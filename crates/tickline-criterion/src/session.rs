@@ -167,7 +167,7 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
 
 /// Whether a gate that is closed for this may open by itself within a second or two.
 fn may_pass(reason: Reason) -> bool {
-    matches!(reason, Reason::KernelUndecided | Reason::Untested | Reason::WindowPassed)
+    matches!(reason, Reason::KernelUndecided | Reason::Untested | Reason::SamplesStale | Reason::WindowPassed)
 }
 
 #[cfg(test)]

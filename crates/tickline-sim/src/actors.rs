@@ -1,19 +1,20 @@
 //! What the actors do: threads that read, whoever drives the control loop, and whoever opens and closes the gate. All of it
-//! is the code of `tickline-core`; the decisions of the reader driver are those of `tickline`'s engine.
+//! is the code of `tickline-core`, the decisions of the reader driver included; `serve` and `watch` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tickline_core::cell::{NativeCell, Support};
+use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
-use tickline_core::sample::Quanta;
+use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::sample::{Quanta, Reference};
 use tickline_core::shared::{Event, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 
 use crate::check::{Begin, Check, From, Mark};
 use crate::machine::PS;
-use crate::scenario::{self, Driver};
+use crate::scenario::{Driver, Verdict};
 use crate::world::{Actor, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before somebody goes on readers come to watch, ps.
@@ -31,9 +32,34 @@ pub(crate) struct Clock {
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
-    due_ns: Cell<i64>,
-    /// What the gatekeeper is to do: `true` closes.
-    pub(crate) gate_orders: RefCell<VecDeque<bool>>,
+    keeper: Keeper,
+    callers: Callers,
+    /// What a judgement comes to now, and what the last one came to.
+    pub(crate) verdict: Cell<Verdict>,
+    judged: Cell<Verdict>,
+    /// What the program is to do, each by the next of its threads that has nothing to do.
+    pub(crate) orders: RefCell<VecDeque<Order>>,
+}
+
+/// What the program does to the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Disable,
+    Enable,
+    JudgeAgain,
+}
+
+/// What the gate stops.
+struct Line<'a>(&'a Shared<SteppedCell>, Hands);
+
+impl Gated for Line<'_> {
+    fn close(&self) {
+        self.0.close_gate(&self.1, &self.1);
+    }
+
+    fn open(&self) {
+        self.0.open_gate(&self.1, &self.1);
+    }
 }
 
 /// Everything that an actor reaches.
@@ -48,26 +74,30 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        let native = setup.cell != scenario::Cell::Portable && NativeCell::support() != Support::Missing;
         // What `quantum_ticks` would find, or 0 where brackets need none.
-        let counter_ticks = if machine.same_counter { 0 } else { machine.counter_step };
+        let step_ticks = machine.counter_step;
+        let (counter_ticks, resolution_ticks) =
+            if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
         let config = Config {
             interval_ns: setup.interval_ns,
             quanta: Quanta {
                 counter_ticks,
                 reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+                resolution_ticks,
             },
-            guarded: setup.cell == scenario::Cell::Guarded,
             renewal: Renewal::Ahead,
         };
         Self {
-            shared: Shared::new(SteppedCell::new(native, Rc::clone(world))),
+            shared: Shared::new(SteppedCell::new(Rc::clone(world))),
             control: TryLock::new(None),
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            due_ns: Cell::new(i64::MIN),
-            gate_orders: RefCell::default(),
+            keeper: Keeper::new(),
+            callers: Callers::new(),
+            verdict: Cell::new(Verdict::Open),
+            judged: Cell::new(Verdict::Open),
+            orders: RefCell::default(),
         }
     }
 }
@@ -99,8 +129,17 @@ impl Cast {
     pub(crate) fn drive(&self, hand: &Hand) {
         self.world.enter(hand);
         loop {
-            let wait_ns = self.serve(Renewal::Ahead).map_or(MIN_INTERVAL_NS, |outcome| outcome.next_in_ns);
-            self.check.after_round(self.clock.shared.cell.peek());
+            let outcome = self.serve(Renewal::Ahead);
+            let closed = self.clock.keeper.stage().is_closed();
+            self.check.after_round(self.clock.shared.cell.peek(), self.may_be_cold());
+            let wait_ns = match outcome {
+                Some(outcome) => outcome.next_in_ns,
+                None if closed => self.clock.config.interval_ns,
+                None => MIN_INTERVAL_NS,
+            };
+            if self.watch() {
+                continue;
+            }
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
     }
@@ -115,16 +154,73 @@ impl Cast {
         if guard.was_abandoned() {
             *guard = None;
         }
-        let control = guard.get_or_insert_with(|| Control::new(self.clock.config));
+        let known = guard.is_some();
+        let now_ns = || self.hands().monotonic_ns();
+        if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
+            self.world.actors[me].serving.set(false);
+            self.gate_after_round(true);
+            return None;
+        }
+        let control = guard.as_mut()?;
         control.reschedule(renewal, self.clock.config.interval_ns);
         let mut outcome = self.round(control);
         if outcome.round == Round::Recovered {
             outcome = self.round(control);
         }
+        let barred = outcome.round == Round::Gated;
+        self.gate_after_round(barred);
+        if barred && self.clock.keeper.notice_closed() {
+            self.world.actors[me].serving.set(false);
+            return None;
+        }
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
-        self.clock.due_ns.set(self.world.told_ns().saturating_add(next_in_ns));
+        self.clock.keeper.set_due(self.world.told_ns().saturating_add(next_in_ns));
         self.world.actors[me].serving.set(false);
         Some(outcome)
+    }
+
+    /// Readers look at the facts only after a round, so a verdict against the counter stays when they drive.
+    fn gate_after_round(&self, barred: bool) {
+        let by_readers = self.clock.readers_drive.get();
+        self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
+    }
+
+    fn line(&self) -> Line<'_> {
+        Line(&self.clock.shared, self.hands())
+    }
+
+    /// Judges the gates, in a few steps: facts are collected one after the other, and something may happen meanwhile.
+    fn judge(&self, control: &mut Option<Control>) -> Conclusion {
+        self.world.step(Step::Load);
+        let verdict = self.clock.verdict.get();
+        self.clock.judged.set(verdict);
+        self.world.step(Step::Load);
+        *control = None;
+        match verdict {
+            Verdict::Open => *control = Some(Control::new(self.clock.config)),
+            Verdict::Passing => {
+                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+                return Conclusion::Waiting(self.world.told_ns().saturating_add(interval_ns));
+            }
+            Verdict::Closed => return Conclusion::Closed,
+        }
+        Conclusion::Open
+    }
+
+    /// Has the gates judged again if the facts have changed. Returns whether that should be now.
+    fn watch(&self) -> bool {
+        let stage = self.clock.keeper.stage();
+        let current = self.clock.verdict.get() == self.clock.judged.get();
+        if current || stage == Stage::New || self.clock.keeper.is_disabled() {
+            return false;
+        }
+        self.clock.keeper.judge_again(&self.line());
+        true
+    }
+
+    /// Whether the clock need not have a line.
+    fn may_be_cold(&self) -> bool {
+        self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
     fn round(&self, control: &mut Control) -> Outcome {
@@ -139,20 +235,22 @@ impl Cast {
         counts.rounds += 1;
         if matches!(outcome.round, Round::Published | Round::Recovered) {
             counts.publications += 1;
-            let (oldest, newest) = control.evidence_ticks().expect("a line has evidence");
+            let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = self.world.clocks.borrow().counter.time_ps(oldest);
-            self.world.evidence.borrow_mut().insert(newest, since_ps);
+            self.world.evidence.borrow_mut().insert(self.world.newest_line.get().to_bits(), since_ps);
         }
         outcome
     }
 
-    /// As `tickline`'s engine: readers renew a line past its soft window, and start one when a round is due.
+    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when a round is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let wanted = match reading.source {
-            Source::Line { overdue_ns } => overdue_ns > 0,
-            Source::Reference { reference_ns } => reference_ns >= self.clock.due_ns.get(),
-        };
-        self.clock.readers_drive.get() && wanted && self.serve(Renewal::AtExpiry).is_some()
+        let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
+        let wanted = self.clock.callers.want_round(reading, self.clock.config.interval_ns, is_due);
+        let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
+        if served && self.clock.callers.count_round() {
+            self.watch();
+        }
+        served
     }
 
     // ---- readers ----------------------------------------------------------------------------------------------
@@ -160,8 +258,15 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
+        self.check.forget_stamps();
         let mut aimed = false;
         loop {
+            if self.world.scenario.even {
+                self.one_reading();
+                let half_ps = self.world.scenario.think_ns * PS / 2;
+                self.world.step(Step::Sleep(half_ps + self.below(half_ps)));
+                continue;
+            }
             let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
             for _ in 0..readings {
                 self.one_reading();
@@ -184,15 +289,15 @@ impl Cast {
             .actors
             .iter()
             .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > HASTE_PS);
-        let driver = &world.actors[world.driver.get()];
+        let driver = world.driver.get().map(|driver| &world.actors[driver]);
+        let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            None if driver.asleep.get() && until_ps(driver) > 0 => {
-                // Some fifty brackets are a round.
+            // Some fifty brackets are a round.
+            None => driver.map(|driver| {
                 let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
-                Some(until_ps(driver) + self.below(round_ps))
-            }
-            None => None,
+                until_ps(driver) + self.below(round_ps)
+            }),
         };
         match aim_ps.filter(|&ps| ps < most_ps) {
             Some(aim_ps) if self.below(2) == 0 => (aim_ps, true),
@@ -201,7 +306,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(10);
+        let kind = self.below(11);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -230,17 +335,24 @@ impl Cast {
                     // Nothing has happened since the reading's second look, so this belongs to its line.
                     let slack_ns = shared.cell.peek_unix_slack_ns();
                     complete();
+                    check.not_behind_the_gate(begin);
                     return check.unix(ns, slack_ns);
                 }
             }
             3 => {
                 if let Some(ticks) = shared.stamp(&hands) {
                     complete();
-                    let ns = shared.timeline.convert(ticks).expect("a line was in use");
-                    return check.stamp(ns);
+                    check.not_behind_the_gate(begin);
+                    check.stamped(ticks);
+                    // At once, or when it is its turn below.
+                    if self.below(2) == 0 {
+                        self.convert_stamp();
+                    }
+                    return;
                 }
             }
-            4 => {}
+            4 => return self.convert_stamp(),
+            5 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -248,13 +360,18 @@ impl Cast {
                 }
             }
         }
-        let rescues = shared.events(Event::Rescue);
-        let mut reading = shared.read_slow(&hands, &hands);
-        if shared.events(Event::Rescue) != rescues {
-            check.disturbed(self.world.now_ps.get());
-        }
+        let mut reading = self.with_rescues(|| shared.read_slow(&hands, &hands));
+        let me = self.world.me();
+        let (look, counter_look) = (me.look.get(), me.counter_look.get());
+        let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
+        } else {
+            // What it looked at in vain is not what the reading was made of.
+            me.look.set(look);
+            me.counter_look.set(counter_look);
+            me.loaded.set(loaded);
+            me.window_ticks.set(window_ticks);
         }
         complete();
         let from = match reading.source {
@@ -264,12 +381,30 @@ impl Cast {
         check.end(begin, reading.ns, from, true);
         if kind == 1 && from == From::SlowPath {
             let begin = check.begin();
-            if let Some(reading) = shared.read_bounds_whole(&hands, &hands) {
+            if let Some(reading) = shared.read_bounds_slow(&hands, &hands) {
                 complete();
                 check.end(begin, reading.ns, From::SlowPath, true);
                 check.bounds(&reading);
             }
         }
+    }
+
+    /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
+    fn with_rescues<T>(&self, act: impl FnOnce() -> T) -> T {
+        let rescues = self.clock.shared.events(Event::Rescue);
+        let result = act();
+        if self.clock.shared.events(Event::Rescue) != rescues {
+            self.check.disturbed(self.world.now_ps.get());
+        }
+        result
+    }
+
+    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
+    fn convert_stamp(&self) {
+        let Some((place, ticks)) = self.check.some_stamp() else { return };
+        let (shared, hands) = (&self.clock.shared, self.hands());
+        let ns = self.with_rescues(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
+        self.check.converted(place, ns);
     }
 
     /// A reader that does nothing but take down offsets and bounds at even times, for a plot.
@@ -312,26 +447,39 @@ impl Cast {
         }
     }
 
-    // ---- the gatekeeper ---------------------------------------------------------------------------------------
+    // ---- gatekeepers ------------------------------------------------------------------------------------------
 
-    /// Closes and opens the gate when told to; the scheduler wakes it.
+    /// A thread of the program that switches the counter off and on, and sets policies, when told to; the scheduler wakes it.
     pub(crate) fn keep_gate(&self, hand: &Hand) {
         self.world.enter(hand);
-        let (shared, hands) = (&self.clock.shared, self.hands());
+        let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
-            let order = self.clock.gate_orders.borrow_mut().pop_front();
+            let order = self.clock.orders.borrow_mut().pop_front();
+            if order.is_some() {
+                self.check.act_begins();
+            }
             match order {
-                Some(true) => {
-                    shared.close_gate(&hands, &hands);
+                Some(Order::Disable) => {
+                    let began = self.check.disable_begins();
+                    keeper.disable(&line);
                     self.world.step(Step::End);
-                    self.check.gate(true);
+                    self.check.disable_returned(began);
                 }
-                Some(false) => {
-                    self.check.gate(false);
-                    shared.open_gate(&hands, &hands);
+                Some(Order::Enable) => {
+                    self.check.enable_begins();
+                    keeper.enable();
+                    self.world.step(Step::End);
+                    self.check.enable_returned();
+                    self.check.disturbed(self.world.now_ps.get());
+                }
+                Some(Order::JudgeAgain) => {
+                    keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
                 None => self.world.step(Step::Sleep(crate::run::FOREVER_PS)),
+            }
+            if order.is_some() {
+                self.check.act_returned();
             }
         }
     }

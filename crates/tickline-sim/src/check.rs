@@ -4,13 +4,17 @@
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
+//! | nor do its stamps, among each other and with its readings, whenever and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
+//! | a gate that nothing keeps closed opens within a few rounds | [`Check::gate_after_round`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
-//! | after a fault the clock is fast again in time, or gated | [`Check::after_round`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
 
 use core::cell::{Cell, RefCell};
+use core::cmp::Ordering;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -19,8 +23,8 @@ use tickline_core::timeline::CAPACITY;
 use tickline_core::word::Word;
 
 use crate::limits::Limits;
-use crate::machine::{Clocks, PS};
-use crate::world::{MAX_ACTORS, World};
+use crate::machine::PS;
+use crate::world::{Look, MAX_ACTORS, World};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
@@ -66,6 +70,8 @@ counts! {
     rescues: "rescues", saturating_add;
     /// Windows that passed.
     expiries: "expiries", saturating_add;
+    /// Stamps that were converted, and whose order was checked.
+    stamps_checked: "stamps checked", saturating_add;
     /// Bounds whose assumption held, and that held.
     bounds_checked: "bounds checked", saturating_add;
     /// Bounds whose assumption did not hold, and that held.
@@ -82,8 +88,13 @@ counts! {
     recovery_ns: "longest recovery, ns", max;
 }
 
-/// The least that rates are ever assumed to differ, ppb: 10 to either side, less what rounding takes.
-const LEAST_SPREAD_PPB: u128 = 19;
+/// The least that rates are ever assumed to differ, ppb: 5 to either side, less what rounding takes. The kernel's dither is no part of it:
+/// that has a range of its own in the bounds.
+const LEAST_SPREAD_PPB: u128 = 9;
+
+/// Rounds that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
+/// judges them, one that finds what a late act has left.
+const MOST_BARRED: u64 = 3;
 
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +110,22 @@ pub(crate) struct Begin {
     floor_ns: i64,
     completed: u64,
     gate_turns: u64,
+}
+
+/// Stamps that a thread keeps, at most.
+const KEPT_STAMPS: usize = 6;
+
+/// A stamp that its thread may convert, and what the thread has been told before and after it.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    ticks: u64,
+    /// Its look at the counter.
+    look: Look,
+    /// The largest reading before it, and the smallest after it, ns; of stamps, those that were converted.
+    before_ns: i64,
+    after_ns: i64,
+    /// What it was converted to, ns.
+    told_ns: Option<i64>,
 }
 
 /// Bounds whose evidence is not known yet.
@@ -118,8 +145,17 @@ pub(crate) struct Check {
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [Cell<i64>; MAX_ACTORS],
-    /// Odd while a gate is closed and nobody has begun to open it.
+    /// In the order in which they were taken.
+    own_stamps: [RefCell<VecDeque<Kept>>; MAX_ACTORS],
+    /// Odd while the counter is switched off: a `disable()` has returned that no `enable()` overlapped, and none has begun since.
     gate_turns: Cell<u64>,
+    /// Calls of `enable()` that have begun, and that have not returned.
+    enables_begun: Cell<u64>,
+    enables_under_way: Cell<u64>,
+    /// Acts of the program on the gate that have not returned.
+    acts_under_way: Cell<u64>,
+    /// Rounds in a row that a gate kept from a line though nothing speaks against one.
+    barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
     /// Whether the clock has been fast since then.
@@ -159,7 +195,12 @@ impl Check {
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: core::array::from_fn(|_| Cell::new(i64::MIN)),
+            own_stamps: Default::default(),
             gate_turns: Cell::new(0),
+            enables_begun: Cell::new(0),
+            enables_under_way: Cell::new(0),
+            acts_under_way: Cell::new(0),
+            barred: Cell::new(0),
             disturbed_ps: Cell::new(0),
             recovered: Cell::new(false),
             unix_step_ps: Cell::new(0),
@@ -204,14 +245,17 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
+        for kept in self.own_stamps[me].borrow_mut().iter_mut() {
+            kept.after_ns = kept.after_ns.min(ns);
+        }
         if from != From::Reference {
             let word = world.me().loaded.get();
             assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
-            let window = if from == From::Inlined { word.soft_ticks() } else { word.hard_ticks() };
-            let delta = look.ticks.wrapping_sub(word.ticks());
+            let window_ticks = world.me().window_ticks.get();
+            let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+            let delta = look.ticks.wrapping_sub(word.to_bits());
             assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
-            let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
-            assert!(!stayed_closed, "the counter was used behind a closed gate");
+            self.not_behind_the_gate(begin);
         }
         let mut counts = self.counts.borrow_mut();
         match from {
@@ -227,23 +271,22 @@ impl Check {
             self.largest_ns.set(self.largest_ns.get().max(ns));
         }
         drop(counts);
-        self.offset(ns - look.told_ns);
+        self.offset(ns - look.told_ns, look.at_ps);
     }
 
     /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
     /// clock; its reading may be complete much later.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.world.me().look.get().at_ps.saturating_sub(self.disturbed_ps.get())
-            >= self.limits.calm_after_ns * PS
+    fn is_calm(&self, look_ps: u64) -> bool {
+        look_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
     }
 
     /// Holds an offset against the limits.
-    fn offset(&self, offset_ns: i64) {
+    fn offset(&self, offset_ns: i64, look_ps: u64) {
         let mut counts = self.counts.borrow_mut();
         counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
         let limit_ns = self.limits.offset_ns;
         assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm() && self.limits.step_back_ns == 0 {
+        if self.is_calm(look_ps) && self.limits.step_back_ns == 0 {
             counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
             let limit_ns = self.limits.calm_offset_ns;
             assert!(
@@ -255,10 +298,11 @@ impl Check {
 
     /// A reading with bounds is complete.
     pub(crate) fn bounds(&self, reading: &LineReading) {
-        let truth_ns = self.world.me().look.get().true_ns;
+        let look = self.world.me().look.get();
+        let truth_ns = look.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm() && self.limits.step_back_ns == 0 {
+        if self.is_calm(look.at_ps) && self.limits.step_back_ns == 0 {
             let mut counts = self.counts.borrow_mut();
             counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
         }
@@ -296,7 +340,7 @@ impl Check {
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
-        let slack_ns = Clocks::dither_ns(machine) + stale_ns + self.limits.step_back_ns;
+        let slack_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
         match (holds, inside) {
@@ -333,21 +377,143 @@ impl Check {
         );
     }
 
-    /// A stamp is complete and converted.
-    pub(crate) fn stamp(&self, ns: i64) {
+    /// This thread is a new one.
+    pub(crate) fn forget_stamps(&self) {
+        self.own_stamps[self.world.running.get()].borrow_mut().clear();
+    }
+
+    /// A stamp is complete.
+    pub(crate) fn stamped(&self, ticks: u64) {
+        let me = self.world.running.get();
+        let mut stamps = self.own_stamps[me].borrow_mut();
+        if stamps.len() == KEPT_STAMPS {
+            stamps.pop_front();
+        }
+        let before_ns = self.own_last_ns[me].get();
         let look = self.world.me().look.get();
-        // A line that is long gone is forgotten. After a reset the same tick comes again, and nothing tells a stamp from before it.
-        let known = self.world.lines.get() - look.lines < u64::try_from(CAPACITY).expect("small");
-        if known && look.at_ps > self.world.clocks.borrow().jumped_ps {
-            self.offset(ns - look.told_ns);
+        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, told_ns: None });
+    }
+
+    /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
+    pub(crate) fn some_stamp(&self) -> Option<(usize, u64)> {
+        let stamps = self.own_stamps[self.world.running.get()].borrow();
+        let newest = stamps.len().checked_sub(1)?;
+        let mut chance = self.world.chance.borrow_mut();
+        let place = if chance.bool() { newest } else { chance.usize(..=newest) };
+        Some((place, stamps[place].ticks))
+    }
+
+    /// The stamp that this thread keeps at `place` was converted.
+    pub(crate) fn converted(&self, place: usize, ns: i64) {
+        let me = self.world.running.get();
+        let mut stamps = self.own_stamps[me].borrow_mut();
+        let Kept { look, before_ns, after_ns, told_ns, .. } = stamps[place];
+        let (reset_ps, jumped_ps) = {
+            let clocks = self.world.clocks.borrow();
+            (clocks.reset_ps, clocks.jumped_ps)
+        };
+        // A line that is long gone is forgotten, one sooner while the next is being published. After a reset the same tick comes
+        // again, and nothing tells a stamp from before it.
+        let remembered = u64::try_from(CAPACITY).expect("small") - 1;
+        if self.world.lines.get() - look.lines >= remembered || (reset_ps != 0 && look.at_ps <= reset_ps) {
+            stamps.remove(place);
+            return;
+        }
+        // With skew a line may be replaced by one that steps forward while another CPU's counter is already past that: a stamp of
+        // that CPU, taken by the old line, is converted by the new one.
+        if self.limits.step_back_ns == 0 {
+            assert!(
+                ns >= before_ns,
+                "order of stamps: {ns} ns, though {before_ns} ns had been told before: {} ns back",
+                before_ns - ns
+            );
+            assert!(
+                ns <= after_ns,
+                "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
+                ns - after_ns
+            );
+            assert!(
+                told_ns.is_none_or(|told_ns| ns == told_ns),
+                "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
+            );
+            self.counts.borrow_mut().stamps_checked += 1;
+        }
+        for (other, kept) in stamps.iter_mut().enumerate() {
+            match other.cmp(&place) {
+                Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
+                Ordering::Equal => kept.told_ns = Some(ns),
+                Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
+            }
+        }
+        drop(stamps);
+        if self.limits.step_back_ns == 0 {
+            self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
+        }
+        // One that was taken late, when no line was in use, is of the end of its line.
+        if look.at_ps > jumped_ps && look.word.is_live() {
+            self.offset(ns - look.told_ns, look.at_ps);
         }
     }
 
-    /// A gate has been closed, or is about to be opened.
-    pub(crate) fn gate(&self, closed: bool) {
-        if (self.gate_turns.get() % 2 == 1) != closed {
+    /// A reading that used the counter is complete.
+    pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
+        let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
+        assert!(!stayed_closed, "the counter was used behind a closed gate");
+    }
+
+    /// A call of `disable()` begins. What it returns is for [`disable_returned`](Self::disable_returned).
+    pub(crate) fn disable_begins(&self) -> u64 {
+        self.enables_begun.get()
+    }
+
+    /// A call of `disable()` has returned.
+    pub(crate) fn disable_returned(&self, began: u64) {
+        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != began;
+        if !overlapped && self.gate_turns.get() % 2 != 1 {
             self.gate_turns.set(self.gate_turns.get() + 1);
         }
+    }
+
+    /// A call of `enable()` begins.
+    pub(crate) fn enable_begins(&self) {
+        self.enables_begun.set(self.enables_begun.get() + 1);
+        self.enables_under_way.set(self.enables_under_way.get() + 1);
+        self.gate_turns.set(self.gate_turns.get().next_multiple_of(2));
+    }
+
+    /// A call of `enable()` has returned.
+    pub(crate) fn enable_returned(&self) {
+        self.enables_under_way.set(self.enables_under_way.get() - 1);
+    }
+
+    /// The program begins to act on the gate, or the facts change.
+    pub(crate) fn act_begins(&self) {
+        self.acts_under_way.set(self.acts_under_way.get() + 1);
+    }
+
+    /// An act has returned.
+    pub(crate) fn act_returned(&self) {
+        self.acts_under_way.set(self.acts_under_way.get() - 1);
+        self.barred.set(0);
+    }
+
+    /// The process forked: calls that were under way never return.
+    pub(crate) fn forked(&self) {
+        self.enables_under_way.set(0);
+        self.acts_under_way.set(0);
+    }
+
+    /// A round is over. `barred`: a gate kept it from a line. `excused`: something speaks against one.
+    pub(crate) fn gate_after_round(&self, barred: bool, excused: bool) {
+        if !barred || excused || self.acts_under_way.get() != 0 {
+            return self.barred.set(0);
+        }
+        self.barred.set(self.barred.get() + 1);
+        assert!(
+            self.barred.get() <= MOST_BARRED,
+            "a gate stays closed: {} rounds since anybody acted, and nothing speaks against the counter",
+            self.barred.get()
+        );
     }
 
     /// Something happened to the machine, and is over at `until_ps`.
@@ -358,8 +524,8 @@ impl Check {
         }
     }
 
-    /// The driver has done a round.
-    pub(crate) fn after_round(&self, word: Word) {
+    /// The driver has done a round, or was not let. `excused`: there need not be a line.
+    pub(crate) fn after_round(&self, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
@@ -371,9 +537,10 @@ impl Check {
         }
         let limit_ns = self.limits.recovery_ns;
         assert!(
-            since_ps <= limit_ns * PS || word.is_gated(),
-            "{:?} for {} ns after the last fault, limit {limit_ns}",
+            since_ps <= limit_ns * PS || excused,
+            "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             word.phase(),
+            if word.is_gated() { ", gated" } else { "" },
             since_ps / PS
         );
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `cargo xtask sim` runs random scenarios. What it cannot see: weak memory orderings (a step is atomic and in order,
-//! but for looks at the counter; loom checks the orderings), preemption inside of the portable cell's loads and stores
+//! but for looks at the counter; loom checks the orderings), preemption inside of the stores to a slot
 //! (loom), and the machine code (hardware stress).
 //!
 //! # Example

@@ -4,7 +4,7 @@ use tickline_core::discipline::JOIN_SLACK_NS;
 use tickline_core::word::GRANULE_TICKS;
 
 use crate::machine::Clocks;
-use crate::scenario::{Cell, Driver, Scenario, Sleep, What};
+use crate::scenario::{Driver, Scenario, Sleep, What};
 
 /// What a run may not exceed.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +22,8 @@ pub(crate) struct Limits {
     pub(crate) unix_ns: u64,
 }
 
-/// The longest hard window, in intervals: the soft one is at most twice 1.5 intervals, the hard one twice that.
-pub(crate) const WINDOW_INTERVALS: u64 = 6;
+/// For how long a line is valid, in intervals: twice its window, which is two intervals.
+pub(crate) const WINDOW_INTERVALS: u64 = 4;
 
 /// The longest soft window, in intervals. So far ahead of the reference a suspend can put readings, and the floor of a line that
 /// ends: past it the reference must vouch for them (rule 12).
@@ -48,9 +48,8 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A floor is the old line at a tick 5 us later, and in the portable cell at the end of that tick's granule.
-        let granule_ns = if scenario.clock.cell == Cell::Portable { ticks_ns(GRANULE_TICKS) } else { 0 };
-        let floor_ns = JOIN_SLACK_NS + granule_ns;
+        // A floor is the old line at the end of the granule of a tick 5 us later.
+        let floor_ns = JOIN_SLACK_NS + ticks_ns(GRANULE_TICKS);
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for fault in &scenario.faults {
@@ -88,7 +87,7 @@ impl Limits {
                 + skewed_ns
                 + floor_ns
                 + dither_ns
-                // Slewed away by the end of the soft window, so as much on the other side at that of the hard one.
+                // Slewed away by the end of the window, so as much on the other side at the end of the validity.
                 + jumps_ns * 3 / 2
                 + share_ns(window_ns, 2 * rates_ppb)
                 // A first line is known to 2e-3, for 200 us.

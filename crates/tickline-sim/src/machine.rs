@@ -98,6 +98,8 @@ pub(crate) struct Clocks {
     rates: Vec<(u64, u128)>,
     /// When reference or counter last jumped, ps.
     pub(crate) jumped_ps: u64,
+    /// When the counter last started again, ps.
+    pub(crate) reset_ps: u64,
     /// How long the reference stood still in suspends, ns.
     pub(crate) suspended_ns: i64,
 }
@@ -131,6 +133,7 @@ impl Clocks {
             reference,
             rates: Vec::new(),
             jumped_ps: 0,
+            reset_ps: 0,
             suspended_ns: 0,
         };
         clocks.note_rate(0);
@@ -189,10 +192,9 @@ impl Clocks {
                 .is_none_or(|(_, rate)| within(*rate))
     }
 
-    /// Whether neither clock changed its rate or jumped since `from_ps`, and the kernel does not dither.
+    /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's dither.
     pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
-        self.reference.dither_ppb == 0
-            && (self.jumped_ps == 0 || self.jumped_ps < from_ps)
+        (self.jumped_ps == 0 || self.jumped_ps < from_ps)
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 
@@ -292,6 +294,7 @@ impl Clocks {
             Sleep::Runs => {}
             Sleep::Resets if !within_window => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, RESET_TICKS);
+                self.reset_ps = end_ps;
             }
             Sleep::Stops | Sleep::Resets => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks);

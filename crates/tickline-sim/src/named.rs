@@ -1,6 +1,6 @@
 //! Scenarios with names: what the documentation's plots show, and what tests state limits for.
 
-use crate::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, What};
+use crate::scenario::{Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, Verdict, What};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,9 +28,10 @@ pub fn steady(seed: u64) -> Scenario {
             bracket_ns: 30,
             hides_suspends: false,
         },
-        clock: Clock { interval_ns: SECOND / 2, cell: Cell::Native, driver: Driver::Thread },
+        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread },
         readers: 2,
         think_ns: SECOND / 10,
+        even: false,
         chance: Chance {
             preempt_one_in: 0,
             preempt_ns: 0,
@@ -78,6 +79,35 @@ pub fn step(seed: u64) -> Scenario {
 pub fn suspend(seed: u64) -> Scenario {
     let suspend = What::Suspend { for_ns: 10 * SECOND, counter: Sleep::Runs, reference_runs: false };
     Scenario { duration_ns: 30 * SECOND, ..with(seed, &[(5 * SECOND + 100_000_000, suspend)]) }
+}
+
+/// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5 s.
+#[must_use]
+pub fn even_caller(seed: u64, pause_ns: u64) -> Scenario {
+    let mut scenario = Scenario { readers: 1, think_ns: pause_ns, even: true, ..steady(seed) };
+    scenario.clock.driver = Driver::Readers;
+    scenario
+}
+
+/// The kernel makes up its mind about the counter after 0.2 s. Meanwhile three threads of the program, which are preempted all the
+/// time, switch the counter off and on and set policies; the last to act switches it on. The driver judges every 1 ms.
+#[must_use]
+pub fn gates(seed: u64) -> Scenario {
+    const ACTS: u64 = 300;
+    let decided_ns = SECOND / 5;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut faults = vec![(0, What::Verdict { verdict: Verdict::Passing })];
+    for _ in 0..ACTS {
+        let what = [What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain][rng.usize(..4)];
+        faults.push((rng.u64(1..decided_ns), what));
+    }
+    faults.extend([(decided_ns, What::GateOpens), (decided_ns, What::Verdict { verdict: Verdict::Open })]);
+    let mut scenario = with(seed, &faults);
+    scenario.clock.interval_ns = 1_000_000;
+    scenario.duration_ns = SECOND / 2;
+    scenario.think_ns = 100_000;
+    (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (20, 1_000_000);
+    scenario
 }
 
 /// The five of the documentation's plot, with their titles.

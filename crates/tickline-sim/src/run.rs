@@ -7,7 +7,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
 use tickline_core::word::Phase;
 
-use crate::actors::Cast;
+use crate::actors::{Cast, Order};
 use crate::check::{Counts, Mark};
 use crate::limits::WINDOW_INTERVALS;
 use crate::machine::PS;
@@ -79,6 +79,9 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, Violat
     }
 }
 
+/// Threads of the program that deal with the gate at the same time, at most.
+const MAX_GATEKEEPERS: usize = 3;
+
 type Script = Coroutine<(), Step, ()>;
 
 struct Stage {
@@ -89,7 +92,7 @@ struct Stage {
     /// Those of actors that a forked child does not have.
     left_behind: Vec<Script>,
     driver: Option<usize>,
-    gatekeeper: usize,
+    gatekeepers: Vec<usize>,
     online: Vec<bool>,
     /// When the machine woke up last, or will, ps.
     awake_ps: u64,
@@ -106,12 +109,11 @@ impl Stage {
             faults,
             left_behind: Vec::new(),
             driver: None,
-            gatekeeper: 0,
+            gatekeepers: Vec::new(),
             online: vec![true; scenario.machine.cpus as usize],
             awake_ps: 0,
             steps: 0,
         };
-        stage.gatekeeper = stage.employ(Cast::keep_gate);
         if scenario.clock.driver == crate::scenario::Driver::Thread {
             stage.start_driver();
         }
@@ -149,7 +151,7 @@ impl Stage {
     fn start_driver(&mut self) {
         let driver = self.employ(Cast::drive);
         self.driver = Some(driver);
-        self.world().driver.set(driver);
+        self.world().driver.set(self.driver);
     }
 
     fn dismiss(&mut self, place: usize) {
@@ -217,13 +219,13 @@ impl Stage {
             Step::Swap => chance.u64(5_000..20_000),
             // Half of the bracket before the reference's moment, half between that and the next look at the counter.
             Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
-            Step::End => 500,
+            Step::End | Step::Published => 500,
             Step::Sleep(ps) => ps,
         };
         let chances = &world.scenario.chance;
         // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
         let critical = match step {
-            Step::Swap => true,
+            Step::Swap | Step::Published => true,
             Step::Reference if world.word.get().phase() == Phase::Cold => true,
             _ => actor.serving.get() && world.word.get().phase() == Phase::Closing,
         };
@@ -256,7 +258,7 @@ impl Stage {
         let mut chance = world.chance.borrow_mut();
         for (place, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
-            if sleeps && self.driver != Some(place) && self.gatekeeper != place && chance.bool() {
+            if sleeps && self.driver != Some(place) && !self.gatekeepers.contains(&place) && chance.bool() {
                 let to_ps =
                     if chance.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
                 actor.ready_ps.set(to_ps + chance.u64(..4_000_000));
@@ -366,13 +368,13 @@ impl Stage {
                 }
             }
             What::Fork => self.fork(),
-            What::GateCloses | What::GateOpens => {
-                self.cast.clock.gate_orders.borrow_mut().push_back(what == What::GateCloses);
-                let gatekeeper = &world.actors[self.gatekeeper];
-                if gatekeeper.ready_ps.get() >= FOREVER_PS {
-                    gatekeeper.ready_ps.set(now_ps);
-                    gatekeeper.fence_ps.set(now_ps);
-                }
+            What::GateCloses => self.order(Order::Disable),
+            What::GateOpens => self.order(Order::Enable),
+            What::JudgeAgain => self.order(Order::JudgeAgain),
+            What::Verdict { verdict } => {
+                self.cast.clock.verdict.set(verdict);
+                self.cast.check.act_begins();
+                self.cast.check.act_returned();
             }
         }
         if !matches!(
@@ -383,14 +385,28 @@ impl Stage {
         }
     }
 
+    /// A thread of the program that has nothing to do is told to do this, or a new one; or the first that has.
+    fn order(&mut self, order: Order) {
+        let world = Rc::clone(&self.cast.world);
+        self.cast.clock.orders.borrow_mut().push_back(order);
+        let idle = |place: &usize| world.actors[*place].ready_ps.get() >= FOREVER_PS;
+        if let Some(place) = self.gatekeepers.iter().copied().find(idle) {
+            world.actors[place].ready_ps.set(world.now_ps.get());
+            world.actors[place].fence_ps.set(world.now_ps.get());
+        } else if self.gatekeepers.len() < MAX_GATEKEEPERS {
+            let place = self.employ(Cast::keep_gate);
+            self.gatekeepers.push(place);
+        }
+    }
+
     /// One reader that is not in the middle of a round goes on alone; the others' halves of rounds stay as they are.
     fn fork(&mut self) {
         let world = Rc::clone(&self.cast.world);
-        let others = [Some(self.gatekeeper), self.driver];
         let survivor = (0..MAX_ACTORS).find(|&place| {
             world.actors[place].alive.get()
                 && !world.actors[place].serving.get()
-                && !others.contains(&Some(place))
+                && !self.gatekeepers.contains(&place)
+                && self.driver != Some(place)
         });
         let Some(survivor) = survivor else { return };
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
@@ -401,7 +417,8 @@ impl Stage {
         self.driver = None;
         self.cast.clock.token.set(self.cast.clock.token.get() + 1);
         self.cast.clock.readers_drive.set(true);
-        self.gatekeeper = self.employ(Cast::keep_gate);
+        self.gatekeepers.clear();
+        self.cast.check.forked();
         for _ in 0..2 {
             self.employ(Cast::read);
         }

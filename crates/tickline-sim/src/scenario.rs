@@ -23,6 +23,10 @@ pub struct Scenario {
     pub readers: u32,
     /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
     pub think_ns: u64,
+    /// Whether a thread's readings are single and even, half of the longest pause apart at least; else they come in bursts, too, after
+    /// pauses of any order of magnitude.
+    #[serde(default)]
+    pub even: bool,
     /// What happens by chance at any step.
     pub chance: Chance,
     /// What happens at a given time, in any order.
@@ -72,22 +76,8 @@ pub struct Machine {
 pub struct Clock {
     /// The interval, ns: 1 ms to 10 s.
     pub interval_ns: u64,
-    /// Which cell it lives in.
-    pub cell: Cell,
     /// Who does the rounds.
     pub driver: Driver,
-}
-
-/// The cell of a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cell {
-    /// Of this processor; the portable one where it has none.
-    Native,
-    /// The one without 128-bit instructions.
-    Portable,
-    /// Of this processor, with lines for the slow path only.
-    Guarded,
 }
 
 /// Who does the rounds.
@@ -196,10 +186,29 @@ pub enum What {
     DriverStarts,
     /// The process forks: only one reader is left, in a copy of the memory.
     Fork,
-    /// A gate is closed.
+    /// The program switches the counter off. Several such acts that are near to each other are several threads' at once.
     GateCloses,
-    /// The gate is opened.
+    /// The program switches it on again.
     GateOpens,
+    /// The program sets another policy: the line ends, and the gates are judged again.
+    JudgeAgain,
+    /// From now on judgements come to this.
+    Verdict {
+        /// To what.
+        verdict: Verdict,
+    },
+}
+
+/// What a judgement of the gates comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every gate is open.
+    Open,
+    /// One is closed for a reason that passes by itself: whoever drives the clock judges again an interval later.
+    Passing,
+    /// One is closed. Whoever drives the clock looks at the facts now and then, and has it judged again when they change.
+    Closed,
 }
 
 /// What the counter does while nobody runs.
@@ -270,7 +279,13 @@ impl Scenario {
                 }
                 What::Smi { for_ns } => in_range("for_ns", for_ns.into(), 0, second)?,
                 What::Starve { for_ns } => in_range("for_ns", for_ns.into(), 0, 3_600 * second)?,
-                What::DriverDies | What::DriverStarts | What::Fork | What::GateCloses | What::GateOpens => {}
+                What::DriverDies
+                | What::DriverStarts
+                | What::Fork
+                | What::GateCloses
+                | What::GateOpens
+                | What::JudgeAgain
+                | What::Verdict { .. } => {}
             }
         }
         Ok(())
@@ -303,18 +318,18 @@ impl Scenario {
                 stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
                 reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
                 rate_ppb: rng.i64(-300_000..=300_000),
-                dither_ppb: pick(rng, &[0, 0, 80, 160]),
+                dither_ppb: pick(rng, &[0, 80, 200, 240]),
                 wander_ppb: pick(rng, &[0, 0, 1, 10]),
                 bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
                 hides_suspends: false,
             },
             clock: Clock {
                 interval_ns,
-                cell: pick(rng, &[Cell::Native, Cell::Native, Cell::Portable, Cell::Guarded]),
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
+            even: false,
             chance: Chance {
                 preempt_one_in: pick(rng, &[0, 20, 300, 300, 3_000]),
                 preempt_ns: pick(rng, &[10_000, 1_000_000, 20_000_000]),
@@ -338,8 +353,18 @@ impl Scenario {
                 What::GateCloses => Some(What::GateOpens),
                 What::Offline { cpu } => Some(What::Online { cpu }),
                 What::DriverDies => Some(What::DriverStarts),
+                What::Verdict { .. } => Some(What::Verdict { verdict: Verdict::Open }),
                 _ => None,
             };
+            if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
+                // Several threads deal with the gate at the same time, or while it is being judged.
+                for _ in 0..rng.u32(..6) {
+                    let what =
+                        pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+                    let at_ns = at_ns + random_ns(rng, 4 * interval_ns);
+                    scenario.faults.push(Fault { at_ns, what });
+                }
+            }
             if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
                 let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
                 scenario.faults.push(Fault { at_ns, what });
@@ -353,6 +378,22 @@ impl Scenario {
                 let what = What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
                 let at_ns = rng.u64(0..until_ns);
                 scenario.faults.push(Fault { at_ns, what });
+            }
+        }
+        if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
+            // Callers about as frequent as they must be for a round to pay.
+            scenario.even = true;
+            scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
+        }
+        if rng.u32(..8) == 0 {
+            // A restless program, while the kernel makes up its mind.
+            let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+            let verdict = |verdict| What::Verdict { verdict };
+            scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
+            scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what: verdict(Verdict::Open) });
+            for _ in 0..rng.u32(20..200) {
+                let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+                scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
             }
         }
         if rng.u32(..4) == 0 {
@@ -398,7 +439,7 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
 fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
     let interval_ns = scenario.clock.interval_ns;
     let cpu = rng.u32(..scenario.machine.cpus);
-    match rng.u32(..13) {
+    match rng.u32(..16) {
         0 => {
             let most = pick(rng, &[1_000, 20_000, 500_000, 83_000_000, 100_000_000]);
             What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
@@ -417,6 +458,10 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
         9 => What::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
         10 => What::DriverDies,
         11 => What::Fork,
+        12 => What::JudgeAgain,
+        13 | 14 => {
+            What::Verdict { verdict: pick(rng, &[Verdict::Passing, Verdict::Passing, Verdict::Closed]) }
+        }
         _ => What::GateCloses,
     }
 }

@@ -18,16 +18,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Envelope, NativeCell, State, StateCell, portable::PortableCell};
+use tickline_core::cell::{Envelope, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
-use tickline_core::line::{Line, Slope};
-use tickline_core::sample::Reference;
+use tickline_core::sample::{Point, Reference};
 use tickline_core::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::{Scenario, What};
 
-/// Actors in one run, at most: readers, drivers, and whoever opens and closes gates.
+/// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
 /// One call in so many is told something older than its question: two CPUs must meet at the timer, and the one that waits be
@@ -41,6 +40,8 @@ pub(crate) enum Step {
     Load,
     /// A swap.
     Swap,
+    /// What a writer does after it has tried to publish a line.
+    Published,
     /// A look at the counter.
     Counter,
     /// A look at the reference.
@@ -83,8 +84,10 @@ pub(crate) struct Actor {
     pub(crate) fence_ps: Cell<u64>,
     /// When the last look at the counter was executed, if that is still to come.
     pub(crate) late_ps: Cell<u64>,
-    /// The last word that it loaded with a state.
+    /// The last word that it loaded at a first look.
     pub(crate) loaded: Cell<Word>,
+    /// The window of the line that it loaded last, ticks.
+    pub(crate) window_ticks: Cell<u64>,
     /// The last look at a clock, and the last one at the counter.
     pub(crate) look: Cell<Look>,
     pub(crate) counter_look: Cell<Look>,
@@ -103,7 +106,7 @@ pub(crate) struct World {
     pub(crate) clocks: RefCell<Clocks>,
     pub(crate) actors: [Actor; MAX_ACTORS],
     /// The thread that drives the clock, if there is one.
-    pub(crate) driver: Cell<usize>,
+    pub(crate) driver: Cell<Option<usize>>,
     /// The actor that is running, and the hand with which it gives way.
     pub(crate) running: Cell<usize>,
     hand: Cell<*const Hand>,
@@ -123,8 +126,10 @@ pub(crate) struct World {
     /// The largest that the reference has told, ns.
     told_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
-    /// For each published envelope, by its first tick: the oldest tick that it rests on, and when that was, ps.
+    /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
+    /// The word of the line that was published last.
+    pub(crate) newest_line: Cell<Word>,
 }
 
 impl World {
@@ -138,7 +143,7 @@ impl World {
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             actors: Default::default(),
-            driver: Cell::new(0),
+            driver: Cell::new(None),
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
@@ -151,6 +156,7 @@ impl World {
             told_ns: Cell::new(i64::MIN),
             skew_ticks,
             evidence: RefCell::new(HashMap::new()),
+            newest_line: Cell::default(),
         })
     }
 
@@ -302,36 +308,15 @@ impl Reference for Hands {
     }
 }
 
-enum Inner {
-    Native(NativeCell),
-    Portable(PortableCell),
-}
-
-/// A real cell that gives way before each access.
+/// The real cell, which gives way before each access.
 pub(crate) struct SteppedCell {
-    inner: Inner,
+    inner: Latch,
     world: Rc<World>,
 }
 
-macro_rules! inner {
-    ($self:ident, $call:ident($($argument:expr),*)) => {
-        match &$self.inner {
-            Inner::Native(cell) => cell.$call($($argument),*),
-            Inner::Portable(cell) => cell.$call($($argument),*),
-        }
-    };
-}
-
 impl SteppedCell {
-    pub(crate) fn new(native: bool, world: Rc<World>) -> Self {
-        let inner = if native {
-            let cell = NativeCell::new();
-            cell.restrict(NativeCell::support());
-            Inner::Native(cell)
-        } else {
-            Inner::Portable(PortableCell::new())
-        };
-        Self { inner, world }
+    pub(crate) fn new(world: Rc<World>) -> Self {
+        Self { inner: Latch::new(), world }
     }
 
     /// The word, without a step.
@@ -341,12 +326,7 @@ impl SteppedCell {
 
     /// How well the present line claims to know Unix time, without a step.
     pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
-        inner!(self, envelope(self.peek().slot())).unix_slack_ns
-    }
-
-    fn loaded(&self, state: State) -> State {
-        self.world.me().loaded.set(state.word);
-        state
+        self.inner.envelope(self.peek()).unix_slack_ns
     }
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
@@ -355,6 +335,7 @@ impl SteppedCell {
             if to.is_live() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
                 self.world.lines.set(self.world.lines.get() + 1);
+                self.world.newest_line.set(to);
             }
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
@@ -363,43 +344,56 @@ impl SteppedCell {
 }
 
 impl StateCell for SteppedCell {
-    fn load(&self) -> State {
-        self.world.step(Step::Load);
-        self.loaded(inner!(self, load()))
-    }
-
-    fn load_whole(&self) -> State {
-        self.world.step(Step::Load);
-        self.loaded(inner!(self, load_whole()))
-    }
-
     fn word(&self) -> Word {
         self.world.step(Step::Load);
-        inner!(self, word())
+        let word = self.inner.word();
+        self.world.me().loaded.set(word);
+        word
     }
 
-    fn slope(&self, slot: Slot) -> Slope {
+    fn is_still(&self, word: Word) -> bool {
         self.world.step(Step::Load);
-        inner!(self, slope(slot))
+        self.inner.is_still(word)
     }
 
-    fn unix_offset_ns(&self, slot: Slot) -> i64 {
+    fn published(&self, word: Word) -> Published {
         self.world.step(Step::Load);
-        inner!(self, unix_offset_ns(slot))
+        let published = self.inner.published(word);
+        self.world.me().window_ticks.set(published.window_ticks);
+        published
     }
 
-    fn envelope(&self, slot: Slot) -> Envelope {
+    fn published_unix(&self, word: Word) -> Published {
         self.world.step(Step::Load);
-        inner!(self, envelope(slot))
+        let published = self.inner.published_unix(word);
+        self.world.me().window_ticks.set(published.window_ticks);
+        published
     }
 
-    fn retire(&self, from: State, to: Word, floor_ns: i64) -> bool {
+    fn envelope(&self, word: Word) -> Envelope {
+        self.world.step(Step::Load);
+        self.inner.envelope(word)
+    }
+
+    fn start_ticks(&self, slot: Slot) -> u64 {
+        self.world.step(Step::Load);
+        self.inner.start_ticks(slot)
+    }
+
+    fn proven(&self, slot: Slot) -> Point {
+        self.world.step(Step::Load);
+        self.inner.proven(slot)
+    }
+
+    fn swap(&self, from: Word, to: Word) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(inner!(self, retire(from, to, floor_ns)), to)
+        self.swapped(self.inner.swap(from, to), to)
     }
 
-    fn publish(&self, from: State, to: Word, line: &Line, envelope: &Envelope) -> bool {
+    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(inner!(self, publish(from, to, line, envelope)), to)
+        let swapped = self.swapped(self.inner.publish(from, to, published, envelope), to);
+        self.world.step(Step::Published);
+        swapped
     }
 }

@@ -1,7 +1,7 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
-use tickline_sim::scenario::{Cell, Driver, Fault, Sleep, What};
-use tickline_sim::{Mark, Scenario, named, run_tracked};
+use tickline_sim::scenario::{Driver, Fault, Sleep, What};
+use tickline_sim::{Mark, Scenario, named, run, run_tracked};
 
 /// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
@@ -17,7 +17,8 @@ fn half_width_ns(mark: &Mark) -> i64 {
     (mark.latest_ns - mark.earliest_ns) / 2
 }
 
-/// A steady reference with brackets of 30 ns: 10 ns of error, 15 ns of bound after the first second.
+/// A steady reference with brackets of 30 ns: 10 ns of error, and 15 ns of bound once the kernel's dither is known to be small. Until
+/// then its rate counts, 0.48 ppm for a sixteenth of the interval.
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
     for seed in 0..SEEDS {
@@ -25,9 +26,11 @@ fn a_steady_reference_is_followed_within_10_ns() {
         let after = track.iter().filter(|mark| mark.at_ns > SECOND);
         assert!(after.clone().all(|mark| mark.fast));
         let error = after.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
-        let bound = after.map(half_width_ns).max().expect("points");
-        println!("seed {seed}: error {error} ns, bound {bound} ns");
-        assert!(error <= 10 && bound <= 15, "seed {seed}: error {error} ns, bound {bound} ns");
+        let learning = after.clone().map(half_width_ns).max().expect("points");
+        let bound = after.filter(|mark| mark.at_ns > 10 * SECOND).map(half_width_ns).max().expect("points");
+        let found = format!("seed {seed}: error {error} ns, bound {learning} ns, then {bound} ns");
+        println!("{found}");
+        assert!(error <= 10 && learning <= 25 && bound <= 15, "{found}");
     }
 }
 
@@ -99,10 +102,10 @@ fn a_sleep_is_slewed_away() {
             let suspend = What::Suspend { for_ns: asleep_ns, counter: Sleep::Runs, reference_runs: false };
             scenario.faults[0].what = suspend;
             let awake_ns = scenario.faults[0].at_ns + asleep_ns;
-            let soft_window_ns = 3 * i64::try_from(scenario.clock.interval_ns).expect("small");
+            let window_ns = 2 * i64::try_from(scenario.clock.interval_ns).expect("small");
             let track = track(&scenario);
             let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
-            assert!(worst > 0 && worst <= soft_window_ns, "seed {seed}, {asleep_ns} ns: {worst} ns");
+            assert!(worst > 0 && worst <= window_ns, "seed {seed}, {asleep_ns} ns: {worst} ns");
             for mark in track.iter().filter(|mark| mark.fast && mark.at_ns > awake_ns + 100 * MS) {
                 // A bound is held to its own limits elsewhere; here a lead of milliseconds is told from none.
                 let holds = mark.earliest_ns <= 100 && mark.latest_ns >= -100;
@@ -134,8 +137,8 @@ fn sleeps_within_one_window_keep_the_order() {
             scenario.faults = faults.map(|(ms, what)| Fault { at_ns: ms * MS, what }).to_vec();
             let track = track(&scenario);
             let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
-            let soft_window_ns = 3 * i64::try_from(scenario.clock.interval_ns).expect("small");
-            assert!((150_000_000..=soft_window_ns).contains(&worst), "seed {seed}: {worst} ns");
+            let window_ns = 2 * i64::try_from(scenario.clock.interval_ns).expect("small");
+            assert!((150_000_000..=window_ns).contains(&worst), "seed {seed}: {worst} ns");
         }
     }
 }
@@ -158,19 +161,17 @@ fn a_reset_after_the_strongest_slew_keeps_the_order() {
     }
 }
 
-/// Every cell and every driver keeps the steady limits on error.
+/// Every driver keeps the steady limits on error.
 #[test]
-fn every_cell_and_driver_follows_a_steady_reference() {
-    for cell in [Cell::Native, Cell::Portable, Cell::Guarded] {
-        for driver in [Driver::Thread, Driver::Readers] {
-            let mut scenario = named::steady(5);
-            (scenario.clock.cell, scenario.clock.driver) = (cell, driver);
-            scenario.think_ns = 10 * MS;
-            scenario.duration_ns = 8 * SECOND;
-            let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
-            assert!(outcome.counts.calm_offset_ns <= 30, "{cell:?} {driver:?}: {:?}", outcome.counts);
-            assert!(outcome.counts.fast > 4_000, "{cell:?} {driver:?}: {:?}", outcome.counts);
-        }
+fn every_driver_follows_a_steady_reference() {
+    for driver in [Driver::Thread, Driver::Readers] {
+        let mut scenario = named::steady(5);
+        scenario.clock.driver = driver;
+        scenario.think_ns = 10 * MS;
+        scenario.duration_ns = 8 * SECOND;
+        let outcome = run_tracked(&scenario, 5 * MS).expect("no violation");
+        assert!(outcome.counts.calm_offset_ns <= 30, "{driver:?}: {:?}", outcome.counts);
+        assert!(outcome.counts.fast > 4_000, "{driver:?}: {:?}", outcome.counts);
     }
 }
 
@@ -190,11 +191,35 @@ fn faults_lead_to_the_states_they_should() {
         (all.iter().all(|fast| *fast), all.iter().any(|fast| *fast))
     };
     assert_eq!(fast(1, 5), (true, true));
-    // The hard window is six intervals at most.
+    // A line is valid for four intervals.
     assert_eq!(fast(8, 10), (false, false), "an expired line");
     assert_eq!(fast(11, 12), (true, true));
     assert_eq!(fast(13, 15), (false, false), "behind a closed gate");
     assert_eq!(fast(16, 20), (true, true));
+}
+
+/// Readers that drive a clock pay for rounds only if they call often: 256 times in an interval. Then nearly all readings come from a line;
+/// else none ever does, and none costs more than the OS.
+#[test]
+fn frequent_callers_drive_a_clock_and_rare_ones_never_pay() {
+    for seed in 0..SEEDS {
+        let limit_ns = named::steady(seed).clock.interval_ns / 256;
+        let often = run(&named::even_caller(seed, limit_ns)).expect("no violation").counts;
+        assert!(often.rounds > 30 && often.fast > 100 * often.slow, "{often:?}");
+        let seldom = run(&named::even_caller(seed, 2 * limit_ns + 1_000)).expect("no violation").counts;
+        assert!(seldom.rounds == 0 && seldom.fast == 0 && seldom.slow > 1_000, "{seldom:?}");
+    }
+}
+
+/// Whatever threads do to the gate at the same time, and while it is judged: in the end a clock that is switched on, and against
+/// which nothing speaks, has a line.
+#[test]
+fn a_gate_that_nothing_keeps_closed_opens() {
+    let violations: Vec<_> =
+        (0..10 * SEEDS).filter_map(|seed| Some((seed, run(&named::gates(seed)).err()?))).collect();
+    let tried = 10 * SEEDS;
+    let first = violations.first().map(|(seed, violation)| format!("seed {seed}: {violation}"));
+    assert!(violations.is_empty(), "{} of {tried}: {}", violations.len(), first.unwrap_or_default());
 }
 
 /// Bounds of a reference whose rate wanders by up to 10 ppb a second: they rest on a rho that is learnt, so some may be
@@ -212,4 +237,31 @@ fn bounds_of_a_wandering_reference_are_seldom_wrong() {
     }
     println!("{wrong} of {all}");
     assert!(all > 10_000 && wrong * 100 < all, "{wrong} of {all}");
+}
+
+/// A kernel that keeps to its line by switching between two rates at its ticks, which come 1 to 100 ms apart: no bound is wrong,
+/// for either driver, from the first one on. Rho was learnt down to 10 ppb, and 1 in 20 bounds was wrong.
+#[test]
+fn bounds_of_a_dithering_reference_hold() {
+    for (dither_ppb, driver) in
+        [(240, Driver::Thread), (200, Driver::Thread), (80, Driver::Thread), (200, Driver::Readers)]
+    {
+        let (mut wrong, mut all, mut widest_ns) = (0, 0, 0);
+        for seed in 0..SEEDS.div_ceil(4) {
+            for bracket_ns in [20, 30, 80] {
+                let mut scenario = named::steady(seed);
+                (scenario.machine.dither_ppb, scenario.machine.bracket_ns) = (dither_ppb, bracket_ns);
+                (scenario.clock.driver, scenario.think_ns) = (driver, 10 * MS);
+                scenario.duration_ns = 20 * SECOND;
+                let track = track(&scenario);
+                let bounds = track.iter().filter(|mark| mark.fast);
+                wrong += bounds.clone().filter(|mark| mark.earliest_ns > 0 || mark.latest_ns < 0).count();
+                all += bounds.clone().count();
+                let later = bounds.filter(|mark| mark.at_ns > 10 * SECOND);
+                widest_ns = widest_ns.max(later.map(half_width_ns).max().expect("points"));
+            }
+        }
+        println!("{dither_ppb} ppb, {driver:?}: {wrong} of {all}, at most {widest_ns} ns");
+        assert!(all > 10_000 && wrong == 0, "{dither_ppb} ppb: {wrong} of {all}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Any scenario, not only those that [`Scenario::random`] makes; a failing one is made as small as it can be.
 
 use proptest::prelude::*;
-use tickline_sim::scenario::{Cell, Chance, Clock, Driver, Fault, Machine, Sleep, What};
+use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, Verdict, What};
 use tickline_sim::{Scenario, run};
 
 const MS: u64 = 1_000_000;
@@ -18,7 +18,7 @@ prop_compose! {
             (1..=300_u64, prop_oneof![Just(0_u64), 0..=5_000_u64], prop_oneof![Just(0_u64), 0..=2_000_u64]),
         reference_origin_ns in 0..=1_i64 << 55,
         rate_ppb in -500_000..=500_000_i64,
-        dither_ppb in prop_oneof![Just(0_i64), 0..=200_i64],
+        dither_ppb in prop_oneof![Just(0_i64), 0..=240_i64],
         wander_ppb in prop_oneof![Just(0_i64), 0..=50_i64],
         (bracket_ns, hides_suspends) in (10..=1_000_u64, any::<bool>()),
     ) -> Machine {
@@ -55,6 +55,9 @@ fn what(cpus: u32, interval_ns: u64) -> impl Strategy<Value = What> {
         Just(What::Fork),
         Just(What::GateCloses),
         Just(What::GateOpens),
+        Just(What::JudgeAgain),
+        prop_oneof![Just(Verdict::Open), Just(Verdict::Passing), Just(Verdict::Closed)]
+            .prop_map(|verdict| What::Verdict { verdict }),
     ]
 }
 
@@ -72,13 +75,8 @@ fn chance() -> impl Strategy<Value = Chance> {
 }
 
 fn clock() -> impl Strategy<Value = Clock> {
-    let cell = prop_oneof![Just(Cell::Native), Just(Cell::Portable), Just(Cell::Guarded)];
     let driver = prop_oneof![Just(Driver::Thread), Just(Driver::Readers)];
-    (MS..=2 * SECOND, cell, driver).prop_map(|(interval_ns, cell, driver)| Clock {
-        interval_ns,
-        cell,
-        driver,
-    })
+    (MS..=2 * SECOND, driver).prop_map(|(interval_ns, driver)| Clock { interval_ns, driver })
 }
 
 fn scenario() -> impl Strategy<Value = Scenario> {
@@ -96,6 +94,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 clock: clock.clone(),
                 readers,
                 think_ns,
+                even: seed % 4 == 0,
                 chance,
                 faults,
             },

@@ -28,7 +28,7 @@ pub trait TimeSource: Send + Sync + 'static {
 
 /// Nanoseconds by the counter, [`tickline::now_ns`]: each stamp is converted at once, by the line in use at that moment.
 ///
-/// That takes about 1 ns more at each stamp than [`Ticks`], and nothing later, which is less in all; and no span is too old
+/// That takes 1 to 2 ns more at each stamp than [`Ticks`], and nothing later, which is less in all; and no span is too old
 /// for its line to be remembered. With tickline's feature `mock`, a clock that is active on the thread is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Nanos;

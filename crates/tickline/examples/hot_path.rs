@@ -1,7 +1,7 @@
 //! The hot paths as functions of their own, for the test over the disassembly (`tests/disassembly.rs`) and for curious
 //! readers: `objdump -d --no-show-raw-insn target/release/examples/hot_path`.
 //!
-//! Its output has: "now_ns", "now_ordered_ns", "unix_ns".
+//! Its output has: "now_ns", "now_ordered_ns", "unix_ns", "reading".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 /// `tickline::now_ns`.
@@ -25,8 +25,16 @@ pub extern "C" fn tickline_hot_unix_ns() -> u64 {
     tickline::unix_ns()
 }
 
+/// `Clock::reading`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn tickline_hot_reading() -> tickline::Reading {
+    tickline::Clock::global().reading()
+}
+
 fn main() {
     println!("now_ns {}", tickline_hot_now_ns());
     println!("now_ordered_ns {}", tickline_hot_now_ordered_ns());
     println!("unix_ns {}", tickline_hot_unix_ns());
+    println!("reading {:?}", tickline_hot_reading());
 }

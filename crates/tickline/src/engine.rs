@@ -4,18 +4,20 @@
 //! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
 //! the control loop first.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::cell::{NativeCell, StateCell};
+use tickline_core::callers::Callers;
+use tickline_core::cell::Latch;
 use tickline_core::control::{Control, Outcome, Renewal, Round};
 use tickline_core::gate::Gate;
+use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{Guard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
 use crate::builder::Probes;
-use crate::facts::COUNTER;
+use crate::facts::{COUNTER, Collector};
 use crate::per_cpu::Mode;
 use crate::policy::Policy;
 use crate::process;
@@ -26,29 +28,9 @@ use crate::status::Driver;
 mod by_cpu;
 mod gates;
 
-/// The cell of this target.
-pub(crate) type Cell = NativeCell;
-
-/// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
-/// 256 calls some 10 ns each.
-const CALLS_PER_INTERVAL: u64 = 256;
-
-/// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
-/// nobody has asked for a while.
-const STREAK: u32 = 8;
-
-/// Rounds that readers do between two looks at the kernel's clocksource, which take some 10 us each: four seconds at the default
-/// interval. A thread looks at each interval.
-const ROUNDS_PER_WATCH: u32 = 8;
-
 /// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
-
-/// Whether the gates have been judged.
-const STAGE_NEW: u8 = 0;
-const STAGE_OPEN: u8 = 1;
-const STAGE_CLOSED: u8 = 2;
 
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
@@ -56,20 +38,20 @@ pub(crate) const OS_STAMP: u64 = 1 << 63;
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared<Cell>,
+    pub(crate) shared: Shared<Latch>,
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Option<Control>>,
-    /// One of the `STAGE_` constants.
-    stage: AtomicU8,
+    /// What the next judgement will be made by, as far as readers have collected it.
+    collector: TryLock<Collector>,
+    /// How far the judgement of the gates has come, and `disable()`.
+    keeper: Keeper,
     /// A `Driver`, as a number.
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
-    /// Whether `disable()` is in force.
-    disabled: AtomicU8,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
     minimal: AtomicBool,
     interval_ns: AtomicU64,
@@ -79,35 +61,27 @@ pub(crate) struct Engine {
     seen: Seen,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// When the next round is due, or with a gate closed the next judgement, ns.
-    due_ns: AtomicI64,
-    /// The reader driver's memory: the last reading by the slow path, ns, and how many came in a row.
-    last_slow_ns: AtomicI64,
-    streak: AtomicU32,
-    /// Rounds that readers have done.
-    reader_rounds: AtomicU32,
+    /// The reader driver's memory.
+    callers: Callers,
 }
 
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(Cell::new()),
+            shared: Shared::new(Latch::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(None),
-            stage: AtomicU8::new(STAGE_NEW),
+            collector: TryLock::new(Collector::new()),
+            keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
             recent_ns: AtomicI64::new(0),
-            disabled: AtomicU8::new(0),
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             seen: Seen::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            last_slow_ns: AtomicI64::new(i64::MIN),
-            streak: AtomicU32::new(0),
-            reader_rounds: AtomicU32::new(1),
-            due_ns: AtomicI64::new(i64::MIN),
+            callers: Callers::new(),
         }
     }
 
@@ -146,14 +120,29 @@ impl Engine {
         }
     }
 
-    /// A stamp in monotonic ns.
+    /// A stamp in monotonic ns. Negative for ticks of before the zero of `CLOCK_MONOTONIC`, which the counter may be older than.
     #[inline]
-    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
+    fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
         if stamp & OS_STAMP != 0 {
-            return stamp & !OS_STAMP;
+            return signed(stamp & !OS_STAMP);
         }
         // Before the first line no stamp can be ticks; whoever made one up gets 0.
-        self.shared.timeline.convert(stamp).map_or(0, to_unsigned)
+        COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
+    }
+
+    /// A stamp in monotonic ns, at least 0.
+    #[inline]
+    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
+        saturating_unsigned(self.stamp_to_signed_ns(stamp))
+    }
+
+    /// The time from one stamp to another, ns; 0 if the second is the earlier one.
+    #[inline]
+    pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
+        let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
+        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the difference fits into 64 bits
+        // without a sign; `abs_diff` is exact there.
+        if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
     /// A reading with bounds; `None` if the inlined path is closed.
@@ -162,11 +151,9 @@ impl Engine {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), also from lines that the inlined path must not use. The counter may be read only
-    /// if the gates have said so, and then there is a compare-and-swap.
-    fn read_bounds_whole(&self) -> Option<LineReading> {
-        let counter = COUNTER.filter(|_| self.shared.cell.word().is_live())?;
-        self.shared.read_bounds_whole(&counter, &self.followed())
+    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
+    fn read_bounds_of_valid(&self) -> Option<LineReading> {
+        self.shared.read_bounds_slow(&COUNTER?, &self.followed())
     }
 
     /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
@@ -177,7 +164,7 @@ impl Engine {
             return (line.ns, Some(line));
         }
         let ns = signed(self.now_ordered_by_cpu());
-        (ns, self.read_bounds().or_else(|| self.read_bounds_whole()).or_else(|| self.bounds_by_cpu()))
+        (ns, self.read_bounds().or_else(|| self.read_bounds_of_valid()).or_else(|| self.bounds_by_cpu()))
     }
 
     /// Any reading that the inlined path refuses, and no CPU's line can serve.
@@ -189,29 +176,34 @@ impl Engine {
             if !self.is_judged() && self.driver() == Driver::Reader {
                 self.serve(Renewal::AtExpiry);
             }
-            return to_unsigned(OsClock.monotonic_ns());
+            return saturating_unsigned(OsClock.monotonic_ns());
         };
         let mut reading = self.shared.read_slow(&counter, &self.followed());
         if self.serve_as_reader(&reading) {
             reading = self.shared.read_slow(&counter, &self.followed());
         }
-        to_unsigned(reading.ns)
+        saturating_unsigned(reading.ns)
     }
 
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so a closed gate needs no look at the monotonic clock.
-        if let Some(counter) = COUNTER.filter(|_| !self.shared.cell.word().is_gated()) {
+        // Unix time has no floor, so where the OS is to tell it, nobody looks at the monotonic clock.
+        let stays_by_os = match self.keeper.stage() {
+            Stage::New => false,
+            Stage::Closed | Stage::Disabled => true,
+            Stage::Open | Stage::Waiting => self.unix_by_os(),
+        };
+        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &self.followed());
             let served = self.serve_as_reader(&reading);
-            if served || matches!(reading.source, Source::Line { .. }) {
-                if let Some(reading) = self.read_bounds_whole() {
-                    return to_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
+            if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
+                if let Some(reading) = self.read_bounds_of_valid() {
+                    return saturating_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
                 }
             }
         }
-        to_unsigned(OsClock.realtime_ns())
+        saturating_unsigned(OsClock.realtime_ns())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present time.
@@ -296,49 +288,15 @@ impl Engine {
 
     /// Does a round if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let frequent_ns = self.interval_ns() / CALLS_PER_INTERVAL;
-        let wanted = match reading.source {
-            // A caller that comes straight after the end of the window calls often; another must prove it.
-            Source::Line { overdue_ns } => {
-                overdue_ns > 0
-                    && (overdue_ns <= frequent_ns || self.slow_calls_are_frequent(reading.ns, frequent_ns))
-            }
-            Source::Reference { reference_ns } => {
-                self.is_due(reference_ns) && self.slow_calls_are_frequent(reference_ns, frequent_ns)
-            }
-        };
+        let is_due = |now_ns| self.keeper.is_due(now_ns);
+        let wanted = self.callers.want_round(reading, self.interval_ns(), is_due);
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
-        let served = self.driver() == Driver::Reader && self.serve(Renewal::AtExpiry).is_some();
-        // ORDERING: Relaxed, a count of its own.
-        if served && self.reader_rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_WATCH == 0 {
+        let served =
+            self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
+        if served && self.callers.count_round() {
             self.watch();
         }
         served
-    }
-
-    /// Whether it is time for another round, or, with a gate closed, for another judgement.
-    fn is_due(&self, now_ns: i64) -> bool {
-        // ORDERING: Relaxed, a hint.
-        now_ns >= self.due_ns.load(Ordering::Relaxed)
-    }
-
-    fn set_due(&self, due_ns: i64) {
-        // ORDERING: Relaxed, as in `is_due`.
-        self.due_ns.store(due_ns, Ordering::Relaxed);
-    }
-
-    /// Counts a reading by the slow path; says whether enough came in a row.
-    fn slow_calls_are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
-        // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
-        let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
-        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
-            // ORDERING: as above.
-            self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
-        } else {
-            // ORDERING: as above.
-            self.streak.store(0, Ordering::Relaxed);
-            false
-        }
     }
 
     /// A round of the control loop, with the gates judged before the first one, and a second round after a recovery.
@@ -348,7 +306,7 @@ impl Engine {
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread visits them.
-            self.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
         let (counter, control) = (COUNTER?, control.as_mut()?);
@@ -358,26 +316,20 @@ impl Engine {
         if outcome.round == Round::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        self.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        if outcome.round == Round::Gated && self.keeper.notice_closed() {
+            return None; // the gates are to be judged before the next round
+        }
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
     fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
         let mut control = self.lock()?;
-        // ORDERING: Acquire, pairs with the stores of `stage`.
-        if self.stage.load(Ordering::Acquire) == STAGE_CLOSED {
-            // Only a reason that passes by itself is ever due again.
-            if self.is_disabled() || !self.is_due(OsClock.monotonic_ns()) {
-                return None;
-            }
-            self.reconsider();
-        }
-        // ORDERING: Acquire, as above.
-        if self.stage.load(Ordering::Acquire) != STAGE_OPEN || control.is_none() {
-            *control = self.judge(renewal);
-        }
-        control.is_some().then_some(control)
+        let known = control.is_some();
+        let judge = || self.judge(&mut control, renewal);
+        let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
+        admitted.then_some(control)
     }
 
     /// The lock, its content reset if it was left half changed by another process.
@@ -390,10 +342,34 @@ impl Engine {
         }
         Some(guard)
     }
+
+    /// The lock on what is collected; `None` while another thread has it.
+    pub(crate) fn collector(&self) -> Option<Guard<'_, Collector>> {
+        // SAFETY: as in `lock`.
+        let mut guard = unsafe { self.collector.try_lock(process::token()) }?;
+        if guard.was_abandoned() {
+            *guard = Collector::new();
+        }
+        Some(guard)
+    }
 }
 
+/// A reading from a line by the inlined path, or one that was stored.
+///
+/// Without a look at the sign, which would be an instruction in each reading. A monotonic one is not negative: the first line
+/// is at no tick below its floor of 0, and no later line below its predecessor. Neither is Unix time where it follows
+/// `CLOCK_REALTIME`, which Linux does not let anybody set below `CLOCK_MONOTONIC`. A system that takes a year before 1970
+/// gets a time beyond the year 2554 from the inlined path, and 0 from every other.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
-    // Never negative: CLOCK_MONOTONIC is not, and no line runs below it but by its bound.
     unsigned(ns)
 }
+
+/// Everything else: what an OS clock says, or a line where it was not in use; 0 if that is negative.
+#[inline]
+fn saturating_unsigned(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,27 +6,26 @@
 //! CPUs: those that it may run on, asked anew each time (cpusets change, CPUs go offline), and those on which a reader has
 //! missed a line. `core_affinity` does not serve: its masks end at 1,024 CPUs.
 //!
-//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its window ends;
+//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its line ends;
 //! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
 //!
 //! A unit takes 6 KB for each CPU id that the system may ever use.
 
 mod shown;
 
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
 
-use tickline_core::cell::StateCell;
+use tickline_core::cell::{Latch, StateCell};
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
-use tickline_core::per_cpu::{self, CPU_IDS, Seat};
+use tickline_core::per_cpu::{self, CPU_IDS, Seat, mode};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineReading, Shared, Source};
 
-use crate::engine::Cell;
-use crate::facts;
 use crate::process::{self, CpuMask, Notice, Woken};
 use crate::reference::OsClock;
 
@@ -105,7 +104,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Shared<Cell>]>,
+    units: Box<[Shared<Latch>]>,
     notes: Box<[Note]>,
     counter: HardwareCpuCounter,
 }
@@ -116,14 +115,8 @@ impl Table {
     }
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
-        let support = facts::cell_support();
-        let unit = || {
-            let unit = Shared::new(Cell::new());
-            unit.cell.restrict(support);
-            unit
-        };
         Self {
-            units: (0..ids).map(|_| unit()).collect(),
+            units: (0..ids).map(|_| Shared::new(Latch::new())).collect(),
             notes: (0..ids).map(|_| Note::default()).collect(),
             counter,
         }
@@ -159,7 +152,7 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Shared<Cell>> {
+    pub(crate) fn unit_here(&self) -> Option<&Shared<Latch>> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 
@@ -202,111 +195,47 @@ impl Table {
 
 /// A clock's table, if it has one, and who may use it.
 #[derive(Debug)]
-pub(crate) struct Mode {
-    /// No common line may be published.
-    in_force: AtomicBool,
-    /// Made when first needed, kept as long as the clock, because readers may be in it.
-    table: AtomicPtr<Table>,
-    /// The same for readers; null while there is nothing to read; [`GATED`] while a gate is closed.
-    open: AtomicPtr<Table>,
-}
+pub(crate) struct Mode(mode::Mode<Table>);
 
-/// Stands for a table that must not be opened. Not a second flag: between two looks, or two stores, a gate may close.
-const GATED: *mut Table = ptr::without_provenance_mut(1);
+// The mode holds the table by a pointer, of which the compiler asks nothing.
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Table>();
+};
 
 impl Mode {
     pub(crate) const fn new() -> Self {
-        Self {
-            in_force: AtomicBool::new(false),
-            table: AtomicPtr::new(ptr::null_mut()),
-            open: AtomicPtr::new(ptr::null_mut()),
+        Self(mode::Mode::new())
+    }
+
+    /// The table, made when first needed and kept as long as the clock; `None` if there cannot be one.
+    pub(crate) fn made(&self) -> Option<&Table> {
+        if self.0.table().is_none() {
+            let fresh = NonNull::from(Box::leak(Box::new(Table::new()?)));
+            // SAFETY: a box is valid, and this one is freed by `drop` only.
+            if let Err(fresh) = unsafe { self.0.lend(fresh) } {
+                // SAFETY: from the box above, and nobody has seen it.
+                drop(unsafe { Box::from_raw(fresh.as_ptr()) });
+            }
         }
+        self.0.table()
     }
+}
 
-    /// Whether no common line may be published.
-    pub(crate) fn is_in_force(&self) -> bool {
-        // ORDERING: Relaxed: written by the clock's thread, or while there is none; whoever judges or serves by it does so under
-        // the clock's lock, after the gates were closed for the change.
-        self.in_force.load(Ordering::Relaxed)
-    }
+impl Deref for Mode {
+    type Target = mode::Mode<Table>;
 
-    /// Takes the mode up: no common line is published from now on. The table; `None`, and nothing changes, if there cannot be
-    /// one.
-    pub(crate) fn enter(&self) -> Option<&Table> {
-        // ORDERING: Acquire, pairs with the Release exchange below.
-        let mut table = self.table.load(Ordering::Acquire);
-        if table.is_null() {
-            let fresh = Box::into_raw(Box::new(Table::new()?));
-            // ORDERING: Release, pairs with the Acquire loads here and in `open_table`: whoever sees the table sees its content.
-            table = match self.table.compare_exchange(table, fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => fresh,
-                Err(theirs) => {
-                    // SAFETY: made above by `into_raw`, and nobody has seen it.
-                    drop(unsafe { Box::from_raw(fresh) });
-                    theirs
-                }
-            };
-        }
-        // ORDERING: Relaxed, as in `is_in_force`.
-        self.in_force.store(true, Ordering::Relaxed);
-        // SAFETY: not null here; a table is freed with `self` only.
-        unsafe { table.as_ref() }
-    }
-
-    /// Lets readers use the table, unless a gate is closed.
-    pub(crate) fn open(&self) {
-        // ORDERING: Acquire, pairs with the exchange in `enter`.
-        let table = self.table.load(Ordering::Acquire);
-        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open table, or a gate.
-        self.open.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed).ok();
-    }
-
-    /// No reading that begins after this uses the table, until it is opened again.
-    pub(crate) fn close(&self) {
-        // ORDERING: Relaxed, a table is opened and closed by the clock's thread; a gate stays as it is.
-        let table = self.table.load(Ordering::Relaxed);
-        // ORDERING: Relaxed, a reader that still finds the table may use it.
-        self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
-    }
-
-    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate).
-    pub(crate) fn gate(&self) {
-        // ORDERING: SeqCst, after the stage that `Engine::close` has just stored.
-        self.open.store(GATED, Ordering::SeqCst);
-    }
-
-    /// Lets the table be opened again.
-    pub(crate) fn ungate(&self) {
-        // ORDERING: SeqCst, before the stage that `Engine::reconsider` is about to store.
-        self.open.compare_exchange(GATED, ptr::null_mut(), Ordering::SeqCst, Ordering::Relaxed).ok();
-    }
-
-    /// Gives the mode up. No thread may be visiting.
-    pub(crate) fn leave(&self) {
-        self.close();
-        // ORDERING: Relaxed, as in `is_in_force`.
-        self.in_force.store(false, Ordering::Relaxed);
-    }
-
-    /// The table, if readers may use it.
     #[inline(always)]
-    pub(crate) fn open_table(&self) -> Option<&Table> {
-        // ORDERING: Acquire, pairs with the Release store in `open`.
-        let table = self.open.load(Ordering::Acquire);
-        if table.addr() <= GATED.addr() {
-            return None;
-        }
-        // SAFETY: neither null nor `GATED`, so a table, which is freed with `self` only.
-        unsafe { table.as_ref() }
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
 impl Drop for Mode {
     fn drop(&mut self) {
-        let table = *self.table.get_mut();
-        if !table.is_null() {
-            // SAFETY: made by `into_raw` in `enter`; readers borrow `self`, so there are none.
-            drop(unsafe { Box::from_raw(table) });
+        if let Some(table) = self.0.take_back() {
+            // SAFETY: from the box in `made`; readers borrow `self`, so there are none.
+            drop(unsafe { Box::from_raw(table.as_ptr()) });
         }
     }
 }
@@ -431,7 +360,7 @@ impl Visit {
     fn round(
         &mut self,
         cpu: usize,
-        unit: &Shared<Cell>,
+        unit: &Shared<Latch>,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
@@ -471,6 +400,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_cpu_that_cannot_be_visited_fails_alone() {
+        use crate::facts;
         use std::io::Write;
         use tickline_core::sample::Quanta;
         let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
@@ -478,7 +408,7 @@ mod tests {
             Ok(needs) => needs,
             Err(why) => return skip(&why.to_string()),
         };
-        if !facts::counter_readable() || facts::cell_support() == tickline_core::cell::Support::Missing {
+        if !facts::counter_readable() {
             return skip("the counter cannot be used here");
         }
         let home = CpuMask::of_this_thread().expect("where this thread may run");
@@ -487,8 +417,7 @@ mod tests {
         table.notes[absent].ask();
         let config = Config {
             interval_ns: 1_000_000,
-            quanta: Quanta { counter_ticks: 0, reference_ns: 1 },
-            guarded: false,
+            quanta: Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
             renewal: Renewal::Visit,
         };
         let mut sweep = Sweep::default();

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use tickline_core::compare::Comparison;
-use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed};
-use tickline_core::shared::Event;
+use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::shared::{BoundParts, Event};
 
 use crate::builder::Probes;
 use crate::engine::Engine;
@@ -183,6 +183,8 @@ pub struct Status {
     /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
     /// where the rate has been seen to be steady for long.
     pub rho_ppb: u64,
+    /// What the bound is made of.
+    pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
     /// and positive, the clock is being slewed down.
     pub offset_ns: i64,
@@ -213,10 +215,11 @@ impl Status {
             environment: crate::facts::environment(),
             hypervisor: crate::facts::hypervisor(),
             comparison: crate::warp::result().unwrap_or(Comparison::Pending),
-            nominal_hz: crate::facts::nominal_hz(),
+            nominal_hz: crate::facts::nominal_hz(engine.probes()),
             frequency_hz: gauges.frequency_hz(),
             bound_ns,
             rho_ppb: gauges.rho_ppb(),
+            bound_parts: gauges.bound_parts(),
             offset_ns: gauges.offset_ns(),
             interval_ns: gauges.interval_ns(),
             utc_error_ns: match engine.probes() {
@@ -231,9 +234,25 @@ impl Status {
         }
     }
 
-    /// The reason of the first closed gate; `None` if all are open.
+    /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
+    /// Unix time alone, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         first_closed(&self.verdicts)
+    }
+
+    /// Why the OS tells Unix time; `None` if the counter may. Beside [`reason`](Self::reason), this is
+    /// [`Reason::Slow`] where the OS tells Unix time faster than the counter does, though not monotonic time.
+    ///
+    /// ```
+    /// let status = tickline::Clock::global().status();
+    /// match (status.reason(), status.unix_reason()) {
+    ///     (None, Some(reason)) => println!("only Unix time is the OS's: {reason}"),
+    ///     (reason, _) => println!("{reason:?}"),
+    /// }
+    /// ```
+    #[must_use]
+    pub fn unix_reason(&self) -> Option<Reason> {
+        self.reason().or_else(|| unix_by_os(&self.verdicts))
     }
 }

@@ -125,6 +125,25 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
 }
 
+/// The gate stays closed until the next judgement, and calls for Unix time alone lead to that too.
+#[test]
+fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    clock.disable();
+    std::hint::black_box(clock.unix_ns());
+    clock.enable();
+    let start = std::time::Instant::now();
+    while clock.status().state != State::Fast {
+        for _ in 0..100 {
+            std::hint::black_box(clock.unix_ns());
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "still {:?}", clock.status().state);
+    }
+}
+
 #[test]
 fn a_clock_that_was_disabled_before_it_started_stays_so() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -166,6 +185,34 @@ fn stamps_convert_to_the_time_they_were_taken() {
     assert!(clock.ticks_to_ns(early) < before);
     // The stamp is a plain read, which may be early; a microsecond is generous.
     assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
+}
+
+/// Stamps of the counter and of the OS clock are of one timescale, in both directions.
+#[test]
+fn differences_of_stamps_go_across_a_gate() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    while clock.ticks() >> 63 != 0 {}
+    let (before_ns, by_counter) = (clock.now_ordered_ns(), clock.ticks());
+    std::thread::sleep(Duration::from_millis(2));
+    clock.disable();
+    let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
+    assert_eq!((by_counter >> 63, by_os >> 63), (0, 1));
+    let between_ns = clock.ticks_between_ns(by_counter, by_os);
+    // The first is a plain read, which may be early; a microsecond is generous.
+    assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
+    assert_eq!(clock.ticks_between_ns(by_os, by_counter), 0);
+    assert_eq!(
+        between_ns,
+        clock.ticks_to_ns(by_os) - clock.ticks_to_ns(by_counter),
+        "both are after the zero of the monotonic clock"
+    );
+    // A counter may be older than the monotonic clock, and 0 is older than both.
+    let since = clock.ticks_between_ns(0, by_counter);
+    assert!(clock.ticks_to_ns(0) <= clock.ticks_to_ns(by_counter) && since > 0, "{since}");
+    assert_eq!(clock.ticks_between_ns(0, by_os), since + between_ns);
 }
 
 #[test]

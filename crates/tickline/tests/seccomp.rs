@@ -151,10 +151,7 @@ fn use_up(clock: &Clock) -> bool {
 
 /// On targets without a counter that comes first.
 fn is_honest(state: State) -> bool {
-    matches!(
-        state,
-        State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter | Reason::NoAtomics)
-    )
+    matches!(state, State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter))
 }
 
 fn expect(outcome: Option<Option<i32>>, killed: Option<i32>) {

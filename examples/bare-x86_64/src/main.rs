@@ -27,14 +27,14 @@ use core::panic::PanicInfo;
 
 use clocks::{Hpet, Tsc};
 use port::End;
-use tickline_core::cell::NativeCell;
+use tickline_core::cell::Latch;
 use tickline_core::control::{Config, Control, Renewal, Round};
 use tickline_core::counter::quantum_ticks;
 use tickline_core::sample::{Quanta, Reference};
 use tickline_core::shared::{Event, LineReading, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
-static CLOCK: Shared<NativeCell> = Shared::new(NativeCell::new());
+static CLOCK: Shared<Latch> = Shared::new(Latch::new());
 
 /// The time between rounds in the steady state, ns. Short, so that there is something to see in seconds.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -153,17 +153,14 @@ extern "C" fn main() -> ! {
         port::exit(End::Failed);
     };
     let counter_ticks = quantum_ticks(&Tsc);
-    let guarded = match trust::judge(counter_ticks) {
-        Ok(guarded) => guarded,
-        Err(reason) => {
-            say!("the counter is not used: {reason}");
-            port::exit(End::Failed);
-        }
-    };
-    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns() };
+    if let Some(reason) = trust::judge(counter_ticks) {
+        say!("the counter is not used: {reason}");
+        port::exit(End::Failed);
+    }
+    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", quanta.reference_ns);
 
-    let config = Config { interval_ns: INTERVAL_NS, quanta, guarded, renewal: Renewal::Ahead };
+    let config = Config { interval_ns: INTERVAL_NS, quanta, renewal: Renewal::Ahead };
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
     let mut seen = Seen::default();
 
@@ -178,7 +175,7 @@ extern "C" fn main() -> ! {
     let rho_ppb = CLOCK.gauges.rho_ppb();
     let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
     let has_converged = CLOCK.gauges.rho_ppb() < rho_ppb;
-    say!("        the driver has stopped: lines last for 6 intervals at most");
+    say!("        the driver has stopped: lines last for 4 intervals");
     watch(&mut seen, None, &hpet, 1_000);
     let was_cold = CLOCK.read(&Tsc).is_none();
     say!("        the driver is back");

@@ -2,21 +2,18 @@
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::cell::{NativeCell, Support};
 use tickline_core::compare::Comparison;
 use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Switch, Trust};
 
-use crate::{CLOCK, say};
+use crate::say;
 
 /// CPUID 8000_0007h EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3 E.4.6).
 fn is_invariant() -> bool {
     __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
 }
 
-/// Judges the gates and shows them. Returns whether lines must be guarded, as the cell demands of the control loop.
-pub fn judge(counter_ticks: u64) -> Result<bool, Reason> {
-    let cell = NativeCell::support();
-    CLOCK.cell.restrict(cell);
+/// Judges the gates and shows them. The first reason not to use the counter, if there is one.
+pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let facts = Facts {
         switch: Switch::On,
         // There is no kernel whose word could count.
@@ -29,7 +26,6 @@ pub fn judge(counter_ticks: u64) -> Result<bool, Reason> {
         invariant_waived: true,
         invariant: Some(is_invariant()),
         counter_present: true,
-        cell,
         readable: true,
         hypervisor: Hypervisor::None,
         // The other CPUs, if there are any, were never started.
@@ -37,14 +33,12 @@ pub fn judge(counter_ticks: u64) -> Result<bool, Reason> {
         line_per_cpu: false,
         cost: None,
         was_slow: false,
+        unix_was_slow: false,
         quantum_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);
     for verdict in &verdicts {
         say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));
     }
-    match gate::first_closed(&verdicts) {
-        Some(reason) => Err(reason),
-        None => Ok(cell == Support::Guarded),
-    }
+    gate::first_closed(&verdicts)
 }

@@ -4,7 +4,9 @@
 //! within seconds. Mutants that change nothing anybody could observe do not belong here.
 
 mod bounds;
+mod gate;
 mod order;
+pub(super) mod orderings;
 mod per_cpu;
 
 /// A rule that is taken out.
@@ -25,14 +27,8 @@ pub(crate) struct Mutant {
 /// Where the mutated files are, seen from the workspace's root.
 pub(crate) const SOURCES: &str = "crates/tickline-core/src";
 
-/// Where rules 5 and 12 are kept.
+/// Where rules 5 and 13 are kept.
 pub(crate) const FLOOR: &str = "shared/floor.rs";
-
-/// The cells with a 128-bit state.
-pub(crate) const NATIVE_CELLS: [&str; 2] = ["cell/x86_64.rs", "cell/aarch64.rs"];
-
-/// The one of this machine: another one is not compiled here.
-pub(crate) const NATIVE_CELL: &str = NATIVE_CELLS[cfg!(target_arch = "aarch64") as usize];
 
 const fn mutant(
     rule: &'static str,
@@ -46,5 +42,5 @@ const fn mutant(
 
 /// Every mutant: first those of the rules of order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS)
+    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS).chain(gate::MUTANTS)
 }

@@ -95,6 +95,16 @@ impl Tree {
         self.root.join(SOURCES).join(mutant.file)
     }
 
+    /// Changes a file for good.
+    pub(crate) fn change(
+        &self,
+        file: &str,
+        change: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let path = self.root.join(SOURCES).join(file);
+        write(&path, &change(&read(&path)?)?)
+    }
+
     /// The mutant's file as it is, and mutated.
     pub(crate) fn mutated(&self, mutant: &Mutant) -> Result<(String, String), String> {
         let before = read(&self.path(mutant))?;
@@ -125,16 +135,26 @@ impl Tree {
 
     /// Builds the tests.
     pub(crate) fn build(&self) -> Result<Tests, String> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["test", "-p", "tickline-core", "--lib", "--no-run", "--message-format=json"])
-            .arg("--target-dir")
-            .arg(&self.target)
-            .current_dir(&self.root)
-            // Nobody debugs these, and linking takes half of the time with it.
-            .env("CARGO_PROFILE_TEST_DEBUG", "0")
-            .output()
-            .map_err(|error| format!("cargo: {error}"))?;
+        // Nobody debugs these, and linking takes half of the time with it.
+        self.build_with(|cargo| {
+            cargo.arg("--target-dir").arg(&self.target).env("CARGO_PROFILE_TEST_DEBUG", "0");
+        })
+    }
+
+    /// Builds the models for loom, by the flags of the check in `ci.rs` and into its directory: what it has built of loom serves
+    /// here, too.
+    pub(crate) fn build_models(&self) -> Result<Tests, String> {
+        self.build_with(|cargo| {
+            cargo.arg("--release").arg("--target-dir").arg(workspace().join("target/loom"));
+            cargo.env("RUSTFLAGS", "--cfg loom");
+        })
+    }
+
+    fn build_with(&self, options: impl FnOnce(&mut Command)) -> Result<Tests, String> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["test", "-p", "tickline-core", "--lib", "--no-run", "--message-format=json"]);
+        options(&mut cargo);
+        let output = cargo.current_dir(&self.root).output().map_err(|error| format!("cargo: {error}"))?;
         let messages = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             // The compiler's own rendering of an error, with its line breaks escaped.
@@ -151,24 +171,34 @@ impl Tree {
             .nth(1)
             .and_then(|text| text.split('"').next())
             .ok_or("cargo does not say where the tests are")?;
-        Ok(Tests { program: program.into(), output: self.target.join("output") })
+        Ok(Tests { program: program.into(), output: self.root.with_file_name("output") })
     }
 }
 
 impl Tests {
     /// Runs the tests; ends them if they take longer than `patience`.
     pub(crate) fn run(&self, patience: Duration) -> Result<Ran, String> {
+        // Many threads, so that a test that hangs holds up few others.
+        let skipped = BY_CHANCE.iter().flat_map(|name| ["--skip", name]);
+        self.run_by(Command::new(&self.program).arg("--test-threads=16").args(skipped), patience)
+    }
+
+    /// Runs those tests whose names have one of `names`.
+    pub(crate) fn run_some(
+        &self,
+        names: &[&str],
+        environment: &[(&str, &str)],
+        patience: Duration,
+    ) -> Result<Ran, String> {
+        let environment = environment.iter().copied();
+        self.run_by(Command::new(&self.program).args(names).envs(environment), patience)
+    }
+
+    fn run_by(&self, command: &mut Command, patience: Duration) -> Result<Ran, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
         let output = fs::File::create(&self.output).map_err(failed)?;
         let start = Instant::now();
-        // Many threads, so that a test that hangs holds up few others.
-        let mut child = Command::new(&self.program)
-            .arg("--test-threads=16")
-            .args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]))
-            .stdout(output)
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(failed)?;
+        let mut child = command.stdout(output).stderr(Stdio::null()).spawn().map_err(failed)?;
         let (hangs, status) = loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 break (false, Some(status));

@@ -1,9 +1,9 @@
-//! The README's tables from a record, between markers.
+//! The README's tables from the records, between markers: what each processor has shown.
 
 use serde_json::Value;
 
-use super::FOLDER;
 use super::markdown::{self, Cell, Row, count, head, short, time_ns, whole};
+use super::{FOLDER, Record};
 
 /// The blocks that are written, by their markers' names.
 const BLOCKS: [&str; 3] = ["machine", "clocks", "tickline"];
@@ -16,20 +16,17 @@ const GROUPS: [(&str, &str); 4] = [
     ("coarse", "coarse time"),
 ];
 
-/// The record's blocks; `name` is its file's name.
-pub(super) fn blocks(record: &Value, name: &str) -> Result<[(&'static str, String); 3], String> {
+/// The records' blocks.
+pub(super) fn blocks(records: &[Record]) -> Result<[(&'static str, String); 3], String> {
     let [machine, clocks, tickline] = BLOCKS;
-    Ok([
-        (machine, machine_block(record, name)?),
-        (clocks, clocks_block(record)?),
-        (tickline, tickline_block(record)?),
-    ])
+    let machines = records.iter().map(machine_line).collect::<Result<String, String>>()?;
+    Ok([(machine, machines), (clocks, clocks_block(records)?), (tickline, tickline_block(records)?)])
 }
 
-/// The README with the record's blocks.
-pub(super) fn rewritten(readme: &str, record: &Value, name: &str) -> Result<String, String> {
+/// The README with the records' blocks.
+pub(super) fn rewritten(readme: &str, records: &[Record]) -> Result<String, String> {
     let mut text = readme.to_owned();
-    for (block, body) in blocks(record, name)? {
+    for (block, body) in blocks(records)? {
         let (start, end) = place(&text, block)?;
         text.replace_range(start..end, &format!("\n{body}"));
     }
@@ -78,17 +75,29 @@ fn of_clock<'a>(section: &'a Value, clock: &str) -> Result<Option<&'a Value>, St
     Ok(clocks.iter().find(|one| one["clock"] == clock))
 }
 
-fn machine_block(record: &Value, name: &str) -> Result<String, String> {
+/// A processor's name in a table's head: without family and model where there is one of that name.
+fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
+    let name = |record: &'a Record| record.processor().split(", family").next().unwrap_or_default();
+    let is_alone = records
+        .iter()
+        .filter(|other| other.processor().split(", family").next() == Some(name(record)))
+        .count()
+        < 2;
+    if is_alone { name(record) } else { record.processor() }
+}
+
+fn machine_line(record: &Record) -> Result<String, String> {
+    let (name, processor, record) = (&record.name, record.processor(), &record.json);
     let machine = at(record, "machine")?;
     let or_unknown = |path| text(machine, path).unwrap_or("unknown");
     let rustc = text(record, "rustc")?;
     let changed = if at(record, "tree_clean")? == true { "" } else { " with changes" };
     let commit = text(record, "commit")?;
+    let note = text(record, "note").map_or_else(|_| String::new(), |note| format!(", **{note}**"));
     Ok(format!(
-        "{} CPUs of {}, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {}{changed}: `{}`, {} s. All figures: \
-         [{name}]({FOLDER}/{name}).\n",
+        "- {processor}{note}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {}{changed}: `{}`, {} s. \
+         All figures: [{name}]({FOLDER}/{name}).\n",
         number(machine, "cpus")?,
-        or_unknown("cpu"),
         or_unknown("hypervisor"),
         or_unknown("kernel"),
         or_unknown("clocksource"),
@@ -100,27 +109,46 @@ fn machine_block(record: &Value, name: &str) -> Result<String, String> {
     ))
 }
 
-fn clocks_block(record: &Value) -> Result<String, String> {
-    let cost = at(record, "cost.clocks")?.as_array().ok_or("cost.clocks is not a list in the record")?;
-    let watched_s = number(record, "drift.watched_s")?;
-    let mut table = head(&[
-        "",
-        "tight loop, ns",
-        "awaited, ns",
-        "two threads, ns",
-        "first call",
-        "process start to first reading",
-        "drift, ppb (worst process)",
-        &format!("offset changed in {watched_s} s"),
-        "backward steps, per million",
+/// The clocks that any record compares, by their names, with their groups; in the order of the first record that has them.
+fn clocks(records: &[Record]) -> Result<Vec<(&str, &str)>, String> {
+    let mut clocks: Vec<(&str, &str)> = Vec::new();
+    for record in records {
+        let cost = at(&record.json, "cost.clocks")?;
+        for clock in cost.as_array().ok_or("cost.clocks is not a list in the record")? {
+            let name = text(clock, "clock")?;
+            if !clocks.iter().any(|(known, _)| *known == name) {
+                clocks.push((name, text(clock, "group")?));
+            }
+        }
+    }
+    Ok(clocks)
+}
+
+fn clocks_block(records: &[Record]) -> Result<String, String> {
+    let mut titles = vec![String::new()];
+    for record in records {
+        let title = title(record, records);
+        titles.extend([format!("{title}: tight loop, ns"), format!("{title}: awaited, ns")]);
+    }
+    let watched = records.iter().map(|record| number(&record.json, "drift.watched_s"));
+    let watched_s = watched.collect::<Result<Vec<f64>, String>>()?.into_iter().fold(0.0, f64::max);
+    titles.extend([
+        "first call".into(),
+        "process start to first reading".into(),
+        "drift, ppb".into(),
+        format!("offset changed in {watched_s} s"),
+        "backward steps, per million".into(),
     ]);
+    let clocks = clocks(records)?;
+    let mut table = head(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for (group, title) in GROUPS {
-        let of_group = cost.iter().filter(|clock| clock["group"] == group);
-        let rows = of_group.map(|clock| clock_row(record, clock)).collect::<Result<Vec<Row>, String>>()?;
+        let of_group = clocks.iter().filter(|(_, of)| *of == group);
+        let rows =
+            of_group.map(|(clock, _)| clock_row(records, clock)).collect::<Result<Vec<Row>, String>>()?;
         if rows.is_empty() {
             continue;
         }
-        table.push_str(&format!("| *{title}* |{}\n", " |".repeat(8)));
+        table.push_str(&format!("| *{title}* |{}\n", " |".repeat(titles.len() - 1)));
         // Instructions are what is compared with.
         let rows_of_group = if group == "counter" { markdown::rows } else { markdown::rows_with_best };
         table.push_str(&rows_of_group(&rows));
@@ -128,39 +156,50 @@ fn clocks_block(record: &Value) -> Result<String, String> {
     Ok(table)
 }
 
-fn clock_row(record: &Value, cost: &Value) -> Result<Row, String> {
-    let name = text(cost, "clock")?;
+/// What each processor has shown of a clock's cost, and of the rest the worst that any has shown.
+fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     let mut cells = Vec::new();
-    for column in ["tight", "awaited", "two_threads"] {
-        let ns = number_if_any(cost, &format!("{column}_ns"))?;
-        let ratio = number_if_any(cost, &format!("{column}_ratio"))?;
-        cells.push(ns.zip(ratio).map(|(ns, ratio)| Cell::cost(ns, ratio)));
-    }
-    let startup = startup_us(record, name, "first_call_us")?;
-    cells.push(startup.map(|us| Cell::new(us, time_ns(us * 1e3))));
-    // In tenths of a ms: most of it is the process's own, and that varies by less.
-    let startup = startup_us(record, name, "first_reading_us")?;
-    cells.push(startup.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
-    let drift = of_clock(at(record, "drift")?, name)?;
-    let drift_ppb = drift.map(|clock| number_if_any(clock, "drift_ppb")).transpose()?.flatten();
-    let worst_ppb = worst_drift_ppb(record, name)?;
-    cells.push(
-        drift_ppb
-            .zip(worst_ppb)
-            .map(|(ppb, worst_ppb)| Cell::new(worst_ppb, format!("{} ({})", short(ppb), short(worst_ppb)))),
-    );
-    let offset_ns = drift.map(|clock| number(clock, "offset_change_ns")).transpose()?;
-    cells.push(offset_ns.map(|ns| Cell::new(ns, time_ns(ns))));
-    cells.push(match of_clock(at(record, "order")?, name)? {
-        None => None,
-        Some(clock) => {
-            let (backward, handovers) = (number(clock, "count.backward")?, number(clock, "count.handovers")?);
-            let per_million = backward / handovers.max(1.0) * 1e6;
-            // Few, but not none.
-            let rare = backward > 0.0 && short(per_million) == "0";
-            Some(Cell::new(per_million, if rare { "< 0.1".into() } else { short(per_million) }))
+    for record in records {
+        let cost = of_clock(at(&record.json, "cost")?, name)?;
+        for column in ["tight", "awaited"] {
+            let figure = |unit: &str| {
+                Ok::<_, String>(
+                    cost.map(|cost| number_if_any(cost, &format!("{column}_{unit}"))).transpose()?.flatten(),
+                )
+            };
+            cells.push(figure("ns")?.zip(figure("ratio")?).map(|(ns, ratio)| Cell::cost(ns, ratio)));
         }
-    });
+    }
+    let worst = |figure: &dyn Fn(&Value) -> Result<Option<f64>, String>| {
+        let mut worst: Option<f64> = None;
+        for record in records {
+            if let Some(figure) = figure(&record.json)? {
+                worst = Some(worst.filter(|worst| worst.abs() >= figure.abs()).unwrap_or(figure));
+            }
+        }
+        Ok::<_, String>(worst)
+    };
+    let first_call_us = worst(&|record| startup_us(record, name, "first_call_us"))?;
+    cells.push(first_call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
+    // In tenths of a ms: most of it is the process's own, and that varies by less.
+    let first_reading_us = worst(&|record| startup_us(record, name, "first_reading_us"))?;
+    cells.push(first_reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
+    let drift_ppb = worst(&|record| worst_drift_ppb(record, name))?;
+    cells.push(drift_ppb.map(|ppb| Cell::new(ppb, short(ppb))));
+    let offset_ns = worst(&|record| {
+        let drift = of_clock(at(record, "drift")?, name)?;
+        drift.map(|clock| number(clock, "offset_change_ns")).transpose()
+    })?;
+    cells.push(offset_ns.map(|ns| Cell::new(ns, time_ns(ns))));
+    let backward_per_million = worst(&|record| {
+        let Some(clock) = of_clock(at(record, "order")?, name)? else { return Ok(None) };
+        Ok(Some(number(clock, "count.backward")? / number(clock, "count.handovers")?.max(1.0) * 1e6))
+    })?;
+    cells.push(backward_per_million.map(|per_million| {
+        // Few, but not none.
+        let rare = per_million > 0.0 && short(per_million) == "0";
+        Cell::new(per_million, if rare { "< 0.1".into() } else { short(per_million) })
+    }));
     Ok((name.to_owned(), cells))
 }
 
@@ -186,72 +225,92 @@ fn worst_drift_ppb(record: &Value, clock: &str) -> Result<Option<f64>, String> {
     Ok(worst)
 }
 
-fn tickline_block(record: &Value) -> Result<String, String> {
-    let [thread, reader] = [at(record, "accuracy_thread")?, at(record, "accuracy_reader")?];
-    let both = |title: &str, figure: &dyn Fn(&Value) -> Result<String, String>| {
-        Ok::<_, String>(format!("| {title} | {} | {} |\n", figure(thread)?, figure(reader)?))
-    };
-    let offsets = |accuracy: &Value| {
+fn tickline_block(records: &[Record]) -> Result<String, String> {
+    let mut runs = Vec::new();
+    let (mut titles, mut watched_s) = (Vec::new(), 0.0_f64);
+    for record in records {
+        for driver in ["thread", "reader"] {
+            let run = at(&record.json, &format!("accuracy_{driver}"))?;
+            runs.push(run);
+            titles.push(format!("{}: {driver} driver", title(record, records)));
+            watched_s = watched_s.max(number(run, "watched_s")?);
+        }
+    }
+    let mut block = head_of(&format!("{watched_s} s each"), &titles);
+    block += &line("readings, each between two calls of `clock_gettime`", &runs, |run| {
+        Ok(count(number(run, "readings")?))
+    })?;
+    block += &line("readings outside their bracket", &runs, |run| Ok(whole(number(run, "outside")?)))?;
+    block += &line("offset from the bracket's middle, ns", &runs, |run| {
         let [least, most, mean] =
-            ["least_offset_ns", "most_offset_ns", "mean_offset_ns"].map(|path| number_if_any(accuracy, path));
+            ["least_offset_ns", "most_offset_ns", "mean_offset_ns"].map(|path| number_if_any(run, path));
         let told = least?.zip(most?).zip(mean?);
         Ok(told.map_or_else(
             || "no narrow bracket".into(),
             |((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"),
         ))
-    };
-    let bound = |accuracy: &Value| {
-        Ok(whole(number(accuracy, "most_before_ns")?.max(number(accuracy, "most_after_ns")?)))
-    };
-    let thread_cpu = |accuracy: &Value| {
-        let percent = number_if_any(accuracy, "thread_cpu_percent")?;
-        Ok(percent.map_or_else(|| "no thread".into(), |percent| format!("{percent:.2} % of a core")))
-    };
-    let mut block =
-        head(&[&format!("{} s each", number(thread, "watched_s")?), "thread driver", "reader driver"]);
-    block += &both("readings, each between two calls of `clock_gettime`", &|accuracy| {
-        Ok(count(number(accuracy, "readings")?))
     })?;
-    block += &both("readings outside their bracket", &|accuracy| Ok(whole(number(accuracy, "outside")?)))?;
-    block += &both("offset from the bracket's middle, ns", &offsets)?;
-    block += &both("largest claimed bound to either side, ns", &bound)?;
-    block += &both("bound violated", &|accuracy| Ok(whole(number(accuracy, "bound_violated")?)))?;
-    block += &both("CPU of the thread", &thread_cpu)?;
+    block += &line("largest claimed bound to either side, ns", &runs, |run| {
+        Ok(whole(number(run, "most_before_ns")?.max(number(run, "most_after_ns")?)))
+    })?;
+    block += &line("bound violated", &runs, |run| Ok(whole(number(run, "bound_violated")?)))?;
+    block += &line("CPU of the thread", &runs, |run| {
+        let percent = number_if_any(run, "thread_cpu_percent")?;
+        Ok(percent.map_or_else(|| "no thread".into(), |percent| format!("{percent:.2} % of a core")))
+    })?;
     block += "\n";
-    block += &head(&["", ""]);
-    let mut fact = |title: &str, figure: String| block += &format!("| {title} | {figure} |\n");
-    fact("backward steps between threads while the line changes, `now_ordered`", order_fact(record)?);
-    let us = |figure: &str| startup_us(record, "tickline now_ns", figure);
-    let after = match us("counter_us")?.zip(us("slowest_call_us")?) {
-        None => "not on this machine".into(),
-        Some((after, slowest)) => format!(
-            "{} of steady use; the slowest call on the way takes {}",
-            time_ns(after * 1e3),
-            time_ns(slowest * 1e3)
-        ),
-    };
-    fact("served by the counter after", after);
-    let hello = at(record, "startup.hello")?;
-    let hello_us = |path: &str| Ok::<_, String>(time_ns(number(at(hello, path)?, "median")? * 1e3));
-    fact(
-        "a hello-world takes longer than with std by",
-        format!("{} (of {})", hello_us("difference_us")?, hello_us("with_std_us")?),
-    );
-    let span_ns = |subject: &str| {
-        let spans = at(record, "spans.spans")?.as_array().ok_or("spans.spans is not a list in the record")?;
-        let span = spans.iter().find(|span| span["subject"] == subject);
-        number(span.ok_or_else(|| format!("spans.spans has no {subject}"))?, "one_thread_ns")
-    };
-    fact(
-        "a traced span: `SpanTiming` / the same over std / `FmtSpan::CLOSE`",
-        format!(
-            "{} ns / {} / {}",
-            whole(span_ns("SpanTiming")?),
-            whole(span_ns("SpanTiming over std")?),
-            whole(span_ns("fmt with FmtSpan::CLOSE, to a sink")?)
-        ),
-    );
+    let titles: Vec<String> = records.iter().map(|record| title(record, records).to_owned()).collect();
+    let records: Vec<&Value> = records.iter().map(|record| &record.json).collect();
+    block += &head_of("", &titles);
+    block +=
+        &line("backward steps between threads while the line changes, `now_ordered`", &records, order_fact)?;
+    block += &line("served by the counter after", &records, |record| {
+        let us = |figure: &str| startup_us(record, "tickline now_ns", figure);
+        Ok(match us("counter_us")?.zip(us("slowest_call_us")?) {
+            None => "not on this machine".into(),
+            Some((after, slowest)) => format!(
+                "{} of steady use; the slowest call on the way takes {}",
+                time_ns(after * 1e3),
+                time_ns(slowest * 1e3)
+            ),
+        })
+    })?;
+    block += &line("a hello-world takes longer than with std by", &records, |record| {
+        let hello = at(record, "startup.hello")?;
+        let hello_us = |path: &str| Ok::<_, String>(time_ns(number(at(hello, path)?, "median")? * 1e3));
+        Ok(format!("{} (of {})", hello_us("difference_us")?, hello_us("with_std_us")?))
+    })?;
+    block +=
+        &line("a traced span: `SpanTiming` / the same over std / `FmtSpan::CLOSE`", &records, |record| {
+            let span_ns = |subject: &str| {
+                let spans =
+                    at(record, "spans.spans")?.as_array().ok_or("spans.spans is not a list in the record")?;
+                let span = spans.iter().find(|span| span["subject"] == subject);
+                number(span.ok_or_else(|| format!("spans.spans has no {subject}"))?, "one_thread_ns")
+            };
+            Ok(format!(
+                "{} ns / {} / {}",
+                whole(span_ns("SpanTiming")?),
+                whole(span_ns("SpanTiming over std")?),
+                whole(span_ns("fmt with FmtSpan::CLOSE, to a sink")?)
+            ))
+        })?;
     Ok(block)
+}
+
+/// A table's head: what the rows are, and a column for each of the titles.
+fn head_of(first: &str, titles: &[String]) -> String {
+    head(&[first].into_iter().chain(titles.iter().map(String::as_str)).collect::<Vec<_>>())
+}
+
+/// A row: what it says, and the figure in each of the columns.
+fn line(
+    title: &str,
+    columns: &[&Value],
+    figure: impl Fn(&Value) -> Result<String, String>,
+) -> Result<String, String> {
+    let figures = columns.iter().map(|column| figure(column)).collect::<Result<Vec<String>, String>>()?;
+    Ok(format!("| {title} | {} |\n", figures.join(" | ")))
 }
 
 /// What the handovers under a changing line have shown.
@@ -271,7 +330,7 @@ fn order_fact(record: &Value) -> Result<String, String> {
 }
 
 #[cfg(test)]
-pub(super) use tests::sample;
+pub(super) use tests::samples;
 
 #[cfg(test)]
 mod tests;

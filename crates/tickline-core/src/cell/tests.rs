@@ -1,127 +1,156 @@
-//! What every cell must do, run against the native and the portable one.
+//! What the cell must do by itself; the rules of order are tested in `shared`.
 
-use super::{Envelope, NativeCell, State, StateCell, portable::PortableCell};
-use crate::line::{Line, Slope};
-use crate::word::{Phase, Slot, Word};
+use super::*;
 
-fn envelope(seed: i64) -> Envelope {
-    let line = |base_ns| Line { start_ticks: 77, base_ns, slope: Slope::from_bits(1 << 47) };
-    Envelope { lower: line(seed), upper: line(seed + 5), unix_offset_ns: seed * 3, unix_slack_ns: 9 }
+fn envelope(word: Word, seed: i64) -> Envelope {
+    let line = |base_ns| Line { start_ticks: word.to_bits(), base_ns, slope: Slope::from_bits(1 << 47) };
+    Envelope {
+        lower: line(seed),
+        upper: line(seed + 5),
+        unix_offset_ns: seed * 3,
+        unix_slack_ns: 9,
+        ..Envelope::default()
+    }
 }
 
-fn publishes_and_retires(cell: &impl StateCell) {
-    let zero = cell.load_whole();
-    assert_eq!(zero, State::default(), "a new cell is cold with floor 0");
+fn published(word: Word, base_ns: i64, slope: Slope) -> Published {
+    Published { line: Line { start_ticks: word.to_bits(), base_ns, slope }, window_ticks: 1 << 20 }
+}
 
-    let line = Line { start_ticks: 1 << 20, base_ns: -5_000, slope: Slope::from_hz(1_000_000_000).unwrap() };
-    let live = Word::live(line.start_ticks, 20, Slot::B, false);
-    assert!(cell.publish(zero, live, &line, &envelope(4)));
-    let state = State { word: live, base_ns: -5_000 };
-    assert_eq!(cell.load(), state);
-    assert_eq!(cell.load_whole(), state);
-    assert_eq!((cell.word(), cell.slope(Slot::B)), (live, line.slope));
-    assert_eq!((cell.envelope(Slot::B), cell.unix_offset_ns(Slot::B)), (envelope(4), 12));
+#[test]
+fn a_line_is_published_and_retired() {
+    let cell = Latch::new();
+    let zero = cell.load();
+    assert_eq!((zero, zero.floor_ns()), (State::default(), 0), "a new cell is cold with floor 0");
 
-    // A swap that expects a state that is gone must not happen (rule 10).
-    assert!(!cell.retire(zero, zero.word.gated(), 0));
-    assert!(!cell.publish(zero, live, &line, &envelope(4)));
-    assert_eq!(cell.load_whole(), state);
-
-    assert!(cell.retire(state, live.closing(), 123));
-    let closing = cell.load_whole();
+    let live = zero.word.next_live(1 << 20, 0).unwrap();
+    let first = published(live, -5_000, Slope::from_hz(1_000_000_000).unwrap());
+    assert!(cell.publish(zero.word, live, &first, &envelope(live, 4)));
+    let state = State { word: live, line: first.line, window_ticks: 1 << 20 };
+    assert_eq!((cell.load(), cell.published(live)), (state, first));
+    assert!(cell.is_still(live) && !cell.is_still(zero.word));
     assert_eq!(
-        (closing.word.phase(), closing.base_ns),
-        (Phase::Closing, -5_000),
-        "closing keeps the old base"
+        (cell.envelope(live), cell.published_unix(live).line.base_ns),
+        (envelope(live, 4), -5_000 + 12)
     );
 
-    let end = line.start_ticks + (1 << 20);
-    assert!(cell.retire(closing, closing.word.cold(end), line.at(end)));
-    let cold = cell.load_whole();
-    assert_eq!((cold.word.phase(), cold.base_ns), (Phase::Cold, line.at(end)), "cold carries the floor");
-    assert!(cell.retire(cold, cold.word.gated(), cold.base_ns));
-    assert_eq!(cell.load_whole().base_ns, line.at(end), "a gate keeps the floor");
+    // A swap that expects a word that is gone must not happen (rule 10).
+    assert!(!cell.swap(zero.word, zero.word.gated()));
+    assert!(!cell.publish(zero.word, live, &first, &envelope(live, 4)));
+    assert_eq!(cell.load(), state);
 
-    // A writer whose state was cold before the gate closed comes too late (rule 8).
-    let late = Line { start_ticks: 1 << 22, ..line };
-    assert!(!cell.publish(cold, Word::live(1 << 22, 20, Slot::A, false), &late, &envelope(4)));
-    assert_eq!(cell.load_whole().word, cold.word.gated());
+    assert!(cell.swap(live, live.closing()));
+    assert_eq!(cell.load(), State { word: live.closing(), ..state }, "closing keeps the old line");
+
+    for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
+        let cold = State { word: live.cold(ticks), ..state };
+        let later_ns = cold.floor_ns() - first.line.at(ticks);
+        assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
+    }
+    assert!(cell.swap(live.closing(), live.cold(state.end_ticks())));
+    let cold = cell.load();
+    let floor_ns = first.line.at(state.end_ticks());
+    assert_eq!((cold.word.phase(), cold.floor_ns()), (Phase::Cold, floor_ns));
+    assert!(cell.swap(cold.word, cold.word.gated()));
+    assert_eq!(cell.load().floor_ns(), floor_ns, "a gate keeps the floor");
+
+    // A writer whose word was cold before the gate closed comes too late (rule 8).
+    let late = cold.word.next_live(1 << 30, 0).unwrap();
+    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &envelope(late, 4)));
+    assert_eq!(cell.word(), cold.word.gated());
+    assert_eq!(cell.load().floor_ns(), floor_ns, "what it wrote is in the other slot");
 }
 
-fn concurrent_readers_never_see_a_torn_state(cell: &(impl StateCell + Sync)) {
-    // Every line has slope and base derived from its start, so a mixture of two states is recognised.
-    let rounds: u64 = if cfg!(miri) { 50 } else { 100_000 };
-    let line = |round: u64| Line {
-        start_ticks: round << 20,
-        base_ns: i64::try_from(round).unwrap() << 32,
-        slope: Slope::from_bits(round),
+#[test]
+fn a_line_is_valid_for_twice_its_window_from_its_start() {
+    let state = State {
+        line: Line { start_ticks: 1 << 30, ..Line::default() },
+        window_ticks: 1 << 20,
+        ..State::default()
     };
+    for (ticks, valid) in [
+        (0, false),
+        ((1 << 30) - 1, false),
+        (1 << 30, true),
+        ((1 << 30) + (2 << 20) - 1, true),
+        ((1 << 30) + (2 << 20), false),
+    ] {
+        assert_eq!(state.is_valid_at(ticks), valid, "{ticks}");
+    }
+    assert_eq!(state.end_ticks(), (1 << 30) + (2 << 20));
+}
+
+#[test]
+fn concurrent_readers_never_see_a_mixture() {
+    // Every line has slope and base derived from its number, so a mixture of two is recognised.
+    let cell = &Latch::new();
+    let rounds: u64 = if cfg!(miri) { 50 } else { 100_000 };
+    let number = |word: Word| (word.granule_ticks() + 2 * crate::word::GRANULE_TICKS) >> 20;
+    let line =
+        |number: u64, word| published(word, i64::try_from(number).unwrap() << 32, Slope::from_bits(number));
     let checked = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
-                scope.spawn(|| {
+                scope.spawn(move || {
                     let (mut checked, mut last) = (0_u64, 0);
                     while last < rounds {
-                        let state = cell.load();
-                        let round = state.word.ticks() >> 20;
-                        if round == 0 {
+                        let word = cell.word();
+                        let number = number(word);
+                        if number == 0 {
                             continue;
                         }
-                        let slope = cell.slope(state.word.slot());
-                        let bounds = cell.envelope(state.word.slot());
-                        if cell.word() != state.word {
+                        let seen = cell.published(word);
+                        let bounds = cell.envelope(word);
+                        if !cell.is_still(word) {
                             continue;
                         }
-                        assert!(round >= last, "states came out of order");
-                        let expected = line(round);
-                        assert_eq!((state.base_ns, slope), (expected.base_ns, expected.slope));
-                        assert_eq!(bounds, envelope(i64::try_from(round).unwrap()));
-                        (checked, last) = (checked + 1, round);
+                        assert!(number >= last, "lines came out of order");
+                        assert_eq!(seen, line(number, word));
+                        assert_eq!(bounds, envelope(word, i64::try_from(number).unwrap()));
+                        (checked, last) = (checked + 1, number);
                     }
                     checked
                 })
             })
             .collect();
-        for round in 1..=rounds {
-            let from = cell.load_whole();
-            let to = Word::live(round << 20, 20, from.word.slot().other(), false);
-            assert!(cell.publish(from, to, &line(round), &envelope(i64::try_from(round).unwrap())));
+        for number in 1..=rounds {
+            let from = cell.word();
+            let to = from.next_live(number << 20, 0).unwrap();
+            assert!(cell.publish(from, to, &line(number, to), &envelope(to, i64::try_from(number).unwrap())));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
         }
         readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u64>()
     });
-    assert!(checked >= 2, "each reader has seen the last state at least");
+    assert!(checked >= 2, "each reader has seen the last line at least");
 }
 
+/// Bounds are published as of the newest sample, and read as of the start of the line, wherever that lies.
 #[test]
-fn the_native_cell_publishes_and_retires() {
-    publishes_and_retires(&NativeCell::new());
-}
-
-#[test]
-fn the_portable_cell_publishes_and_retires() {
-    publishes_and_retires(&PortableCell::new());
-}
-
-#[test]
-fn a_guarded_native_cell_publishes_and_retires() {
-    let cell = NativeCell::new();
-    cell.restrict(super::Support::Guarded);
-    publishes_and_retires(&cell);
-}
-
-#[test]
-fn readers_of_the_portable_cell_never_see_a_torn_state() {
-    concurrent_readers_never_see_a_torn_state(&PortableCell::new());
-}
-
-#[test]
-fn readers_of_the_native_cell_never_see_a_torn_state() {
-    if NativeCell::support() != super::Support::Full {
-        crate::testing::skip("this processor has no atomic 16-byte loads, or does not say so");
-        return;
+fn bounds_count_from_the_start_of_the_line() {
+    let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
+    for sample_ticks in [1_u64 << 30, (1 << 30) + 5_001, (1 << 30) - 5_001] {
+        let line = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
+        let (lower, upper) = (line(1_000, slow), line(1_010, fast));
+        let cell = Latch::new();
+        let live = Word::default().next_live(1 << 30, 0).unwrap();
+        let envelope = Envelope { lower, upper, unix_offset_ns: 5, unix_slack_ns: 3, ..Envelope::default() };
+        assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &envelope));
+        let read = cell.envelope(live);
+        assert_eq!((read.unix_offset_ns, read.unix_slack_ns), (5, 3));
+        for ticks in (live.to_bits()..live.to_bits() + 20_000).step_by(7) {
+            // Between the two edges; before the sample, between them as seen backwards.
+            let (low, high) = if ticks < sample_ticks {
+                (Line { slope: fast, ..lower }, Line { slope: slow, ..upper })
+            } else {
+                (lower, upper)
+            };
+            let (low_ns, high_ns) = (low.at_any(ticks), high.at_any(ticks));
+            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
+            assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
+            let after = ticks >= sample_ticks && sample_ticks <= live.to_bits();
+            assert!(!after || low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1, "{ticks}");
+        }
     }
-    concurrent_readers_never_see_a_torn_state(&NativeCell::new());
 }

@@ -28,7 +28,7 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     assert_eq!(clock.events(Event::Disruption), 0);
 }
 
-/// From nothing to the first line in two rounds, and to the full interval in some thirty; good at every moment.
+/// From nothing to the first line in two rounds, and to the full interval once the kernel's dither is known; good at every moment.
 #[test]
 fn start_up_is_short_and_never_far_off() {
     let machine = Machine::new();
@@ -51,8 +51,10 @@ fn start_up_is_short_and_never_far_off() {
         if outcome.next_in_ns == INTERVAL_NS {
             break;
         }
-        assert!(rounds < 90, "still at an interval of {} ns", outcome.next_in_ns);
+        assert!(rounds < 150, "still at an interval of {} ns", outcome.next_in_ns);
     }
+    let age = machine.truth_ns() - start;
+    assert!(age < 10_000_000_000, "the full interval after {age} ns");
 }
 
 /// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its interval.
@@ -106,7 +108,7 @@ fn old_ticks_convert_to_what_was_read_then() {
         seen.push((reading.ticks, reading.ns));
     }
     for (ticks, ns) in seen {
-        assert_eq!(clock.timeline.convert(ticks), Some(ns));
+        assert_eq!(clock.stamp_to_ns(ticks, machine, machine), Some(ns));
     }
 }
 
@@ -185,7 +187,7 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
             }
         }
         let back_ns = back_ns.expect("still off");
-        // The rest of the soft window, 974 ms, at half rate; or as long as it slept, if that is less. Each of the short lines
+        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less. Each of the short lines
         // then takes off half of what is left.
         let limit_ns = 2 * i64::try_from(asleep_ns * windows).unwrap().min(974_000_000) + 900_000_000;
         assert!(back_ns <= limit_ns, "{asleep_ns}: back after {back_ns} ns, limit {limit_ns} ns");
@@ -212,7 +214,7 @@ fn a_suspend_while_learning_makes_no_line() {
                         error.abs() < 1_000,
                         "{error} ns off in round {round}, {asleep_ns} before {before}"
                     );
-                    assert!(clock.cell.word().hard_ticks() < 4_000_000_000);
+                    assert!(clock.cell.load().valid_ticks() < 4_000_000_000);
                 }
             }
             assert!(clock.read_slow(machine, machine).ns - machine.truth_ns() < 1_000);
@@ -266,7 +268,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz a granule is 43 us: the round that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz a granule is 11 us: the round that settles a recovery comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_rounds() {
     struct Slow(Cell<u64>);
@@ -292,11 +294,10 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
     let machine = Slow(Cell::new(1 << 40));
     let pass = |ns| machine.0.set(machine.0.get() + ns);
     for phase in 0..60 {
-        let clock = Shared::new(crate::cell::portable::PortableCell::new());
+        let clock = Shared::new(crate::cell::Latch::new());
         let mut control = Control::new(Config {
             interval_ns: INTERVAL_NS,
-            quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-            guarded: false,
+            quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
             renewal: Renewal::Ahead,
         });
         pass(phase * 701);
@@ -309,7 +310,7 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
             steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
             pass(outcome.next_in_ns + 60_000); // what a sleeping thread comes late
             rounds += 1;
-            assert!(rounds < 120, "no steady state");
+            assert!(rounds < 150, "no steady state");
         }
         assert!(clock.events(Event::Expiry) <= 1, "{} lines died", clock.events(Event::Expiry));
         assert!(clock.events(Event::Recovery) <= 2, "{} recoveries", clock.events(Event::Recovery));
@@ -381,14 +382,14 @@ fn a_break_in_the_watch_voids_what_was_known() {
     }
 }
 
-/// Rho is learnt by full intervals only, and never falls below 10 ppb; a contradiction widens it beyond what it was, and a
+/// Rho is learnt, and never falls below 5 ppb; a contradiction widens it beyond what it was, and a
 /// jump forgets that.
 #[test]
 fn rho_is_learnt_slowly_and_forgotten_at_once() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut round = |until: &dyn Fn(u64) -> bool| {
-        for _ in 0..120 {
+        for _ in 0..150 {
             let outcome = control.maintain(clock, machine, machine);
             if until(outcome.next_in_ns) {
                 return;
@@ -399,12 +400,13 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
     };
     round(&|next_in_ns| next_in_ns > INTERVAL_NS / 20);
     let rho = || clock.gauges.rho_ppb();
-    assert!(rho() >= 200, "{} ppb before a full interval", rho());
+    assert!(rho() >= 480, "{} ppb before the kernel's dither is known", rho());
+    round(&|next_in_ns| next_in_ns == INTERVAL_NS);
     for _ in 0..80 {
         machine.pass(INTERVAL_NS);
         round(&|_| true);
     }
-    assert!((10..20).contains(&rho()), "{} ppb in the end", rho());
+    assert!((5..10).contains(&rho()), "{} ppb in the end", rho());
     machine.set_rate_ppb(10_000);
     machine.pass(INTERVAL_NS);
     round(&|_| true);
@@ -485,7 +487,7 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     assert!(rounds(100, Some(Round::Recovered)), "never fast");
 }
 
-/// A line may be used to the end of its hard window: however late the next one comes, the offset that it was bent to remove
+/// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
 /// has not become a larger one to the other side.
 #[test]
 fn a_late_renewal_does_not_swing() {
@@ -496,7 +498,7 @@ fn a_late_renewal_does_not_swing() {
     let lead = clock.read(machine).expect("live") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
-    machine.pass(clock.cell.word().hard_ticks() - 5_000);
+    machine.pass(clock.cell.load().valid_ticks() - 5_000);
     let reading = clock.read_slow(machine, machine);
     assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
     let swung = reading.ns - machine.truth_ns();
@@ -532,4 +534,29 @@ fn a_slow_machine_gets_a_line() {
     }
     let error = clock.read(machine).expect("live") - machine.truth_ns();
     assert!(error.abs() <= 8_000, "{error} ns");
+}
+
+/// Where a round takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
+/// rate since. Samples of 37 to 75 ms made lines at an interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+#[test]
+fn a_machine_too_slow_for_its_interval_gets_no_line() {
+    const SHORT_NS: u64 = 1_000_000;
+    let machine = Machine::new();
+    machine.look_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
+    let (clock, mut control) = new_clock(machine);
+    control.reschedule(Renewal::Ahead, SHORT_NS);
+    for round in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        assert!(matches!(outcome.round, Round::Learning | Round::Lost), "{outcome:?} in round {round}");
+        machine.pass(outcome.next_in_ns);
+    }
+    assert_eq!(clock.read(machine), None);
+    assert!(clock.gauges.samples_are_stale());
+    // Quick again: the next rounds make a line, and nothing is stale.
+    machine.look_ticks.set((10, 10));
+    for _ in 0..80 {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+    assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }

@@ -29,11 +29,12 @@ impl HardwareCounter {
         Some(Self(()))
     }
 
-    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1, `CNTFRQ_EL0`).
+    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1, `CNTFRQ_EL0`). A process that is
+    /// denied the counter is denied this register, too: point 5 of the [contract](super) holds for both.
     #[must_use]
-    pub fn nominal_hz() -> u64 {
+    pub fn nominal_hz(self) -> u64 {
         let hz: u64;
-        // SAFETY: reads one register, which the kernel leaves readable together with the counter (`EL0VCTEN` covers both).
+        // SAFETY: reads one register, which every Armv8-A processor has. Whether the process may is point 5 of the contract.
         unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) };
         hz
     }
@@ -43,7 +44,8 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register, and one word of the own stack. Whether the process may is point 5 of the contract.
+        // SAFETY: reads one register, which every Armv8-A processor has (Arm ARM D12.1), and one word of the own stack. Whether
+        // the process may is point 5 of the contract.
         unsafe {
             asm!(
                 "mrs {ticks}, cntvct_el0",

@@ -14,6 +14,14 @@
 //!
 //! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads that still wait.
 //!
+//! # What is safe to call
+//!
+//! An instruction that a processor *lacks* may mean anything to it, so whatever executes one takes a value as proof that it is
+//! there, and such a value comes from asking the processor ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), from what
+//! every processor of the target has (`rdtsc`, `CNTVCT_EL0`), or from the operating system's word (`rdtime`). An instruction that
+//! a process is *denied* is an exception with a defined end, SIGSEGV or SIGILL, before it has done anything. That breaks point 5,
+//! and the program, but no rule of the language: reading a counter needs no `unsafe`.
+//!
 //! A register of fewer than 64 bits is made one by [`extended`].
 //!
 //! [`JOIN_SLACK_NS`]: crate::discipline::JOIN_SLACK_NS
@@ -23,6 +31,7 @@ mod aarch64;
 pub mod extended;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_cpu_id;
+mod resolution;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -34,6 +43,7 @@ mod x86_64;
 pub use aarch64::HardwareCounter;
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
+pub use resolution::quantum_ticks;
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::HardwareCounter;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -72,53 +82,9 @@ pub trait CpuCounter {
     fn barrier(&self);
 }
 
-/// The step of a counter, ticks: the median difference of two unequal plain reads in a row.
-///
-/// That is the true step where reads are faster than steps (1 at 24 MHz; on AMD Zen 5 under KVM, where the counter moves
-/// by 26 ticks, or 25 and 1), and more than the true step elsewhere, which widens bounds but never breaks them. Not the
-/// smallest difference: it would be 1 on that machine, and bounds too narrow by 10 ns. 0 if the counter stood still.
-#[must_use]
-pub fn quantum_ticks(counter: &impl Counter) -> u64 {
-    const STEPS: usize = 63;
-    // A slow counter may stand still for long, so it is watched until it has moved often enough, within a bound.
-    const READS: u32 = 20_000;
-    let (mut steps, mut seen, mut last) = ([u64::MAX; STEPS], 0_usize, counter.now_ordered());
-    for _ in 0..READS {
-        let ticks = counter.now();
-        let step = ticks.wrapping_sub(last);
-        last = ticks;
-        if step != 0 {
-            let Some(place) = steps.get_mut(seen) else { break };
-            *place = step;
-            seen = seen.saturating_add(1);
-        }
-    }
-    let steps = steps.get_mut(..seen).unwrap_or(&mut []);
-    steps.sort_unstable();
-    steps.get(seen >> 1).copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Stepping(core::cell::Cell<u64>);
-
-    impl Counter for Stepping {
-        fn now(&self) -> u64 {
-            self.0.set(self.0.get() + 23);
-            self.0.get() / 26 * 26
-        }
-        fn now_ordered(&self) -> u64 {
-            self.now()
-        }
-        fn barrier(&self) {}
-    }
-
-    #[test]
-    fn the_quantum_of_a_stepping_counter_is_its_step() {
-        assert_eq!(quantum_ticks(&Stepping(core::cell::Cell::new(5))), 26);
-    }
 
     #[cfg(target_arch = "x86_64")]
     #[test]

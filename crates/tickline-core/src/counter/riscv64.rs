@@ -12,7 +12,7 @@ use core::arch::asm;
 use super::Counter;
 use crate::gate::Clocksource;
 
-/// The wall-clock counter of Zicntr. Making one reads nothing.
+/// The wall-clock counter of Zicntr. Making one reads nothing; the value is the proof that the instruction is there.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
@@ -26,10 +26,23 @@ impl HardwareCounter {
     /// What an ordered read is called.
     pub const ORDERED_NAME: &'static str = "fence; rdtime";
 
-    /// The counter of this target, assumed readable (point 5 of the [contract](super)).
+    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating system vouches for it: Linux promises
+    /// its programs version 2.2 of the user-level ISA (`Documentation/arch/riscv/hwprobe.rst`), where `rdtime` belongs to the base.
+    /// `None` on a bare machine, whose processor may lack Zicntr: see [`assume_present`](Self::assume_present).
     #[must_use]
     pub const fn if_present() -> Option<Self> {
-        Some(Self(()))
+        // Without an operating system nobody can be asked: there is no register that a program may read.
+        if cfg!(target_os = "none") { None } else { Some(Self(())) }
+    }
+
+    /// The counter of a machine whose builder knows that it is there.
+    ///
+    /// # Safety
+    ///
+    /// Every hart that executes this program has the extension Zicntr, or its firmware emulates `rdtime`.
+    #[must_use]
+    pub const unsafe fn assume_present() -> Self {
+        Self(())
     }
 }
 
@@ -38,7 +51,7 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register; whether the process may is point 5 of the contract. Without `nomem` the block is a
+        // SAFETY: reads one register, which is there, as `self` proves; whether the process may is point 5 of the contract. Without `nomem` the block is a
         // barrier to the compiler too.
         unsafe {
             asm!(

@@ -4,7 +4,7 @@ use super::*;
 use crate::sample::{Bracket, Quanta};
 use crate::units::{fixed_from_ns, fixed_to_ns_round};
 
-const QUANTA: Quanta = Quanta { counter_ticks: 1, reference_ns: 1 };
+const QUANTA: Quanta = Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()

@@ -1,6 +1,5 @@
 //! What the gates judge. Collected elsewhere; here are only the names that kernels and processors use for it.
 
-use crate::cell::Support;
 use crate::compare::Comparison;
 use crate::sample::Quanta;
 
@@ -102,7 +101,7 @@ impl Clocksource {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
-                return Quanta { counter_ticks: 0, reference_ns: 1 };
+                return Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: counter_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
@@ -118,7 +117,7 @@ impl Clocksource {
             // As coarse as the coarsest timer that a PC has.
             (Self::Other | Self::Unknown, _) => 280,
         };
-        Quanta { counter_ticks, reference_ns }
+        Quanta { counter_ticks, reference_ns, resolution_ticks: 0 }
     }
 }
 
@@ -193,13 +192,16 @@ impl Hypervisor {
     }
 }
 
-/// Time of one call, picoseconds, both measured alike in one run.
+/// Time of one call, picoseconds, all measured alike in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// A reading by the counter.
     pub counter_ps: u64,
-    /// A reading by the OS.
+    /// A reading of monotonic time by the OS.
     pub os_ps: u64,
+    /// A reading of Unix time by the OS. Where a clock is quick depends on the system, and often on the clock: one is answered in user
+    /// mode, and the other by a system call.
+    pub os_unix_ps: u64,
 }
 
 /// Who switched the counter off.
@@ -224,8 +226,6 @@ pub struct Facts {
     pub invariant_waived: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
-    /// What the processor offers for the cell.
-    pub cell: Support,
     /// Whether the process may read the counter.
     pub readable: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
@@ -244,8 +244,10 @@ pub struct Facts {
     pub line_per_cpu: bool,
     /// What readings cost; `None` if the counter may not be read, or not yet measured.
     pub cost: Option<Cost>,
-    /// Whether the counter was found too slow before.
+    /// Whether the counter was found too slow for monotonic time before.
     pub was_slow: bool,
+    /// The same for Unix time.
+    pub unix_was_slow: bool,
     /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub quantum_ticks: Option<u64>,
 }

@@ -14,10 +14,25 @@
 //! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are in step.
 //! That takes a thread, so the reader driver alone never gets there. The other gates are judged alike under each trust.
 //!
-//! Every gate must be open for the counter to be used. A closed one names its [`Reason`], whose code is stable. The
-//! first closed gate, in the order of [`Gate`], is the one that a status shows.
+//! Every gate must be open for the counter to be used, but for [`Gate::UnixCost`], which is about Unix time alone. A closed one names
+//! its [`Reason`], whose code is stable. The first closed gate, in the order of [`Gate`], is the one that a status shows.
+//!
+//! What a reading costs is judged for monotonic and for Unix time apart, for systems where one is answered in user mode and the other
+//! by a system call. A reading by the counter costs the same for both:
+//!
+//! | by the OS, monotonic time is | and Unix time | monotonic time | Unix time |
+//! |---|---|---|---|
+//! | dearer than by the counter | dearer | by the counter | by the counter |
+//! | dearer | cheaper | by the counter | by the OS |
+//! | cheaper | cheaper | by the OS | by the OS |
+//! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
+//! | cheaper by more | dearer | by the OS | by the OS |
+//!
+//! The last row is a choice. A line that served Unix time alone would live beside readings of monotonic time by the OS, whose floor no
+//! cell could hold meanwhile; and no system is known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
+pub mod keeper;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]
@@ -25,7 +40,6 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
-use crate::cell::Support;
 use crate::compare::Comparison;
 
 /// What a gate looks at.
@@ -40,7 +54,7 @@ use crate::compare::Comparison;
 pub enum Gate {
     /// Nobody has switched the counter off.
     User,
-    /// The target has a counter that this crate reads, and a cell to publish lines in.
+    /// The target has a counter that this crate reads.
     Exists,
     /// The process may read the counter.
     Readable,
@@ -50,9 +64,12 @@ pub enum Gate {
     Kernel,
     /// The counters of all CPUs are in step.
     Synchronised,
-    /// Reading the counter is not slower than the OS clock.
+    /// Reading the counter is not slower than asking the OS for monotonic time.
     Cost,
-    /// There is a line: it was renewed before its window passed. Warns, never closes.
+    /// Reading the counter is not slower than asking the OS for Unix time. Where it is closed, the OS tells Unix time, and the counter
+    /// everything else.
+    UnixCost,
+    /// There is a line: it was renewed before its window passed, which warns; or the machine is too slow to make one, which closes.
     Calibration,
     /// The measured frequency is what the processor or the hypervisor says. Warns, never closes.
     Plausible,
@@ -60,7 +77,7 @@ pub enum Gate {
 
 impl Gate {
     /// Every gate, in the order in which they are judged.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::User,
         Self::Exists,
         Self::Readable,
@@ -68,6 +85,7 @@ impl Gate {
         Self::Kernel,
         Self::Synchronised,
         Self::Cost,
+        Self::UnixCost,
         Self::Calibration,
         Self::Plausible,
     ];
@@ -83,6 +101,7 @@ impl Gate {
             Self::Kernel => "kernel",
             Self::Synchronised => "synchronised",
             Self::Cost => "cost",
+            Self::UnixCost => "unix_cost",
             Self::Calibration => "calibration",
             Self::Plausible => "plausible",
         }
@@ -106,8 +125,6 @@ pub enum Reason {
     SwitchedOff,
     /// The target has no counter that this crate reads.
     NoCounter,
-    /// The processor has no 128-bit compare-and-swap.
-    NoAtomics,
     /// The process has been denied the counter (`PR_SET_TSC`).
     Denied,
     /// CPUID does not call the counter invariant.
@@ -132,6 +149,8 @@ pub enum Reason {
     Slow,
     /// The counter stood still while its cost was measured.
     Stuck,
+    /// Taking samples takes so long here that they are too old for a line once they are complete.
+    SamplesStale,
     /// Nobody renewed the line, and its window has passed.
     WindowPassed,
     /// The measured frequency is not the one that the processor or the hypervisor names.
@@ -144,7 +163,6 @@ impl Reason {
         Self::Disabled,
         Self::SwitchedOff,
         Self::NoCounter,
-        Self::NoAtomics,
         Self::Denied,
         Self::NotInvariant,
         Self::KernelUndecided,
@@ -157,6 +175,7 @@ impl Reason {
         Self::Apart,
         Self::Slow,
         Self::Stuck,
+        Self::SamplesStale,
         Self::WindowPassed,
         Self::Implausible,
     ];
@@ -168,7 +187,6 @@ impl Reason {
             Self::Disabled => "disabled",
             Self::SwitchedOff => "switched_off",
             Self::NoCounter => "no_counter",
-            Self::NoAtomics => "no_atomics",
             Self::Denied => "denied",
             Self::NotInvariant => "not_invariant",
             Self::KernelUndecided => "kernel_undecided",
@@ -181,6 +199,7 @@ impl Reason {
             Self::Apart => "apart",
             Self::Slow => "slow",
             Self::Stuck => "stuck",
+            Self::SamplesStale => "samples_stale",
             Self::WindowPassed => "window_passed",
             Self::Implausible => "implausible",
         }
@@ -193,7 +212,6 @@ impl Reason {
             Self::Disabled => "the program called disable()",
             Self::SwitchedOff => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
-            Self::NoAtomics => "the processor has no 128-bit compare-and-swap",
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
             Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
@@ -208,6 +226,7 @@ impl Reason {
             Self::Apart => "the counters of two CPUs differ",
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
+            Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
             Self::WindowPassed => "nobody renewed the line in time",
             Self::Implausible => "the measured frequency is not the one that the processor names",
         }
@@ -328,14 +347,39 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// A counter that was too slow once must be a tenth faster than the OS to be used again.
-const fn judge_cost(facts: &Facts) -> Option<Reason> {
-    match (facts.quantum_ticks, facts.cost) {
-        (Some(0), _) => Some(Reason::Stuck),
-        (_, Some(cost)) => {
-            let allowance_ps = if facts.was_slow { cost.counter_ps / 10 } else { 0 };
-            if cost.counter_ps.saturating_add(allowance_ps) > cost.os_ps { Some(Reason::Slow) } else { None }
+/// Whether a reading costs more by the counter than by the OS. A counter that did once must be a tenth faster to be used again.
+const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
+    let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };
+    counter_ps.saturating_add(allowance_ps) > os_ps
+}
+
+/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at most: about what a measurement is
+/// worth, so no program is slower by the counter than by the OS to speak of.
+const fn is_worth_it_for_unix(cost: Cost, was_slow: bool) -> bool {
+    let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
+    let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
+    !is_dearer(cost.counter_ps, bearable_ps, was_slow) && gain_ps > cost.counter_ps / 10
+}
+
+const fn judge_cost(facts: &Facts) -> Verdict {
+    let slow = Some(Reason::Slow);
+    let (closed, warning) = match (facts.quantum_ticks, facts.cost) {
+        (Some(0), _) => (Some(Reason::Stuck), None),
+        (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slow) => {
+            match (is_worth_it_for_unix(cost, facts.was_slow), cost.counter_ps > cost.os_ps) {
+                (true, true) => (None, slow),
+                (true, false) => (None, None),
+                (false, _) => (slow, None),
+            }
         }
+        _ => (None, None),
+    };
+    Verdict { gate: Gate::Cost, closed, warning }
+}
+
+const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
+    match facts.cost {
+        Some(cost) if is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slow) => Some(Reason::Slow),
         _ => None,
     }
 }
@@ -350,11 +394,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
             Switch::Disabled => Some(Reason::Disabled),
             Switch::SwitchedOff => Some(Reason::SwitchedOff),
         },
-        Gate::Exists => match (facts.counter_present, facts.cell) {
-            (false, _) => Some(Reason::NoCounter),
-            (true, Support::Missing) => Some(Reason::NoAtomics),
-            (true, _) => None,
-        },
+        Gate::Exists if facts.counter_present => None,
+        Gate::Exists => Some(Reason::NoCounter),
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
         Gate::Invariant => match facts.invariant {
@@ -363,18 +404,37 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         },
         Gate::Kernel => judge_kernel(facts),
         Gate::Synchronised => judge_synchronised(facts),
-        Gate::Cost => judge_cost(facts),
+        Gate::Cost => return judge_cost(facts),
+        Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration | Gate::Plausible => None,
     };
     Verdict { gate, closed, warning: None }
 }
 
-/// Judges [`Gate::Calibration`]: a warning while there is no line, though there has been one. Never closed: the next round opens
-/// it, and until then the clock is calibrating.
+/// What there is of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Calibration {
+    /// None yet: the clock is calibrating.
+    Pending,
+    /// A line that is in use.
+    Current,
+    /// None, though there has been one: its window has passed.
+    Passed,
+    /// None: round after round, the samples were too old when they were complete.
+    Stale,
+}
+
+/// Judges [`Gate::Calibration`]: closed on a machine that is too slow to make a line, else a warning while there is none, though
+/// there has been one. The rounds go on, and the first one that makes a line opens it.
 #[must_use]
-pub const fn judge_calibration(has_line: bool, had_line: bool) -> Verdict {
-    let warning = if had_line && !has_line { Some(Reason::WindowPassed) } else { None };
-    Verdict { warning, ..Verdict::open(Gate::Calibration) }
+pub const fn judge_calibration(calibration: Calibration) -> Verdict {
+    let (closed, warning) = match calibration {
+        Calibration::Pending | Calibration::Current => (None, None),
+        Calibration::Passed => (None, Some(Reason::WindowPassed)),
+        Calibration::Stale => (Some(Reason::SamplesStale), None),
+    };
+    Verdict { gate: Gate::Calibration, closed, warning }
 }
 
 /// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at most; hypervisors and
@@ -402,8 +462,15 @@ pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
     Gate::ALL.map(|gate| judge(gate, facts))
 }
 
-/// The reason of the first closed gate; `None` if all are open.
+/// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`] stops Unix time alone, and is not looked
+/// at: [`unix_by_os`].
 #[must_use]
 pub fn first_closed(verdicts: &[Verdict]) -> Option<Reason> {
-    verdicts.iter().find_map(|verdict| verdict.closed)
+    verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
+}
+
+/// Why the OS tells Unix time, though the counter may be used; `None` if the counter tells that, too.
+#[must_use]
+pub fn unix_by_os(verdicts: &[Verdict]) -> Option<Reason> {
+    verdicts.iter().find(|verdict| verdict.gate == Gate::UnixCost).and_then(|verdict| verdict.closed)
 }

@@ -229,7 +229,7 @@ fn facts(situation: &Situation, trust: Trust, comparison: Comparison) -> Facts {
         clocksource: Clocksource::from_name(situation.current),
         counters_clocksource: situation.counters,
         available: situation.counters.is_listed(situation.available),
-        cost: Some(Cost { counter_ps, os_ps }),
+        cost: Some(Cost { counter_ps, os_ps, os_unix_ps: os_ps }),
         ..healthy()
     }
 }

@@ -9,7 +9,6 @@ pub(super) fn healthy() -> Facts {
         trust: Trust::Auto,
         invariant_waived: false,
         counter_present: true,
-        cell: Support::Full,
         readable: true,
         invariant: Some(true),
         hypervisor: Hypervisor::None,
@@ -18,8 +17,9 @@ pub(super) fn healthy() -> Facts {
         available: Some(true),
         comparison: Comparison::Pending,
         line_per_cpu: false,
-        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000 }),
+        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000, os_unix_ps: 25_000 }),
         was_slow: false,
+        unix_was_slow: false,
         quantum_ticks: Some(26),
     }
 }
@@ -38,7 +38,6 @@ fn apart(facts: &mut Facts) {
 #[test]
 fn a_healthy_machine_opens_every_gate() {
     assert_eq!(reason(|_| {}), None);
-    assert_eq!(reason(|facts| facts.cell = Support::Guarded), None);
     assert_eq!(reason(|facts| facts.invariant = None), None);
     let waived = |facts: &mut Facts| (facts.invariant, facts.invariant_waived) = (Some(false), true);
     assert_eq!(reason(waived), None);
@@ -48,11 +47,10 @@ fn a_healthy_machine_opens_every_gate() {
 #[test]
 fn each_fault_closes_its_gate_with_its_reason() {
     type Fault = fn(&mut Facts);
-    let cases: [(Reason, Fault); 16] = [
+    let cases: [(Reason, Fault); 15] = [
         (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
         (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
         (Reason::NoCounter, |facts| facts.counter_present = false),
-        (Reason::NoAtomics, |facts| facts.cell = Support::Missing),
         (Reason::Denied, |facts| facts.readable = false),
         (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
         (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),
@@ -73,14 +71,16 @@ fn each_fault_closes_its_gate_with_its_reason() {
             (facts.clocksource, facts.comparison) = (Clocksource::Hpet, Comparison::Impossible);
         }),
         (Reason::Apart, apart),
-        (Reason::Slow, |facts| facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000 })),
+        (Reason::Slow, |facts| {
+            facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000, os_unix_ps: 25_000 });
+        }),
         (Reason::Stuck, |facts| facts.quantum_ticks = Some(0)),
     ];
     for (index, (expected, fault)) in cases.into_iter().enumerate() {
         assert_eq!(reason(fault), Some(expected));
         assert_eq!(Reason::ALL[index], expected, "in the order of Reason::ALL");
     }
-    assert_eq!(Reason::ALL[cases.len()..], [Reason::WindowPassed, Reason::Implausible]);
+    assert_eq!(Reason::ALL[cases.len()..], [Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible]);
 }
 
 #[test]
@@ -131,12 +131,83 @@ fn a_counter_that_was_too_slow_must_become_faster_by_a_tenth() {
     let slow = |was_slow, counter_ps| {
         reason(|facts| {
             facts.was_slow = was_slow;
-            facts.cost = Some(Cost { counter_ps, os_ps: 25_000 });
+            facts.cost = Some(Cost { counter_ps, os_ps: 25_000, os_unix_ps: 25_000 });
         })
     };
     assert_eq!(slow(false, 24_999), None);
     assert_eq!(slow(true, 24_999), Some(Reason::Slow));
     assert_eq!(slow(true, 22_000), None);
+}
+
+/// What the gates of cost say: why each is closed, and whether monotonic time has a warning.
+fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, Option<Reason>, bool) {
+    let (counter_ps, os_ps, os_unix_ps) = (costs_ns.0 * 1_000, costs_ns.1 * 1_000, costs_ns.2 * 1_000);
+    let cost = Some(Cost { counter_ps, os_ps, os_unix_ps });
+    let facts = Facts { cost, was_slow: was_slow.0, unix_was_slow: was_slow.1, ..healthy() };
+    let verdicts = judge_all(&facts);
+    let warned = verdicts.iter().any(|verdict| verdict.gate == Gate::Cost && verdict.warning.is_some());
+    (first_closed(&verdicts), unix_by_os(&verdicts), warned)
+}
+
+/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well, though the OS told that faster ("Time, but
+/// Faster": `gettimeofday` in 35.7 ns, `gethrtime` in 119.8, the counter in 40.4).
+#[test]
+fn unix_time_is_judged_apart_from_monotonic_time() {
+    const SLOW: Option<Reason> = Some(Reason::Slow);
+    let never = (false, false);
+    assert_eq!(costs((10, 25, 25), never), (None, None, false), "a vDSO that works");
+    assert_eq!(costs((10, 300, 300), never), (None, None, false), "system calls");
+    assert_eq!(
+        costs((40, 120, 36), never),
+        (None, SLOW, false),
+        "Unix time is the OS's, all else the counter's"
+    );
+    assert_eq!(costs((40, 120, 300), never), (None, None, false));
+    assert_eq!(costs((40, 35, 36), never), (SLOW, SLOW, false), "a counter that traps");
+    assert_eq!(
+        costs((26, 25, 300), never),
+        (None, None, true),
+        "Unix time gains 274 ns, monotonic time loses 1"
+    );
+    assert_eq!(
+        costs((28, 25, 300), never),
+        (SLOW, None, false),
+        "monotonic time would lose more than a tenth"
+    );
+    assert_eq!(costs((104, 100, 106), never), (SLOW, None, false), "Unix time would gain less than is lost");
+}
+
+#[test]
+fn each_of_the_two_costs_has_a_hysteresis_of_its_own() {
+    const SLOW: Option<Reason> = Some(Reason::Slow);
+    for (was_slow, expected) in [
+        ((false, false), (None, None)),
+        ((false, true), (None, SLOW)),
+        ((true, false), (SLOW, None)),
+        ((true, true), (SLOW, SLOW)),
+    ] {
+        let (closed, unix, warned) = costs((95, 100, 100), was_slow);
+        assert_eq!((closed, unix, warned), (expected.0, expected.1, false), "{was_slow:?}");
+        assert_eq!(costs((90, 100, 100), was_slow), (None, None, false), "a tenth faster, {was_slow:?}");
+    }
+    assert_eq!(costs((108, 100, 300), (false, false)), (None, None, true));
+    assert_eq!(
+        costs((108, 100, 300), (true, false)),
+        (SLOW, None, false),
+        "no opening and closing at the limit"
+    );
+}
+
+#[test]
+fn a_gate_for_unix_time_alone_closes_nothing_else() {
+    let closed = |gate| {
+        let verdict = Verdict { closed: Some(Reason::Slow), ..Verdict::open(gate) };
+        (first_closed(&[verdict]).is_some(), unix_by_os(&[verdict]).is_some())
+    };
+    for gate in Gate::ALL {
+        assert_eq!(closed(gate), (gate != Gate::UnixCost, gate == Gate::UnixCost), "{gate:?}");
+        assert_eq!(Gate::ALL.get(gate as usize), Some(&gate), "a gate's number is its place");
+    }
 }
 
 #[test]
@@ -150,10 +221,11 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 
 #[test]
 fn the_line_has_gates_of_its_own() {
-    assert_eq!(judge_calibration(true, true).warning, None);
-    assert_eq!(judge_calibration(false, false).warning, None, "a new clock");
-    assert_eq!(judge_calibration(false, true).warning, Some(Reason::WindowPassed));
-    assert_eq!(judge_calibration(false, true).closed, None);
+    let calibration = |state| (judge_calibration(state).closed, judge_calibration(state).warning);
+    assert_eq!(calibration(Calibration::Current), (None, None));
+    assert_eq!(calibration(Calibration::Pending), (None, None), "a new clock");
+    assert_eq!(calibration(Calibration::Passed), (None, Some(Reason::WindowPassed)));
+    assert_eq!(calibration(Calibration::Stale), (Some(Reason::SamplesStale), None));
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));

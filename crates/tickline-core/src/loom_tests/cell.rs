@@ -1,33 +1,40 @@
-//! The parts without time: the portable cell, the lock, the ring of past lines.
+//! The parts without time: the cell, the lock, the ring of past lines.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::{check, envelope_of, made};
-use crate::cell::{State, StateCell, portable::PortableCell};
+use crate::cell::{Latch, Published, StateCell};
 use crate::line::{Line, Slope};
-use crate::timeline::{CAPACITY, Timeline};
+use crate::timeline::{CAPACITY, Past, Timeline, Unconverted};
 use crate::try_lock::TryLock;
-use crate::word::{Phase, Slot, Word};
+use crate::word::{GRANULE_TICKS, Phase, Slot, Word};
+
+/// The number of a line, which is published at tick `number << 20`.
+fn number_of(word: Word) -> u64 {
+    (word.granule_ticks() + 2 * GRANULE_TICKS) >> 20
+}
 
 /// Every field tells the number of the line.
-fn line(number: u64) -> Line {
-    Line {
-        start_ticks: number << 20,
+fn line(word: Word) -> Published {
+    let number = number_of(word);
+    let line = Line {
+        start_ticks: word.to_bits(),
         base_ns: i64::try_from(number).unwrap() << 32,
         slope: Slope::from_bits(number << 40),
-    }
+    };
+    Published { line, window_ticks: number << 20 }
 }
 
-fn publish(cell: &PortableCell, from: State, number: u64) -> State {
-    let line = line(number);
-    let word = Word::live(line.start_ticks, 20, from.word.slot().other(), false);
-    assert!(cell.publish(from, word, &line, &envelope_of(&line)), "nobody else swaps");
-    State { word, base_ns: line.base_ns }
+fn publish(cell: &Latch, from: Word, number: u64) -> Word {
+    let word = from.next_live(number << 20, 0).unwrap();
+    let line = line(word);
+    assert!(cell.publish(from, word, &line, &envelope_of(&line.line)), "nobody else swaps");
+    word
 }
 
-fn accepted(state: State) -> String {
-    format!("line {}", state.word.ticks() >> 20)
+fn accepted(word: Word) -> String {
+    format!("line {}", number_of(word))
 }
 
 /// What a reader must have met in some execution.
@@ -37,19 +44,19 @@ const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let first = publish(&cell, Word::default(), 1);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
-                let state = cell.load();
-                let slope = cell.slope(state.word.slot());
-                let unix_offset_ns = cell.unix_offset_ns(state.word.slot());
-                if cell.word() == state.word {
-                    let expected = line(state.word.ticks() >> 20);
-                    assert_eq!((state.base_ns, slope), (expected.base_ns, expected.slope));
-                    assert_eq!(unix_offset_ns, envelope_of(&expected).unix_offset_ns);
-                    seen.note(accepted(state));
+                let word = cell.word();
+                let published = cell.published(word);
+                let unix = cell.published_unix(word);
+                if cell.is_still(word) {
+                    assert_eq!(published, line(word));
+                    let offset_ns = envelope_of(&published.line).unix_offset_ns;
+                    assert_eq!(unix.line.base_ns, published.line.base_ns + offset_ns);
+                    seen.note(accepted(word));
                 } else {
                     seen.note("refused");
                 }
@@ -65,16 +72,16 @@ fn a_reading_is_never_a_mixture() {
 #[test]
 fn bounds_are_never_a_mixture() {
     check(Some(4), &ACCEPTED, |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let first = publish(&cell, Word::default(), 1);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
-                let state = cell.load();
-                let bounds = cell.envelope(state.word.slot());
-                if cell.word() == state.word {
-                    assert_eq!(bounds, envelope_of(&line(state.word.ticks() >> 20)));
-                    seen.note(accepted(state));
+                let word = cell.word();
+                let bounds = cell.envelope(word);
+                if cell.is_still(word) {
+                    assert_eq!(bounds, envelope_of(&line(word).line));
+                    seen.note(accepted(word));
                 } else {
                     seen.note("refused");
                 }
@@ -86,50 +93,54 @@ fn bounds_are_never_a_mixture() {
     });
 }
 
-/// A cold state's floor is made from the slot; it too belongs to one line.
+/// A cold word's floor is made from the slot; it too belongs to one line.
 #[test]
 fn a_floor_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
-        let cell = made(PortableCell::new());
-        let first = publish(&cell, State::default(), 1);
-        let tick = |number| line(number).start_ticks + (1 << 19);
-        let cold = first.word.closing().cold(tick(1));
-        assert!(cell.retire(first, cold, 0));
+        let cell = made(Latch::new());
+        let tick = |number: u64| (number << 20) + (1 << 19);
+        let retire = |live: Word| {
+            let cold = live.cold(tick(number_of(live)));
+            assert!(cell.swap(live, cold));
+            cold
+        };
+        let first = publish(&cell, Word::default(), 1);
+        let floor_ns = |live: Word| line(live).line.at(tick(number_of(live)));
+        let floors = [first, first.next_live(2 << 20, 0).unwrap()].map(floor_ns);
+        let cold = retire(first);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
                 let state = cell.load();
-                if cell.word() == state.word && state.word.phase() == Phase::Cold {
-                    let number = state.word.ticks() >> 20;
-                    assert_eq!(state.base_ns, line(number).at(tick(number)));
-                    seen.note(accepted(state));
+                if cell.is_still(state.word) && state.word.phase() == Phase::Cold {
+                    let number = state.word.granule_ticks() >> 20;
+                    assert_eq!(state.floor_ns(), floors[usize::try_from(number - 1).unwrap()]);
+                    seen.note(format!("line {number}"));
                 }
             })
         };
-        let second = publish(&cell, State { word: cold, base_ns: 0 }, 2);
-        let cold = second.word.closing().cold(tick(2));
-        assert!(cell.retire(second, cold, 0));
-        let third = publish(&cell, State { word: cold, base_ns: 0 }, 3);
-        assert_eq!(third.word.slot(), Slot::B, "the slot of the first line");
+        let cold = retire(publish(&cell, cold, 2));
+        let third = publish(&cell, cold, 3);
+        assert_eq!(third.slot(), first.slot(), "the slot of the first line");
         reader.join().unwrap();
     });
 }
 
-/// Two threads that swap the same state: one of them succeeds.
+/// Two threads that swap the same word: one of them succeeds.
 #[test]
-fn a_state_is_retired_once() {
+fn a_line_is_retired_once() {
     check(None, &["mine", "theirs"], |seen| {
-        let cell = made(PortableCell::new());
-        let live = publish(&cell, State::default(), 1);
+        let cell = made(Latch::new());
+        let live = publish(&cell, Word::default(), 1);
         let other = {
             let cell = cell.clone();
-            thread::spawn(move || cell.retire(live, live.word.gated(), 0))
+            thread::spawn(move || cell.swap(live, live.gated()))
         };
-        let mine = cell.retire(live, live.word.closing(), 0);
+        let mine = cell.swap(live, live.closing());
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { live.word.closing() } else { live.word.gated() });
+        assert_eq!(cell.word(), if mine { live.closing() } else { live.gated() });
     });
 }
 
@@ -160,32 +171,119 @@ fn a_lock_excludes_and_hands_over() {
     });
 }
 
+/// Line `k` is in use from tick 1000 k on; no two have a field in common.
+fn past_line(k: u64) -> Line {
+    let base_ns = i64::try_from(7_001 * k).unwrap();
+    Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
+}
+
+fn push(timeline: &Timeline, k: u64) {
+    timeline.push(&Past { floor_ns: i64::MAX, ..past(k) });
+}
+
+/// Line `k` as an entry in which each field tells its number.
+fn past(k: u64) -> Past {
+    Past { from_ticks: 1_000 * k, line: past_line(k), slot: slot(k), floor_ns: i64::try_from(k).unwrap() }
+}
+
+fn slot(k: u64) -> Slot {
+    if k % 2 == 0 { Slot::A } else { Slot::B }
+}
+
+/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks again as its users do.
+fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
+    let ns = loop {
+        match timeline.convert(ticks, slot(newest)) {
+            Ok(conversion) => break conversion.ns,
+            Err(Unconverted::Moved) => thread::yield_now(),
+            Err(Unconverted::NoLine) => panic!("there is one"),
+        }
+    };
+    let number = (1..9).find(|&k| past_line(k).at_any(ticks) == ns);
+    number.unwrap_or_else(|| panic!("a mixture: {ns}"))
+}
+
+/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or nothing; or the new line, whole, or
+/// nothing.
+#[test]
+fn an_entry_is_never_a_mixture() {
+    check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
+        let timeline = made(Timeline::new());
+        timeline.push(&past(1));
+        timeline.push(&past(2));
+        let reader = {
+            let (timeline, seen) = (timeline.clone(), seen.clone());
+            thread::spawn(move || {
+                for (name, k) in [("old", 1), ("new", 3)] {
+                    let found = timeline.get(k - 1);
+                    assert!(found.is_none_or(|found| found == past(k)), "{found:?}");
+                    seen.note(format!("{name}: {}", found.is_some()));
+                }
+            })
+        };
+        timeline.push(&past(3));
+        reader.join().unwrap();
+    });
+}
+
 /// A tick is converted with one line, whole, while the ring comes round to its entry; and with the line of its time, if
 /// that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
-    /// Line `k` is in use from tick 1000 k on; no two have a field in common.
-    fn past_line(k: u64) -> Line {
-        let base_ns = i64::try_from(7_001 * k).unwrap();
-        Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
-    }
     const { assert!(CAPACITY == 2) };
     check(Some(5), &["line 2", "line 3"], |seen| {
         let timeline = made(Timeline::new());
-        let push = |timeline: &Timeline, k| timeline.push(1_000 * k, &past_line(k));
         push(&timeline, 1);
         push(&timeline, 2);
         let reader = {
             let (timeline, seen) = (timeline.clone(), seen.clone());
             thread::spawn(move || {
-                let ns = timeline.convert(2_500).unwrap();
                 // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is left.
-                let number = [2, 3].into_iter().find(|&k| past_line(k).at_any(2_500) == ns);
-                seen.note(format!("line {}", number.expect("a mixture, or the wrong line")));
+                let number = line_at(&timeline, 2_500, 2);
+                assert!([2, 3, 4].contains(&number), "line {number}");
+                seen.note(format!("line {number}"));
             })
         };
         push(&timeline, 3);
         push(&timeline, 4);
+        reader.join().unwrap();
+    });
+}
+
+/// A tick is converted with one line, whole, while another is taken back and a third takes its place; and never with the one
+/// that was taken back, as long as the word has the slot of its predecessor.
+#[test]
+fn a_line_that_is_taken_back_converts_nothing() {
+    check(Some(4), &["line 1", "line 3"], |seen| {
+        let timeline = made(Timeline::new());
+        push(&timeline, 1);
+        let reader = {
+            let (timeline, seen) = (timeline.clone(), seen.clone());
+            thread::spawn(move || {
+                let number = line_at(&timeline, 5_500, 1);
+                seen.note(format!("line {number}"));
+                assert_eq!(number % 2, 1, "it was not published");
+            })
+        };
+        push(&timeline, 2);
+        timeline.take_back();
+        push(&timeline, 3);
+        reader.join().unwrap();
+    });
+}
+
+/// Ticks of before the first line are converted with that, whole, while the counter starts again and another line takes its place.
+#[test]
+fn a_first_line_is_never_a_mixture() {
+    check(None, &["line 1", "line 3"], |seen| {
+        let timeline = made(Timeline::new());
+        timeline.note_first(&past(1));
+        push(&timeline, 1);
+        let reader = {
+            let (timeline, seen) = (timeline.clone(), seen.clone());
+            thread::spawn(move || seen.note(format!("line {}", line_at(&timeline, 500, 1))))
+        };
+        timeline.note_first(&Past { from_ticks: 900, ..past(3) });
         reader.join().unwrap();
     });
 }

@@ -1,21 +1,25 @@
-//! Models for loom: every interleaving of a few threads over the portable cell, and every value that the orderings let
+//! Models for loom: every interleaving of a few threads over the cell, and every value that the orderings let
 //! an atomic load return.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests`
 //!
 //! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
-//! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop.
+//! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
+//! - `gate`: who switches the counter off and on, asks for a judgement, and judges;
+//! - `mode`: the switch between a common line and one for each CPU.
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] is told by how many. What loom cannot see
 //! is written where it is started, in `xtask/src/ci.rs`.
 
 mod cell;
+mod gate;
+mod mode;
 mod order;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::cell::{Envelope, portable::PortableCell};
+use crate::cell::{Envelope, Latch};
 use crate::control::{Config, Control, Renewal, Round};
 use crate::counter::Counter;
 use crate::line::Line;
@@ -23,7 +27,7 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::{Quanta, Reference};
 use crate::shared::Shared;
 
-pub(crate) type Clock = Shared<PortableCell>;
+pub(crate) type Clock = Shared<Latch>;
 
 /// What happened in the executions of a model, each thing with its count: a model in which something never happens does not
 /// check it.
@@ -71,6 +75,7 @@ fn envelope_of(line: &Line) -> Envelope {
         upper: above,
         unix_offset_ns: line.base_ns + 2,
         unix_slack_ns: line.start_ticks + 3,
+        ..Envelope::default()
     }
 }
 
@@ -146,8 +151,7 @@ impl Reference for Look<'_> {
 fn new_control() -> Control {
     Control::new(Config {
         interval_ns: 1_000_000,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1 },
-        guarded: false,
+        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
 }

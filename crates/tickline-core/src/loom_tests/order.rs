@@ -8,7 +8,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Clock, Look, Seen, Time, check, made, new_control, reading, run_until};
-use crate::cell::{StateCell, portable::PortableCell};
+use crate::cell::{Latch, StateCell};
 use crate::control::{Control, Round};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -16,7 +16,7 @@ use crate::shared::{Event, Shared, Source};
 use crate::word::Phase;
 
 fn started(until: Round) -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, time) = (made(Shared::new(PortableCell::new())), made(Time::new(1 << 40, 0)));
+    let (clock, time) = (made(Shared::new(Latch::new())), made(Time::new(1 << 40, 0)));
     let mut control = new_control();
     run_until(until, &clock, &mut control, &time);
     (clock, control, time)
@@ -30,7 +30,7 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
     (clock, control, time)
 }
 
-/// The same of a line that lasts for long, so that the reference still vouches for it past the soft window: it is ahead by less than
+/// The same of a line that lasts for long, so that the reference still vouches for it past the window: it is ahead by less than
 /// 1 % of that.
 fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, mut control, time) = started(Round::Published);
@@ -47,7 +47,7 @@ fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
 }
 
 /// A cold clock of which enough is known for a line: a gate was closed and opened, and the floor's slack has passed.
-fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
+pub(super) fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Round::Recovered);
     let look = time.look(10);
     assert!(clock.close_gate(&look, &look) && clock.open_gate(&look, &look));
@@ -174,15 +174,15 @@ fn a_rescued_line_is_not_revived() {
     });
 }
 
-/// Rules 5 and 12: the soft window of a line passes under the writer. The line is ahead of the reference by more than that
+/// Rules 5 and 13: the window of a line passes under the writer. The line is ahead of the reference by more than that
 /// vouches for, so it is over then.
 #[test]
-fn a_soft_window_passes_under_a_writer() {
+fn a_window_ends_under_a_writer() {
     check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
         let (clock, mut control, time) = live();
-        let word = clock.cell.load().word;
-        let passed = time.look(0).now_ordered() - word.ticks();
-        time.pass(word.soft_ticks() - passed - 12_000);
+        let state = clock.cell.load();
+        let passed = time.look(0).now_ordered() - state.line.start_ticks;
+        time.pass(state.window_ticks - passed - 12_000);
         let reader = reader(&clock, &time, reading);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
@@ -198,10 +198,10 @@ fn a_soft_window_passes_under_a_writer() {
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
         let (clock, mut control, time) = long_live();
-        let word = clock.cell.load().word;
+        let state = clock.cell.load();
         // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
-        let passed = time.look(0).now_ordered() - word.ticks();
-        time.pass(word.hard_ticks() - passed - 12_000);
+        let now_ticks = time.look(0).now_ordered();
+        time.pass(state.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
@@ -282,5 +282,73 @@ fn a_gate_closes_under_a_recovery() {
         note(seen, &clock, outcome.round);
         let word = clock.cell.word();
         assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
+    });
+}
+
+/// A thread that reads, takes a stamp, converts it, and reads again: nothing steps back, and converted once more the stamp is
+/// the same.
+fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHandle<()> {
+    let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
+    thread::spawn(move || {
+        let look = time.look(READER_TICKS);
+        let before = reading(&clock, &look);
+        let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
+        let at_once = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+        let after = reading(&clock, &look);
+        let later = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+        assert!(
+            before <= at_once && at_once <= later && later <= after,
+            "{before} {at_once} {later} {after}"
+        );
+        seen.note("stamp");
+    })
+}
+
+/// Rule 12: a line is replaced by one of half its slope while a thread takes a stamp and converts it.
+#[test]
+fn a_line_is_lowered_under_a_stamp() {
+    check(Some(5), &["Published", "Learning", "rescue", "stamp", "no stamp"], |seen| {
+        let (clock, mut control, time) = live();
+        let stamper = stamper(&clock, &time, seen);
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        stamper.join().unwrap();
+        note(seen, &clock, outcome.round);
+    });
+}
+
+/// Rule 12: a gate closes, on a line that is ahead, while a thread is between the word and the counter of its stamp.
+#[test]
+fn a_gate_closes_under_a_stamp() {
+    check(Some(4), &["stamp", "no stamp"], |seen| {
+        let (clock, _, time) = live();
+        let closer = closer(&clock, &time);
+        let stamper = stamper(&clock, &time, seen);
+        closer.join().unwrap();
+        stamper.join().unwrap();
+    });
+}
+
+/// Rule 12: a clock gets its line while a thread takes a stamp.
+#[test]
+fn a_clock_recovers_under_a_stamp() {
+    check(Some(5), &["Recovered", "stamp", "no stamp"], |seen| {
+        let (clock, mut control, time) = cold();
+        let stamper = {
+            let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
+            thread::spawn(move || {
+                let look = time.look(500);
+                let before = reading(&clock, &look);
+                let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
+                let ns = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+                let after = reading(&clock, &look);
+                assert!(before <= ns && ns <= after, "{before} {ns} {after}");
+                seen.note("stamp");
+            })
+        };
+        let look = time.look(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &look, &look);
+        stamper.join().unwrap();
+        note(seen, &clock, outcome.round);
     });
 }

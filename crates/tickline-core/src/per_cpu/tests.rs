@@ -6,10 +6,10 @@
 use core::cell::Cell;
 
 use super::*;
+use crate::cell::Published;
 use crate::control::{Control, Round};
 use crate::line::{Line, Slope};
 use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
-use crate::word::Word;
 
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
@@ -186,30 +186,30 @@ fn a_migration_never_makes_a_unit_cold() {
 
 /// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the old one at the present tick.
 fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
-    let (state, ticks) = (unit.cell.load_whole(), board.machine.now());
-    let (old, slope) = (unit.line(state), Slope::from_hz(10_000_000_000 / ns).unwrap());
-    let word = Word::live(ticks, 20, state.word.slot().other(), false);
-    let behind = slope.over(i64::try_from(ticks - word.ticks()).unwrap());
+    let (state, ticks) = (unit.cell.load(), board.machine.now());
+    let (old, slope) = (state.line, Slope::from_hz(10_000_000_000 / ns).unwrap());
+    let word = state.word.next_live(ticks, 0).unwrap();
+    let behind = slope.over(i64::try_from(ticks - word.to_bits()).unwrap());
     let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
-    let line = Line { start_ticks: word.ticks(), base_ns, slope };
-    assert!(unit.cell.retire(state, state.word.closing(), 0));
-    let closing = unit.cell.load_whole();
-    assert!(unit.cell.publish(closing, word, &line, &unit.cell.envelope(state.word.slot())));
+    let line = Line { start_ticks: word.to_bits(), base_ns, slope };
+    let closing = state.word.closing();
+    assert!(unit.cell.swap(state.word, closing));
+    let published = Published { line, window_ticks: 1 << 20 };
+    assert!(unit.cell.publish(closing, word, &published, &unit.cell.envelope(state.word)));
 }
 
-/// Stopped between the counter and the line, while the line is replaced by one that starts in the same granule: the reading was
+/// Stopped between the counter and the line, while the line is replaced by one that starts before the reading: the reading was
 /// made when the old line was current, and the new one counts from later.
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for reading in READINGS {
         let (board, units, _) = settled_board(true);
-        // The thread must have room before the new line in its granule.
-        while board.machine.now() % GRANULE_TICKS >= 500 {}
         let before = read_slow(units, board, board.machine).unwrap().1.ns;
         let done = leak(Cell::new(false));
         board.machine.hooks.set(move |step| {
             if step == Step::Load && !done.replace(true) {
-                board.machine.pass(300);
+                // The new line starts 126 ticks before the present at the least.
+                board.machine.pass(100);
                 bend(board, &units[0], 100);
             }
         });
@@ -263,10 +263,9 @@ fn rule_6_a_cold_reading_counts_if_the_unit_is_still_cold() {
     let seat = Seat::take(board, 0).unwrap();
     assert!(units[0].close_gate(&seat, board.machine) && units[0].open_gate(&seat, board.machine));
     board.machine.pass(8_000); // the floor's slack
-    let (loads, line) = leak((Cell::new(0), Cell::new(None)));
+    let line = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
-        loads.set(loads.get() + u32::from(step == Step::Load));
-        if loads.get() == 2 && line.get().is_none() {
+        if step == Step::SecondLook && line.get().is_none() {
             board.machine.pass(50_000);
             visit(board, units, &mut controls.borrow_mut(), 0);
             line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));
@@ -291,7 +290,7 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
             (board, (units, controls, seat, before))
         },
         |board, (units, controls, seat, before), step| {
-            let (other, before) = (units[1].cell.load_whole(), *before);
+            let (other, before) = (units[1].cell.load(), *before);
             controls[0].maintain(&units[0], seat, board.machine);
             board.machine.hooks.clear();
             lost.set(lost.get() + u32::from(seat.is_lost()));
@@ -308,7 +307,7 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
                 }
             }
             assert_eq!(units[0].events(Event::Disruption), 0, "step {step}: a sample came of it");
-            assert_eq!(units[1].cell.load_whole(), other, "step {step}");
+            assert_eq!(units[1].cell.load(), other, "step {step}");
         },
         migrate,
     );
@@ -363,7 +362,7 @@ fn a_bad_unit_falls_back_alone() {
         board.machine.pass(INTERVAL_NS);
         visit(board, units, &mut controls, 0);
     }
-    board.machine.pass(2 * GRANULE_TICKS);
+    board.machine.pass(FIRST_TICKS);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
     board.on.set(1);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));

@@ -1,17 +1,17 @@
-//! How far a line can have been read, when nobody knows: rules 5 and 12.
+//! How far a line can have been read, when nobody knows: rules 5 and 13.
 //!
 //! ```text
-//! sample    start           soft end               hard end
+//! sample    start           end of window        end of validity
 //!   |---------|------------------|----------------------|----> ticks
 //!             '- inlined path  -'
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The inlined path reads a line up to the end of its soft window and asks nobody. In a suspend in which the counter runs on
-//! and the reference stands still, that much of the line's future may be used up, in one suspend or in several. Past the soft
+//! The inlined path reads a line up to the end of its window and asks nobody. In a suspend in which the counter runs on
+//! and the reference stands still, that much of the line's future may be used up, in one suspend or in several. Past the
 //! window every reading takes the slow path, which asks the reference: the line counts for those ticks only that the counter
 //! can have reached while the reference came as far as it is ([`Shared::is_over`]). The reference never decreases, so whoever
-//! makes the clock cold can ask it again and knows a tick that no reading was later than: the soft window's end, or what the
+//! makes the clock cold can ask it again and knows a tick that no reading was later than: the window's end, or what the
 //! reference vouches for by then, whichever is later. That holds whatever reference and counter did in between, suspends,
 //! resets, slews and steps included.
 //!
@@ -21,12 +21,12 @@
 //! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c` (`timekeeping_resume`).
 
 use super::Shared;
-use crate::cell::{Envelope, State, StateCell};
+use crate::cell::{State, StateCell};
 use crate::discipline::JOIN_SLACK_NS;
-use crate::line::{Line, Slope};
+use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
 use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
-use crate::word::{GRANULE_TICKS, Word};
+use crate::word::{FIRST_TICKS, Word};
 
 /// By how much the reference may be slower than it was when it was sampled, unnoticed, ppb of that rate: 36.9 %, from one
 /// extreme to the other.
@@ -39,10 +39,10 @@ const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 3
 /// off by more than this over a window is better ended, and 1 % of a window is what a suspend can add to a floor.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
-/// Ticks from a line's start within which the inlined path may use it. Where there is a line for each CPU, that is a granule more
-/// than the soft window.
-fn inlined_ticks(word: Word) -> u64 {
-    word.soft_ticks().saturating_add(GRANULE_TICKS).min(word.hard_ticks())
+/// Ticks from a line's start within which the inlined path may use it. Where there is a line for each CPU, that is a little more
+/// than the window.
+fn inlined_ticks(state: &State) -> u64 {
+    state.window_ticks.saturating_add(FIRST_TICKS).min(state.valid_ticks())
 }
 
 /// The last tick that the counter can have reached when the reference is at `reference_ns`, if the reference was at `since` or
@@ -54,69 +54,70 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
 }
 
-/// The first of the bounds' points below the reference.
-const fn proven(envelope: &Envelope) -> Point {
-    Point { ticks: envelope.lower.start_ticks, ns: envelope.lower.base_ns }
-}
-
 impl<S: StateCell> Shared<S> {
-    /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its hard window has passed, the
-    /// counter is before its start, or its soft window has passed and the reference does not vouch for it (rule 12). Asks the
-    /// reference only past the soft window.
-    pub(crate) fn is_over(&self, state: State, ticks: u64, reference: &impl Reference) -> bool {
-        let delta = ticks.wrapping_sub(state.word.ticks());
-        if delta <= inlined_ticks(state.word) {
+    /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its validity has passed, the
+    /// counter is before its start, or its window has passed and the reference does not vouch for it (rule 13). Asks the
+    /// reference only past the window.
+    pub(crate) fn is_over(&self, state: &State, ticks: u64, reference: &impl Reference) -> bool {
+        let delta = ticks.wrapping_sub(state.line.start_ticks);
+        if delta <= inlined_ticks(state) {
             return false;
         }
-        delta >= state.word.hard_ticks() || {
+        delta >= state.valid_ticks() || {
             // Asked after the counter: the reference was not later when `ticks` were read.
             let reference_ns = reference.monotonic_ns();
-            let envelope = self.cell.envelope(state.word.slot());
-            let vouched = last_ticks(proven(&envelope), envelope.lower.slope, reference_ns, VOUCHED_SLEW_PPB);
+            let vouched = last_ticks(
+                self.cell.proven(state.word.slot()),
+                self.slowest(state),
+                reference_ns,
+                VOUCHED_SLEW_PPB,
+            );
             ticks_between(ticks, vouched) < 0
         }
     }
 
-    /// Rule 5: the tick and the value that no reading of `line` has exceeded, if `ticks` was read after the state that
-    /// ended it, or is outside of its window. As where lines meet, a reader may have read the counter a little after its second
+    /// The slope of the lower bound.
+    fn slowest(&self, state: &State) -> Slope {
+        self.cell.envelope(Word::from_bits(state.line.start_ticks)).lower.slope
+    }
+
+    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or is
+    /// outside of its validity. As where lines meet, a reader may have read the counter a little after its second
     /// look. `newest` is a point below the reference that was proven before the line ended, if the caller has one.
-    pub(super) fn floor(
+    pub(super) fn floor_ticks(
         &self,
-        state: State,
-        line: &Line,
+        state: &State,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
-    ) -> (u64, i64) {
-        let (hard_ticks, inlined_ticks) = (state.word.hard_ticks(), inlined_ticks(state.word));
+    ) -> u64 {
+        let (line, valid_ticks, inlined_ticks) = (&state.line, state.valid_ticks(), inlined_ticks(state));
         let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS);
         let delta = ticks.wrapping_sub(line.start_ticks);
-        let mut last = hard_ticks;
-        if delta < hard_ticks {
-            last = delta.saturating_add(slack_ticks).min(hard_ticks);
+        let mut last = valid_ticks;
+        if delta < valid_ticks {
+            last = delta.saturating_add(slack_ticks).min(valid_ticks);
         }
         if last > inlined_ticks {
             let unsuspended = ticks_between(line.start_ticks, ticks) < 0
                 && self.suspends.is_none_since(state.word.slot(), reference);
             let reference_ns = reference.monotonic_ns();
-            let envelope = self.cell.envelope(state.word.slot());
-            let (first, slope) = (proven(&envelope), envelope.lower.slope);
+            let (first, slope) = (self.cell.proven(state.word.slot()), self.slowest(state));
             let since_start = |ticks| unsigned(ticks_between(line.start_ticks, ticks).max(0));
             let vouched = since_start(last_ticks(first, slope, reference_ns, VOUCHED_SLEW_PPB));
             last = last.min(vouched.max(inlined_ticks));
             if unsuspended {
                 // A point of this line's counter, not of one that has started again.
-                let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < hard_ticks);
+                let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < valid_ticks);
                 // A reference that tells its callers something old does so by microseconds.
                 let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(JOIN_SLACK_NS));
                 let latest_ns = reference_ns.saturating_add(late_ns);
                 let reached = last_ticks(newest.unwrap_or(first), slope, latest_ns, UNNOTICED_SLEW_PPB);
                 // Not before the line met the one before it, whose readings are no larger from there on.
-                last = last.min(since_start(reached).max(GRANULE_TICKS.saturating_add(slack_ticks)));
+                last = last.min(since_start(reached).max(FIRST_TICKS.saturating_add(slack_ticks)));
             }
         }
-        let last_ticks = line.start_ticks.wrapping_add(last);
-        (last_ticks, line.at(last_ticks))
+        line.start_ticks.wrapping_add(last)
     }
 }
 

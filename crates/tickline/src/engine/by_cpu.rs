@@ -1,12 +1,10 @@
 //! Where there is a line for each CPU: readings, and the thread's rounds. The common line is cold then, so the inlined path of
 //! every reading comes here.
 
-use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{LineReading, Source};
 
-use super::{Engine, to_unsigned};
-use crate::facts::COUNTER;
+use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::{Sweep, Table};
 use crate::process::Notice;
 
@@ -38,7 +36,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn unix_by_cpu(&self) -> u64 {
-        self.per_cpu_table().and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+        let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
+        table.and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
@@ -53,36 +52,27 @@ impl Engine {
             // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
             self.per_cpu.close();
         }
-        to_unsigned(ns)
+        saturating_unsigned(ns)
     }
 
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
     /// is, ns; `None` as [`serve`](Self::serve).
     pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
-        let entered = self.per_cpu.is_in_force();
-        let Some(table) = self.per_cpu.enter() else {
+        let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        if !entered {
-            // That the counters are apart matters no more.
-            self.judge_again();
-        }
+        self.per_cpu.enter(&self.keeper, self);
         let control = self.lock_judged(Renewal::Ahead)?;
-        let (counter, config) = (COUNTER?, *control.as_ref()?.config());
-        if self.shared.cell.word().is_live() {
-            // A reader was in the middle of a round when the mode was taken up.
-            self.shared.close_gate(&counter, &self.followed());
-            self.shared.open_gate(&counter, &self.followed());
+        let config = *control.as_ref()?.config();
+        if !self.per_cpu.open() {
+            self.keeper.notice_closed();
+            return None;
         }
-        self.per_cpu.open();
         Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
     }
 
     /// No line for each CPU from now on. Nobody else may be sweeping.
     pub(crate) fn leave_per_cpu(&self) {
-        if self.per_cpu.is_in_force() {
-            self.per_cpu.leave();
-            self.judge_again();
-        }
+        self.per_cpu.leave(&self.keeper, self);
     }
 }

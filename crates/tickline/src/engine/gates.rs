@@ -2,19 +2,21 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::cell::{StateCell, Support};
+use tickline_core::cell::StateCell;
 use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::discipline::DISRUPTED_NS;
+use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
-    Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+    Calibration, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
+    unix_by_os,
 };
 use tickline_core::sample::Reference;
 use tickline_core::units::signed;
 use tickline_core::word::Phase;
 
-use super::{Engine, STAGE_CLOSED, STAGE_NEW, STAGE_OPEN};
+use super::Engine;
 use crate::builder::Probes;
 use crate::facts::{self, COUNTER};
 use crate::per_cpu::Table;
@@ -23,6 +25,9 @@ use crate::process;
 use crate::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::status::State;
 use crate::warp;
+
+/// In a recorded verdict: the reason is that of a warning.
+const WARNING: u8 = 1 << 7;
 
 impl Engine {
     /// Judges by `policy` from now on.
@@ -36,16 +41,16 @@ impl Engine {
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub(super) fn judge_again(&self) {
-        self.close(facts::cell_support());
-        self.apply_switch();
+        self.keeper.judge_again(self);
     }
 
-    fn facts(&self, support: Support) -> Facts {
+    /// The clock's own facts, and how often the comparison in them has changed.
+    fn own(&self) -> (facts::Own, u32) {
         // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
         let changes = warp::changes();
         let comparison = warp::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        let facts = facts::collect(&facts::Own {
+        let own = facts::Own {
             disabled: self.is_disabled(),
             probes: self.probes(),
             // ORDERING: Relaxed, a setting.
@@ -53,10 +58,29 @@ impl Engine {
             comparison: comparison.unwrap_or(Comparison::Pending),
             line_per_cpu: self.per_cpu.is_in_force(),
             was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
-            support,
-        });
+            unix_was_slow: self.reason_of(Gate::UnixCost) == Some(Reason::Slow),
+        };
+        (own, comparisons)
+    }
+
+    fn facts(&self) -> Facts {
+        let (own, comparisons) = self.own();
+        // Somebody else may be collecting, for a judgement that this one forestalls.
+        let facts = match self.collector() {
+            Some(mut collector) => collector.finish(&own),
+            None => facts::collect(&own),
+        };
         self.seen.note(&facts, comparisons);
         facts
+    }
+
+    /// Whether a reader may judge, or need not: the facts take too long for one call, so each call collects some of them.
+    pub(super) fn is_prepared(&self) -> bool {
+        if self.is_judged() && !self.is_closed() {
+            return true;
+        }
+        let Some(mut collector) = self.collector() else { return false };
+        collector.step(&self.own().0)
     }
 
     /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
@@ -75,14 +99,13 @@ impl Engine {
         if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;
         }
-        let support = facts::cell_support();
         let Some(control) = self.lock() else { return false };
         let before = self.seen.clocksource();
-        let facts = self.facts(support);
+        let facts = self.facts();
         let verdicts = judge_all(&facts);
-        // ORDERING: Acquire, pairs with the stores of `stage`.
-        let open = self.stage.load(Ordering::Acquire) == STAGE_OPEN;
-        if open && first_closed(&verdicts).is_none() && before == self.seen.clocksource() {
+        let open = self.keeper.stage() == Stage::Open;
+        let same_unix = unix_by_os(&verdicts) == self.reason_of(Gate::UnixCost);
+        if open && first_closed(&verdicts).is_none() && same_unix && before == self.seen.clocksource() {
             verdicts.into_iter().for_each(|verdict| self.record(verdict));
             return false;
         }
@@ -91,63 +114,65 @@ impl Engine {
         true
     }
 
-    /// Collects the facts and judges the gates. A control loop if all are open.
-    pub(super) fn judge(&self, renewal: Renewal) -> Option<Control> {
-        let support = facts::cell_support();
-        self.shared.cell.restrict(support);
-        let facts = self.facts(support);
+    /// Collects the facts and judges the gates. If all are open, the control loop is begun anew.
+    pub(super) fn judge(&self, control: &mut Option<Control>, renewal: Renewal) -> Conclusion {
+        let facts = self.facts();
         let verdicts = judge_all(&facts);
         for verdict in verdicts {
             self.record(verdict);
         }
-        if let Some(reason) = first_closed(&verdicts) {
+        *control = None;
+        match first_closed(&verdicts) {
+            None => {}
             // The kernel makes up its mind about the counter within seconds of boot; nothing else passes by itself.
-            self.set_due(match reason {
-                Reason::KernelUndecided => OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())),
-                _ => i64::MAX,
-            });
-            self.close(support);
-            if reason == Reason::Disabled {
-                self.apply_switch(); // in case it was enabled meanwhile
+            Some(Reason::KernelUndecided) => {
+                let interval_ns = signed(self.interval_ns());
+                return Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(interval_ns));
             }
-            return None;
-        }
-        // ORDERING: SeqCst, with `apply_switch`: either this sees the flag below, or that closes the stage after this.
-        self.stage.store(STAGE_OPEN, Ordering::SeqCst);
-        if self.is_disabled() {
-            self.apply_switch();
-            return None;
+            Some(_) => return Conclusion::Closed,
         }
         let mut quanta =
             facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
         quanta.reference_ns = quanta.reference_ns.max(step_ns());
-        Some(Control::new(Config {
-            interval_ns: self.interval_ns(),
-            quanta,
-            guarded: support == Support::Guarded,
-            renewal,
-        }))
+        let fresh = Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal });
+        *control = Some(if unix_by_os(&verdicts).is_some() { fresh.without_unix() } else { fresh });
+        Conclusion::Open
     }
 
     fn record(&self, verdict: Verdict) {
-        let code = verdict
-            .closed
-            .and_then(|reason| Reason::ALL.iter().position(|known| *known == reason))
-            .and_then(|place| u8::try_from(place).ok())
-            .map_or(0, |place| place.saturating_add(1));
-        for (gate, slot) in Gate::ALL.iter().zip(&self.verdicts) {
-            if *gate == verdict.gate {
-                // ORDERING: Release, pairs with the Acquire load in `verdicts`.
-                slot.store(code, Ordering::Release);
-            }
+        let code = |reason: Option<Reason>| {
+            let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
+            place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
+        };
+        let code = match verdict.warning {
+            None => code(verdict.closed),
+            warning => code(warning) | WARNING,
+        };
+        if let Some(slot) = self.verdicts.get(verdict.gate as usize) {
+            // ORDERING: Release, pairs with the Acquire load in `recorded`.
+            slot.store(code, Ordering::Release);
+        }
+    }
+
+    fn recorded(&self, gate: Gate) -> Verdict {
+        // ORDERING: Acquire, pairs with the Release store in `record`.
+        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Acquire));
+        let place = usize::from(code & !WARNING).checked_sub(1);
+        let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
+        if code & WARNING == 0 {
+            Verdict { closed: reason, ..Verdict::open(gate) }
+        } else {
+            Verdict { warning: reason, ..Verdict::open(gate) }
         }
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
-        let slot = Gate::ALL.iter().zip(&self.verdicts).find(|(known, _)| **known == gate)?.1;
-        // ORDERING: Acquire, pairs with the Release store in `record`.
-        let code = usize::from(slot.load(Ordering::Acquire));
-        code.checked_sub(1).and_then(|place| Reason::ALL.get(place)).copied()
+        self.recorded(gate).closed
+    }
+
+    /// Whether the last judgement has left Unix time to the OS.
+    pub(super) fn unix_by_os(&self) -> bool {
+        self.reason_of(Gate::UnixCost).is_some()
     }
 
     /// What the gates said last.
@@ -155,84 +180,45 @@ impl Engine {
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
         let has_line = word.is_gated() || word.phase() != Phase::Cold || table.is_some_and(Table::is_live);
-        let measured_hz = table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges.frequency_hz();
+        let gauges = &table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges;
+        let measured_hz = gauges.frequency_hz();
+        let calibration = match (has_line, measured_hz) {
+            (true, _) => Calibration::Current,
+            (false, _) if gauges.samples_are_stale() => Calibration::Stale,
+            (false, Some(_)) => Calibration::Passed,
+            (false, None) => Calibration::Pending,
+        };
         Gate::ALL.map(|gate| match gate {
             Gate::User if self.is_disabled() => {
                 Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
             // With a gate closed there is no line to look for.
-            Gate::Calibration => judge_calibration(has_line, measured_hz.is_some()),
-            Gate::Plausible => judge_plausible(facts::nominal_hz(), measured_hz),
-            _ => Verdict { closed: self.reason_of(gate), ..Verdict::open(gate) },
+            Gate::Calibration => judge_calibration(calibration),
+            Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
+            _ => self.recorded(gate),
         })
     }
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release stores in `judge` and `close`.
-        self.stage.load(Ordering::Acquire) != STAGE_NEW
+        self.keeper.stage() != Stage::New
     }
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        // ORDERING: Acquire, as in `is_judged`.
-        self.stage.load(Ordering::Acquire) == STAGE_CLOSED
-    }
-
-    fn close(&self, support: Support) {
-        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
-        self.stage.store(STAGE_CLOSED, Ordering::SeqCst);
-        self.per_cpu.gate();
-        // Without a compare-and-swap nothing was ever published, and the word cannot change.
-        if let (Some(counter), true) = (COUNTER, support != Support::Missing) {
-            self.shared.close_gate(&counter, &self.followed());
-        }
+        self.keeper.stage().is_closed()
     }
 
     pub(crate) fn disable(&self) {
-        // ORDERING: SeqCst, with `apply_switch`.
-        self.disabled.store(1, Ordering::SeqCst);
-        self.apply_switch();
+        self.keeper.disable(self);
     }
 
     pub(crate) fn enable(&self) {
-        // ORDERING: SeqCst, with `apply_switch`.
-        self.disabled.store(0, Ordering::SeqCst);
-        self.apply_switch();
+        self.keeper.enable();
     }
 
-    /// Brings stage and gate in line with the switch, and looks again: whoever was the last to turn it, or to look, leaves
-    /// them as it is.
-    fn apply_switch(&self) {
-        let support = facts::cell_support();
-        loop {
-            let disabled = self.is_disabled();
-            if disabled {
-                self.set_due(i64::MAX);
-                self.close(support);
-            } else {
-                self.reconsider();
-            }
-            if self.is_disabled() == disabled {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn is_disabled(&self) -> bool {
-        // ORDERING: SeqCst, with the stores in `disable` and `enable`, and those of `stage`.
-        self.disabled.load(Ordering::SeqCst) != 0
-    }
-
-    /// Lets the gates be judged again before the next line.
-    pub(super) fn reconsider(&self) {
-        self.set_due(i64::MIN);
-        self.per_cpu.ungate();
-        // ORDERING: SeqCst, with `judge` and `apply_switch`, see there.
-        self.stage.store(STAGE_NEW, Ordering::SeqCst);
-        if let (Some(counter), true) = (COUNTER, facts::cell_support() != Support::Missing) {
-            self.shared.open_gate(&counter, &self.followed());
-        }
+    fn is_disabled(&self) -> bool {
+        self.keeper.is_disabled()
     }
 
     /// What a reading would be served by now.
@@ -267,54 +253,21 @@ impl Engine {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use tickline_core::cell::{Envelope, State as CellState};
-    use tickline_core::line::Line;
-    use tickline_core::word::Word;
-
-    use super::*;
-    use crate::engine::DEFAULT_INTERVAL_NS;
-    use crate::status::Driver;
-
-    /// As after a suspend with the counter running: line and bounds are ahead of the OS clock. Nobody has done a round since, and
-    /// yet the state says so; the next round finds it, and until the line is back it is not "fast".
-    #[test]
-    fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
-        let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
-        let give_up_ns = OsClock.monotonic_ns() + 5_000_000_000;
-        while engine.state() != State::Fast {
-            engine.serve(Renewal::Ahead);
-            if OsClock.monotonic_ns() > give_up_ns || engine.is_closed() {
-                eprintln!("SKIPPED: no line by the counter here: {}", engine.state());
-                return;
-            }
+impl Gated for Engine {
+    fn close(&self) {
+        self.per_cpu.gate();
+        if let Some(counter) = COUNTER {
+            self.shared.close_gate(&counter, &self.followed());
         }
-        // A line may end while this thread is stopped: then it is tried again.
-        let cell = &engine.shared.cell;
-        let is_ahead = || {
-            let state = cell.load_whole();
-            if !state.word.is_live() {
-                return false;
-            }
-            let (line, known) = (engine.shared.line(state), cell.envelope(state.word.slot()));
-            let ahead = |line: Line| Line { base_ns: line.base_ns + 50_000_000, ..line };
-            let bounds = Envelope { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
-            let Some(counter) = COUNTER else { return false };
-            let ticks = tickline_core::counter::Counter::now_ordered(&counter);
-            let exponent = state.word.soft_ticks().trailing_zeros();
-            let word = Word::live(ticks, exponent, state.word.slot().other(), false);
-            let next = Line { start_ticks: word.ticks(), base_ns: ahead(line).at(ticks), ..line };
-            let closing = CellState { word: state.word.closing(), ..state };
-            cell.retire(state, closing.word, state.base_ns) && cell.publish(closing, word, &next, &bounds)
-        };
-        let seen = (0..1_000).any(|_| {
-            engine.serve(Renewal::Ahead);
-            is_ahead() && engine.state() == State::Disrupted
-        });
-        assert!(seen, "{}", engine.state());
-        // The round finds the OS clock far below the bounds, and the line goes on at half rate, or goes cold.
-        engine.serve(Renewal::Ahead);
-        assert_ne!(engine.state(), State::Fast);
+    }
+
+    fn open(&self) {
+        self.per_cpu.ungate();
+        if let Some(counter) = COUNTER {
+            self.shared.open_gate(&counter, &self.followed());
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@ pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
 }
 
+/// There is nothing to find.
+pub(crate) fn find_clocksource() {}
+
 /// Unknown.
 pub(crate) fn is_available(_: Clocksource) -> Option<bool> {
     None

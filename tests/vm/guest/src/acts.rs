@@ -22,8 +22,8 @@ const QUIET: Duration = Duration::from_secs(2);
 /// it, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM, s: longer than a window at the default interval (3 s). At another interval it
-/// sleeps for as long as that, which is within a line's soft window.
+/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default interval (2 s). At another interval it
+/// sleeps for as long as that, which is within a line's window.
 const SLEEP_S: u64 = 4;
 
 /// How long the clock is watched after that.

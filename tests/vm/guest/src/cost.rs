@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tickline::Clock;
-use tickline_core::cell::{NativeCell, StateCell};
 use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::system::{monotonic_ns, realtime_ns};
@@ -17,12 +16,10 @@ const CALLS: u32 = 1_000;
 const ROUNDS: u32 = 100;
 
 /// So many different calls.
-const CALLED: usize = 9;
+const CALLED: usize = 8;
 
 /// ps a call of everything, and the ratios that matter, in percent.
 pub(crate) fn measure(clock: &Clock) -> Value {
-    let cell = NativeCell::new();
-    cell.restrict(NativeCell::support());
     let counter = HardwareCounter::if_present();
     let calls: [(&str, &dyn Fn() -> u64); CALLED] = [
         ("now_ns", &|| round_ns(|| clock.now_ns())),
@@ -33,7 +30,6 @@ pub(crate) fn measure(clock: &Clock) -> Value {
         ("clock_gettime_realtime", &|| round_ns(realtime_ns)),
         ("system_time", &|| round_ns(SystemTime::now)),
         ("bare_counter", &|| round_ns(|| counter.map(|counter| counter.now()))),
-        ("look_at_the_cell", &|| round_ns(|| cell.load_whole())),
     ];
     let mut fastest_ns = [u64::MAX; CALLED];
     for _ in 0..ROUNDS {

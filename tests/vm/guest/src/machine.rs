@@ -3,7 +3,6 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use tickline_core::cell::NativeCell;
 
 use crate::system;
 
@@ -62,7 +61,7 @@ pub(crate) fn facts() -> Value {
         .filter(|flag| {
             ["constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust", "rdtscp", "rdpid"]
                 .contains(flag)
-                || ["avx", "cx16", "hypervisor"].contains(flag)
+                || ["hypervisor"].contains(flag)
         })
         .collect();
     let messages = system::kernel_log();
@@ -77,7 +76,6 @@ pub(crate) fn facts() -> Value {
         "clocksources": clocksources(),
         "processor": field("model name"),
         "flags": flags,
-        "cell": format!("{:?}", NativeCell::support()),
         "sleep_states": read("/sys/power/state"),
         "messages": messages,
     })

@@ -8,94 +8,88 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "phase",
         "readings look at the counter whatever the phase",
         "shared.rs",
-        "        if !state.word.is_open() {
+        "        if !serves(word) {
             return None;
         }
-        let line = self.line(state);
-        let ticks = now_ticks();",
-        "        let line = self.line(state);
-        let ticks = now_ticks();",
-    ),
-    mutant(
-        "phase",
-        "Unix readings look at the counter whatever the phase",
-        "shared.rs",
-        "        if !state.word.is_open() {
-            return None;
-        }
-        let line = self.line(state);
-        let unix_offset_ns",
-        "        let line = self.line(state);
-        let unix_offset_ns",
+",
+        "        let _ = serves;
+",
     ),
     mutant(
         "phase",
         "readings with bounds look at the counter whatever the phase",
         "shared.rs",
-        "        if !state.word.is_open() {
+        "        if !word.is_live() {
             return None;
         }
-        let line = self.line(state);
+        let published = self.cell.published(word);
         let envelope",
-        "        let line = self.line(state);
+        "        let published = self.cell.published(word);
         let envelope",
     ),
     mutant(
         "phase",
         "stamps look at the counter whatever the phase",
         "shared.rs",
-        "        if !word.is_open() {
+        "        if !word.is_live() {
             return None;
         }
-",
-        "",
-    ),
-    mutant(
-        "phase",
-        "a guarded line is open to the inlined path",
-        "word.rs",
-        "self.0 & PHASE_MASK == 2 << PHASE_SHIFT",
-        "self.0 & (2 << PHASE_SHIFT) != 0",
+        let window_ticks",
+        "        let window_ticks",
     ),
     mutant(
         "window",
-        "the soft window admits a counter before its start",
-        "word.rs",
-        "delta_ticks >> (self.0 & EXPONENT_MASK) == 0",
-        "crate::units::signed(delta_ticks) >> (self.0 & EXPONENT_MASK) <= 0",
+        "the window admits a counter before its start",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
+        "crate::units::ticks_between(word.to_bits(), ticks) < crate::units::signed(published.window_ticks)",
     ),
     mutant(
         "window",
-        "the soft window has no end",
-        "word.rs",
-        "delta_ticks >> (self.0 & EXPONENT_MASK) == 0",
-        "crate::units::signed(delta_ticks) >= 0",
+        "the window has no end",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
+        "crate::units::ticks_between(word.to_bits(), ticks) >= 0",
     ),
     mutant(
         "window",
         "stamps do not look at the window",
         "shared.rs",
-        "word.admits(ticks.wrapping_sub(word.ticks())).then_some(ticks)",
-        "Some(ticks)",
+        "(delta < window_ticks).then_some(ticks)",
+        "(window_ticks > 0).then_some(ticks)",
     ),
     mutant(
         "window",
-        "the hard window admits a counter before its start",
-        FLOOR,
-        "if delta <= inlined_ticks(state.word) {
-            return false;
-        }
-        delta >= state.word.hard_ticks()",
-        "if signed(delta) <= signed(inlined_ticks(state.word)) {
-            return false;
-        }
-        signed(delta) >= signed(state.word.hard_ticks())",
+        "a line is valid before its start",
+        "cell.rs",
+        "ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()",
+        "crate::units::ticks_between(self.line.start_ticks, ticks) < crate::units::signed(self.valid_ticks())",
     ),
     mutant(
         "window",
-        "the hard window has no end",
+        "a live word lies after the tick of its publication",
+        "word.rs",
+        "let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
+        "let granule = at_ticks & !META_MASK;",
+    ),
+    mutant(
+        "window",
+        "a line is read before its start",
         FLOOR,
-        "delta >= state.word.hard_ticks() || {",
+        "if delta <= inlined_ticks(state) {
+            return false;
+        }
+        delta >= state.valid_ticks()",
+        "if signed(delta) <= signed(inlined_ticks(state)) {
+            return false;
+        }
+        signed(delta) >= signed(state.valid_ticks())",
+    ),
+    mutant(
+        "window",
+        "a line is read for ever",
+        FLOOR,
+        "delta >= state.valid_ticks() || {",
         "signed(delta) < 0 || {",
     ),
     mutant(
@@ -114,6 +108,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "quanta",
+        "the cost of a read is taken for the counter's step",
+        "counter/resolution.rs",
+        "let fine = fine_step(differences, seen >> 4);",
+        "let fine = Some(median);",
+    ),
+    mutant(
+        "quanta",
+        "the first tick of a step is taken for a step",
+        "counter/resolution.rs",
+        "if difference == 1 && carried == 0 {",
+        "if false {",
+    ),
+    mutant(
+        "quanta",
+        "steps that a hypervisor scales are not looked for",
+        "counter/resolution.rs",
+        "if off_parts < PARTS {",
+        "if off_parts == 0 {",
+    ),
+    mutant(
+        "quanta",
+        "a counter whose step is unsure is taken for one that moves by a tick",
+        "counter/resolution.rs",
+        "fine_step(differences, 0).unwrap_or(median)",
+        "fine_step(differences, 0).unwrap_or(1)",
+    ),
+    mutant(
+        "quanta",
         "a bracket does not allow for the reference's step",
         "sample.rs",
         "ns: self.reference_ns.saturating_add(quanta.reference_ns),",
@@ -123,15 +145,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "quanta",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control.rs",
-        "envelope.upper.base_ns.saturating_add(fixed_to_ns_ceil(unseen));",
-        "envelope.upper.base_ns;",
+        "allowance.dither, unseen)?;",
+        "allowance.dither, unseen & 0)?;",
     ),
     mutant(
         "slew",
         "an offset is removed within the interval, though the line may be used for longer",
         "control.rs",
-        "steer(&old, at_ticks, &target, word.soft_ticks())",
-        "steer(&old, at_ticks, &target, interval_ticks)",
+        "steer(&old, at_ticks, &target, window_ticks)",
+        "steer(&old, at_ticks, &target, window_ticks >> 2)",
     ),
     mutant(
         "slew",
@@ -151,8 +173,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "rho",
         "rho leaves out what the samples leave open",
         "watch.rs",
-        "u32::try_from(self.stability_ppb.saturating_add(open))",
-        "u32::try_from(self.stability_ppb.saturating_add(open.min(0)))",
+        "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);",
+        "self.stability_ppb.saturating_add(self.dither_ppb);",
     ),
     mutant(
         "rho",
@@ -174,6 +196,78 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "estimate.rs",
         "for slack_ns in [0, self.dither_ns()] {",
         "for slack_ns in [0, self.dither_ns().min(0)] {",
+    ),
+    mutant(
+        "dither",
+        "bounds leave out the rate of the kernel's dither while its range is unknown",
+        "watch.rs",
+        "{ (dither::RATE_PPB, 0) } else { (0, range) }",
+        "{ (0, 0) } else { (0, range) }",
+    ),
+    mutant(
+        "dither",
+        "bounds leave out the range of the kernel's dither",
+        "watch.rs",
+        "{ (dither::RATE_PPB, 0) } else { (0, range) }",
+        "{ (dither::RATE_PPB, 0) } else { (0, 0) }",
+    ),
+    mutant(
+        "dither",
+        "the range of the kernel's dither is no larger than what was seen of it",
+        "watch/dither.rs",
+        "const SAFETY: i128 = 4;",
+        "const SAFETY: i128 = 1;",
+    ),
+    mutant(
+        "dither",
+        "the range of the kernel's dither is learnt in no time",
+        "watch/dither.rs",
+        " && spans_ticks >= slope.ticks_in(BLOCK_NS) {",
+        " {",
+    ),
+    mutant(
+        "dither",
+        "a contradiction leaves the range of the dither as it was learnt",
+        "watch.rs",
+        "            self.dither.forget();
+        } else if let Some(distance)",
+        "        } else if let Some(distance)",
+    ),
+    mutant(
+        "dither",
+        "a change of the kernel's steering leaves the range of the dither as it was learnt",
+        "watch.rs",
+        "                self.dither.forget();
+                let short",
+        "                let short",
+    ),
+    mutant(
+        "dither",
+        "the slope is known as well as if nothing dithered",
+        "watch.rs",
+        "let within = within.unwrap_or(fit);",
+        "let within = within.map_or(fit, |_| fit);",
+    ),
+    mutant(
+        "samples",
+        "the whole time of a read is taken off a bracket",
+        "sample.rs",
+        "self.least_ticks.saturating_sub(hidden_ticks) >> 1;",
+        "self.least_ticks.saturating_sub(hidden_ticks);",
+    ),
+    mutant(
+        "samples",
+        "a read is taken for as long as a coarse counter shows it",
+        "sample.rs",
+        "Some(resolution_ticks.saturating_mul(2))",
+        "Some(resolution_ticks.saturating_mul(0))",
+    ),
+    mutant(
+        "samples",
+        "a burst ends however wide its sample is",
+        "sample.rs",
+        " && (enough() || long()) {",
+        " {",
     ),
     mutant(
         "samples",
@@ -205,6 +299,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.history.thin(slope);
         let (fit, dropped) = self.history.fit();",
     ),
+    mutant(
+        "samples",
+        "on a slow machine samples may be as old as a round takes",
+        "control.rs",
+        ".min(slope.ticks_in(self.config.interval_ns >> 1));",
+        ";",
+    ),
     mutant("samples", "a break in the watch voids nothing", "watch.rs", "if broken {", "if false {"),
     mutant(
         "samples",
@@ -224,14 +325,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timeline",
         "an entry is not looked at again after its fields",
         "timeline.rs",
-        "(entry.number.load(Ordering::Acquire) == number).then_some((from_ticks, line))",
-        "Some((from_ticks, line))",
+        "(self.tag.load(Ordering::Relaxed) == tag).then_some(",
+        "Some(",
     ),
     mutant(
         "timeline",
-        "an entry keeps its number while it is written",
+        "an entry keeps its tag while it is written",
         "timeline.rs",
-        "entry.number.store(0, Ordering::Release);",
+        "        self.tag.store(0, Ordering::Release);",
         "",
+    ),
+    mutant(
+        "timeline",
+        "an entry has the tag of one that was taken back",
+        "timeline.rs",
+        "tag.wrapping_add(TAKEN_BACK)",
+        "tag",
+    ),
+    mutant(
+        "timeline",
+        "ticks of before the first line go by the oldest line that is left",
+        "timeline.rs",
+        ".filter(is_before).unwrap_or(past)",
+        ".filter(|first| is_before(first) && false).unwrap_or(past)",
+    ),
+    mutant(
+        "timeline",
+        "ticks of after a reset go by the first line of all",
+        "timeline.rs",
+        "if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {",
+        "if last.is_none() {",
     ),
 ];

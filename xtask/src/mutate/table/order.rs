@@ -1,6 +1,6 @@
 //! The rules of order, by their numbers in DESIGN.md.
 
-use super::{FLOOR, Mutant, NATIVE_CELL, mutant};
+use super::{FLOOR, Mutant, mutant};
 
 /// In the order of the rules.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -8,41 +8,41 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "1",
         "inlined readings make no second look",
         "shared.rs",
-        " & (self.cell.word() == state.word)",
-        "",
+        "< published.window_ticks && self.cell.is_still(word)",
+        "< published.window_ticks",
     ),
     mutant(
         "1",
         "slow readings make no second look",
         "shared.rs",
-        "} else if self.cell.word() == state.word {",
+        "} else if self.cell.is_still(word) {",
         "} else {",
     ),
     mutant(
         "2",
         "a line is published straight from live",
         "control.rs",
-        "        if !shared.cell.retire(state, state.word.closing(), state.base_ns) {
+        "        let closing = State { word: state.word.closing(), ..*state };
+        if !shared.cell.swap(state.word, closing.word) {
             return Err(Refusal::Lost);
-        }
-        let closing = State { word: state.word.closing(), ..state };",
-        "        let closing = state;",
+        }",
+        "        let closing = *state;",
     ),
     mutant(
         "2",
         "the counter is read before closing, not after",
         "control.rs",
         "        let at_ticks = counter.now_ordered();
-        if at_ticks.wrapping_sub(old",
+        let next",
         "        let at_ticks = before;
-        if at_ticks.wrapping_sub(old",
+        let next",
     ),
     mutant(
         "2",
         "a writer that comes past the old window extends the line",
         "control.rs",
-        "if at_ticks.wrapping_sub(old.start_ticks) >= state.word.hard_ticks() {",
-        "if false {",
+        "next(at_ticks).filter(|_| state.is_valid_at(at_ticks));",
+        "next(at_ticks);",
     ),
     mutant(
         "2",
@@ -85,7 +85,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "3",
         "a writer leaves the closing of a writer that is gone",
         "control.rs",
-        "                    shared.finish_closing(state, counter, reference);
+        "                    shared.finish_closing(&state, counter, reference);
                     continue;",
         "                    continue;",
     ),
@@ -94,48 +94,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "who opens a gate waits for whoever is closing it",
         "shared.rs",
         "                (_, true) => {
-                    self.finish_closing(state, counter, reference);",
+                    self.finish_closing(&state, counter, reference);",
         "                (_, true) => {",
     ),
     mutant(
         "3",
         "a new line fills the slot in use, from which others take the floor",
-        "control.rs",
-        "let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot().other(),",
-        "let exponent = self.exponent(interval_ticks);
-            let word = Word::live(at_ticks, exponent, state.word.slot(),",
-    ),
-    mutant(
-        "3",
-        "a recovery line fills the slot of the floor",
-        "control.rs",
-        "Word::live(at_ticks, exponent, state.word.slot().other(), self.config.guarded);
-            Ok((word, recover",
-        "Word::live(at_ticks, exponent, state.word.slot(), self.config.guarded);
-            Ok((word, recover",
+        "word.rs",
+        "(self.0 & SLOT_BIT) ^ SLOT_BIT;",
+        "self.0 & SLOT_BIT;",
     ),
     mutant(
         "4",
         "a passed window is answered with OS time, and the clock left live",
         "shared.rs",
-        "                        self.expire(state, &line, ticks, None, reference);",
+        "                        self.expire(&state, ticks, None, reference);",
         "                        let reference_ns = reference.monotonic_ns();
-                        let ns = reference_ns.max(self.floor(state, &line, ticks, None, reference).1);
+                        let floor_ticks = self.floor_ticks(&state, ticks, None, reference);
+                        let ns = reference_ns.max(state.line.at_any(floor_ticks));
                         return SlowReading { ns, source: Source::Reference { reference_ns } };",
     ),
     mutant(
         "5",
         "every floor is the start of the line",
         FLOOR,
-        "(last_ticks, line.at(last_ticks))",
-        "(line.start_ticks, line.base_ns)",
+        "        line.start_ticks.wrapping_add(last)",
+        "        line.start_ticks.wrapping_add(last & 0)",
     ),
     mutant(
         "5",
         "an early closing leaves the end of the window as the floor",
         FLOOR,
-        "if delta < hard_ticks {
+        "if delta < valid_ticks {
             last",
         "if false {
             last",
@@ -144,12 +134,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "a floor has no slack",
         FLOOR,
-        "last = delta.saturating_add(slack_ticks).min(hard_ticks);",
+        "last = delta.saturating_add(slack_ticks).min(valid_ticks);",
         "last = delta;",
     ),
     mutant(
         "5",
-        "a passed window, or a reset, leaves the end of the hard window as the floor",
+        "a passed window, or a reset, leaves the end of the line as the floor",
         FLOOR,
         "last = last.min(vouched.max(inlined_ticks));",
         "",
@@ -189,8 +179,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "how long the machine had been suspended is not noted with a line",
         "control.rs",
         "        shared.note_suspended(word.slot(), self.suspended_ns);
-        if !shared.cell.publish(closing,",
-        "        if !shared.cell.publish(closing,",
+        let past = past(at_ticks, word, published.line);",
+        "        let past = past(at_ticks, word, published.line);",
     ),
     mutant(
         "5",
@@ -207,24 +197,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "latest_ns, 100_000_000)",
     ),
     mutant(
-        "12",
-        "past the soft window nobody asks the reference",
+        "13",
+        "past the window nobody asks the reference",
         FLOOR,
-        "if delta <= inlined_ticks(state.word) {
+        "if delta <= inlined_ticks(state) {
             return false;",
-        "if delta < state.word.hard_ticks() {
+        "if delta < state.valid_ticks() {
             return false;",
     ),
     mutant(
-        "12",
+        "13",
         "a line is over before others have stopped reading it",
         "shared.rs",
-        "        if !self.cell.retire(state, state.word.closing(), state.base_ns) {
+        "        let closing = State { word: state.word.closing(), ..*state };
+        if !self.cell.swap(state.word, closing.word) {
             return;
         }
         let reset",
-        "        let (floor_ticks, floor_ns) = self.floor(state, line, ticks, newest, reference);
-        if self.cell.retire(state, state.word.closing().cold(floor_ticks), floor_ns) {
+        "        let closing = State { word: state.word.closing(), ..*state };
+        let floor_ticks = self.floor_ticks(state, ticks, newest, reference);
+        if self.cell.swap(state.word, closing.word.cold(floor_ticks)) {
             self.count(Event::Expiry);
         }
         if true {
@@ -233,25 +225,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let reset",
     ),
     mutant(
-        "12",
+        "13",
         "the floor of a line that is over is where it was found",
         "shared.rs",
-        "let ticks = if reset { ticks } else { end_ticks };",
-        "let _ = end_ticks;",
+        "let ticks = if reset { ticks } else { state.end_ticks() };",
+        "",
     ),
     mutant(
         "5",
-        "the native cell does not store the floor",
-        NATIVE_CELL,
-        "Phase::Cold { floor_ns } else { from.base_ns }",
-        "Phase::Cold { from.base_ns } else { from.base_ns }",
+        "the floor is taken for the start of the line",
+        "cell.rs",
+        "self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })",
+        "self.line.base_ns",
     ),
     mutant(
         "5",
-        "the portable cell takes the start of the line for the floor",
-        "cell/portable.rs",
-        "line.at_any(word.ticks())",
-        "base_ns",
+        "the floor of a passed window is rounded up beyond the line's end",
+        "cell.rs",
+        "if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks }",
+        "ticks",
     ),
     mutant(
         "5",
@@ -262,30 +254,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
-        "closing a gate on a cold clock forgets the floor",
-        "shared.rs",
-        "self.cell.retire(state, state.word.gated(), state.base_ns)",
-        "self.cell.retire(state, state.word.gated(), 0)",
-    ),
-    mutant(
-        "5",
         "opening a gate forgets the floor",
-        "shared.rs",
-        "self.cell.retire(state, state.word.ungated(), state.base_ns)",
-        "self.cell.retire(state, state.word.ungated(), 0)",
+        "word.rs",
+        "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
+        "Self((self.0 & META_MASK & !(CHANGES_MASK | GATE_BIT)) | ",
     ),
     mutant(
         "6",
         "cold readings make no second look",
         "shared.rs",
-        "if self.cell.load_whole() == state {",
-        "if true {",
+        "                    if self.cell.is_still(word) {
+                        let source",
+        "                    if true {
+                        let source",
     ),
     mutant(
         "6",
         "cold readings ignore the floor",
         "shared.rs",
-        "reference_ns.max(state.base_ns)",
+        "reference_ns.max(state.floor_ns())",
         "reference_ns",
     ),
     mutant(
@@ -299,17 +286,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery does not open the clock before it asks the reference",
         "control.rs",
-        "        if !shared.cell.retire(state, opening.word, state.base_ns) {
+        "        let opening = State { word: state.word.opening(), ..*state };
+        if !shared.cell.swap(state.word, opening.word) {
             return Err(Refusal::Lost);
         }",
-        "        let opening = state;",
+        "        let opening = *state;",
     ),
     mutant(
         "7",
         "an opening that is given up loses its floor",
-        "shared.rs",
-        "return self.cell.retire(state, state.word.given_up(), state.base_ns);",
-        "return self.cell.retire(state, state.word.given_up(), 0);",
+        "word.rs",
+        "    pub const fn given_up(self) -> Self {
+        self.with_phase(0)",
+        "    pub const fn given_up(self) -> Self {
+        self.cold(0)",
     ),
     mutant(
         "7",
@@ -322,8 +312,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery line has the window of any other",
         "control.rs",
-        "ceil_log2(slope.ticks_in(self.least_interval_ns(slope))).max(MIN_EXPONENT.saturating_add(1));",
-        "self.exponent(slope.ticks_in(interval_ns));",
+        "least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);",
+        "self.window_ticks(slope.ticks_in(interval_ns));",
     ),
     mutant(
         "7",
@@ -355,22 +345,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "8",
-        "late writers publish over whatever state they find (portable cell)",
-        "cell/portable.rs",
-        "fill(line.slope, envelope);
-        self.swap(from.word, to)",
-        "fill(line.slope, envelope);
-        self.swap(self.word(), to)",
-    ),
-    mutant(
-        "8",
-        "late writers publish over whatever state they find (native cell)",
-        NATIVE_CELL,
-        "fill(line.slope, envelope);
-",
-        "fill(line.slope, envelope);
-        let from = self.load_whole();
-",
+        "late writers publish over whatever word they find",
+        "cell.rs",
+        "        self.slot(to.slot()).fill(published, envelope);",
+        "        self.slot(to.slot()).fill(published, envelope);
+        let from = self.word();",
     ),
     mutant(
         "8",
@@ -383,8 +362,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "8",
         "a cold word does not keep the gate of the word that was closed",
         "word.rs",
-        "(self.0 & (SLOT_BIT | GATE_BIT))",
-        "(self.0 & SLOT_BIT)",
+        "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
+        "(self.0 & (SLOT_BIT | CHANGES_MASK))",
     ),
     mutant(
         "8",
@@ -420,34 +399,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ".max(fixed_from_ns(floor_ns));
     Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
     ),
-    mutant(
-        "10",
-        "a line may follow a line within a granule",
-        "control.rs",
-        "if !state.word.precedes(before, reset_slack_ticks(old.slope)) {",
-        "if false {",
-    ),
-    mutant(
-        "10",
-        "a recovery line may follow a floor within a granule",
-        "control.rs",
-        "if !state.word.precedes(at_ticks, reset_slack_ticks(slope)) {",
-        "if false {",
-    ),
     mutant("10", "a later word may have the same granule", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
+    mutant(
+        "10",
+        "a word may come at any tick",
+        "word.rs",
+        "(ahead > 0 || reset)",
+        "(ahead > 0 || reset || true)",
+    ),
+    mutant(
+        "10",
+        "a reset of the counter is not counted",
+        "word.rs",
+        "if reset { self.0.wrapping_add(CHANGE) } else { self.0 }",
+        "self.0",
+    ),
+    mutant(
+        "10",
+        "a cold word forgets how often the counter was reset",
+        "word.rs",
+        "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
+        "(self.0 & (SLOT_BIT | GATE_BIT))",
+    ),
     mutant(
         "10",
         "opening a gate is not counted",
         "word.rs",
-        "(self.0 & EXPONENT_MASK).wrapping_add(1)",
-        "(self.0 & EXPONENT_MASK)",
+        "(self.0.wrapping_add(CHANGE) & CHANGES_MASK)",
+        "(self.0 & CHANGES_MASK)",
     ),
     mutant(
         "10",
-        "the count of gates starts over without a carry",
+        "the count of changes carries into the slot",
         "word.rs",
-        "let carry = (count >> 6) << META_BITS;",
-        "let carry = 0;",
+        "(self.0.wrapping_add(CHANGE) & CHANGES_MASK)",
+        "((self.0 & CHANGES_MASK).wrapping_add(CHANGE))",
+    ),
+    mutant(
+        "10",
+        "each eighth opening of a gate raises the floor",
+        "word.rs",
+        "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
+        "let granule = if self.0 & CHANGES_MASK == CHANGES_MASK { GRANULE_TICKS } else { 0 };
+        Self((self.0 & !(CHANGES_MASK | GATE_BIT)).wrapping_add(granule) | ",
     ),
     mutant(
         "11",
@@ -463,5 +457,89 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "discipline.rs",
         "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
         "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
+    ),
+    mutant(
+        "12",
+        "a line is published before stamps know it",
+        "control.rs",
+        "    shared.timeline.push(past);
+    if !shared.cell.publish(from, to, next, envelope) {
+        shared.timeline.take_back();
+        return Err(Refusal::Lost);
+    }
+",
+        "    if !shared.cell.publish(from, to, next, envelope) {
+        return Err(Refusal::Lost);
+    }
+    shared.timeline.push(past);
+",
+    ),
+    mutant(
+        "12",
+        "a line that was not published stays known to stamps",
+        "control.rs",
+        "        shared.timeline.take_back();
+",
+        "",
+    ),
+    mutant(
+        "12",
+        "stamps go by a line that is not published yet",
+        "timeline.rs",
+        "} else if past.slot != slot {",
+        "} else if false {",
+    ),
+    mutant(
+        "12",
+        "stamps do not wait for what comes of a closing",
+        "shared.rs",
+        "                    // What comes of it, a line or a floor, decides.
+                    self.read_slow(counter, reference);
+                    continue;",
+        "                    i64::MAX",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor",
+        "shared.rs",
+        "Phase::Cold => state.floor_ns(),",
+        "Phase::Cold => i64::MAX,",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late is above the floor once the clock has a line again",
+        "timeline.rs",
+        "limit_ns = newer.floor_ns;",
+        "",
+    ),
+    mutant(
+        "12",
+        "a stamp that was taken late goes by a line whose window has passed",
+        "shared.rs",
+        "Phase::Live if by_newest && passed() => {",
+        "Phase::Live if by_newest && passed() && false => {",
+    ),
+    mutant(
+        "12",
+        "a conversion makes no second look",
+        "shared.rs",
+        "            if self.cell.is_still(word) {
+                return Some(ns.min(limit_ns));
+            }",
+        "            return Some(ns.min(limit_ns));",
+    ),
+    mutant(
+        "12",
+        "a stamp may be of before the publication of its line",
+        "shared.rs",
+        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);",
+        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS & 0);",
+    ),
+    mutant(
+        "12",
+        "the tick at which two lines meet goes by the new one",
+        "timeline.rs",
+        "from_ticks: at_ticks.wrapping_add(1)",
+        "from_ticks: at_ticks",
     ),
 ];

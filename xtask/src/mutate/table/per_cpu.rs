@@ -8,22 +8,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "a line is used at a tick before the one that it counts from",
         "per_cpu.rs",
-        "ticks.wrapping_sub(line.start_ticks).wrapping_sub(GRANULE_TICKS)",
-        "ticks.wrapping_sub(line.start_ticks)",
+        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS)",
+        "ticks.wrapping_sub(word.to_bits())",
     ),
     mutant(
         "per CPU",
         "no second look at the word",
         "per_cpu.rs",
-        "(state.word.admits(delta) & (unit.cell.word() == state.word))",
-        "(state.word.admits(delta) & (unit.cell.word() == unit.cell.word()))",
+        "(delta < published.window_ticks && unit.cell.is_still(word))",
+        "(delta < published.window_ticks && (unit.cell.is_still(word) || true))",
     ),
     mutant(
         "per CPU",
         "a cold reading counts although the unit has a line again",
         "per_cpu.rs",
-        "if unit.cell.load_whole() == state {",
-        "if unit.cell.load_whole() == unit.cell.load_whole() {",
+        "            if unit.cell.is_still(state.word) {
+                let source",
+        "            if unit.cell.is_still(state.word) || true {
+                let source",
     ),
     mutant(
         "per CPU",
@@ -36,15 +38,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "a reader waits for the writer that it has interrupted",
         "per_cpu.rs",
-        "if unit.finish_closing_at(state, ticks, None, reference) {",
-        "if ticks % 64 == 0 && unit.finish_closing_at(state, ticks, reference) {",
+        "if unit.finish_closing_at(&state, ticks, None, reference) {",
+        "if ticks % 64 == 0 && unit.finish_closing_at(&state, ticks, None, reference) {",
     ),
     mutant(
         "per CPU",
         "the slow path takes a line that was replaced meanwhile",
         "per_cpu.rs",
-        "} else if unit.cell.word() == state.word {",
-        "} else if unit.cell.word() == unit.cell.word() {",
+        "} else if unit.cell.is_still(state.word) {",
+        "} else if unit.cell.is_still(state.word) || true {",
     ),
     mutant(
         "per CPU",
@@ -66,5 +68,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per_cpu.rs",
         "_ if self.lost.get() => last_ticks.wrapping_sub(1),",
         "_ if self.lost.get() => last_ticks,",
+    ),
+    mutant(
+        "per CPU",
+        "the mode is taken up, and the common line left in use",
+        "per_cpu/mode.rs",
+        "self.in_force.store(1, Ordering::Relaxed);
+            keeper.judge_again(gated);",
+        "self.in_force.store(1, Ordering::Relaxed);
+            let _ = (keeper, gated);",
+    ),
+    mutant(
+        "per CPU",
+        "the mode is given up, and what was judged for it counts on",
+        "per_cpu/mode.rs",
+        "self.in_force.store(0, Ordering::Relaxed);
+            keeper.judge_again(gated);",
+        "self.in_force.store(0, Ordering::Relaxed);
+            let _ = (keeper, gated);",
+    ),
+    mutant(
+        "per CPU",
+        "a gate closes the table, and does not keep it closed",
+        "per_cpu/mode.rs",
+        "self.open.swap(Self::GATED, Ordering::Relaxed);",
+        "self.open.swap(ptr::null_mut(), Ordering::Relaxed);",
+    ),
+    mutant(
+        "per CPU",
+        "a table that is closed behind a gate loses it",
+        "per_cpu/mode.rs",
+        "self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();",
+        "self.open.store(ptr::null_mut(), Ordering::Relaxed);
+        let _ = table;",
     ),
 ];

@@ -2,8 +2,23 @@ use serde_json::json;
 
 use super::*;
 
-/// A record in small, with a peer that does better in places and one that is not there.
-pub(in super::super) fn sample() -> Value {
+/// Records in small, of two processors: of the second one only what differs is another one.
+pub(in super::super) fn samples() -> [Record; 2] {
+    let record = |name: &str, json: Value| Record { name: name.into(), json };
+    let mut second = sample();
+    second["processor"] = "Intel Xeon, family 6, model 207".into();
+    second["note"] = "taken before".into();
+    second["cost"]["clocks"][1]["tight_ns"] = 12.0.into();
+    second["cost"]["clocks"][1]["tight_ratio"] = 1.29.into();
+    second["startup"]["clocks"][0]["first_call_us"]["median"] = 3.0.into();
+    second["drift"]["clocks"][0]["offset_change_ns"] = 7.0.into();
+    second["accuracy_thread"]["most_before_ns"] = 35.into();
+    second["order"]["clocks"].as_array_mut().unwrap().truncate(1);
+    [record("2026-11-20-amd.json", sample()), record("2026-11-21-intel.json", second)]
+}
+
+/// One, with a peer that does better in places and one that is not there.
+fn sample() -> Value {
     let spread = |median: f64| json!({ "median": median, "largest": median * 2.0 });
     let cost = |clock: &str, group: &str, tight_ns: f64, two_threads: Option<f64>| {
         json!({
@@ -30,6 +45,7 @@ pub(in super::super) fn sample() -> Value {
     let counts = |backward: u64, handovers: u64| json!({ "backward": backward, "handovers": handovers });
     json!({
         "date": "2026-11-20", "command": "cargo xtask record", "commit": "0123456789abcdef", "tree_clean": true,
+        "processor": "AMD EPYC, family 26, model 2",
         "rustc": "rustc 1.95.0 (59807616e 2026-04-14)", "took_s": 500,
         "machine": { "cpu": "AMD EPYC", "cpus": 2, "kernel": "6.18", "clocksource": "tsc", "hypervisor": "kvm" },
         "cost": { "rounds": 200, "calls_a_round": 2_000, "clocks": [
@@ -75,38 +91,52 @@ fn readme() -> String {
 }
 
 #[test]
-fn the_table_of_clocks_shows_the_best_whoever_it_is() {
+fn the_table_of_clocks_shows_the_best_of_each_processor_whoever_it_is() {
     let rows = "\
-| *bare instructions* | | | | | | | | |
-| rdtsc | 8.0 (1.00) | 16.0 (1.00) | 8.0 (1.00) |  |  |  |  |  |
-| *time in ns* | | | | | | | | |
-| tickline now_ns | 9.0 (1.12) | 17.0 (1.06) | 9.5 (1.19) | 900 ns | 0.7 ms | **0.1 (-0.2)** | **11 ns** | 3,000 |
-| peer now | **8.6 (1.07)** | **16.6 (1.04)** |  |  |  | -464 (1,702) | 3.2 ms | **< 0.1** |
+| *bare instructions* | | | | | | | | | |
+| rdtsc | 8.0 (1.00) | 16.0 (1.00) | 8.0 (1.00) | 16.0 (1.00) |  |  |  |  |  |
+| *time in ns* | | | | | | | | | |
+| tickline now_ns | 9.0 (1.12) | 17.0 (1.06) | 12.0 (1.29) | 17.0 (1.06) | 3.0 us | 0.7 ms | **-0.2** | **11 ns** | 3,000 |
+| peer now | **8.6 (1.07)** | **16.6 (1.04)** | **8.6 (1.07)** | **16.6 (1.04)** |  |  | 1,702 | 3.2 ms | **< 0.1** |
 ";
-    let table = clocks_block(&sample()).unwrap();
+    let table = clocks_block(&samples()).unwrap();
     assert!(table.ends_with(rows), "{table}");
-    assert!(
-        table.starts_with("|  | tight loop, ns |") && table.contains("offset changed in 60 s"),
-        "{table}"
-    );
+    let head = "|  | AMD EPYC: tight loop, ns | AMD EPYC: awaited, ns | Intel Xeon: tight loop, ns |";
+    assert!(table.starts_with(head) && table.contains("offset changed in 60 s"), "{table}");
 }
 
 #[test]
-fn the_other_blocks_say_what_the_record_says() {
-    let machine = machine_block(&sample(), "2026-11-20-amd-epyc.json").unwrap();
-    for part in ["2 CPUs of AMD EPYC", "hypervisor kvm", "Linux 6.18", "rustc 1.95.0;", "commit 0123456789:"]
-    {
-        assert!(machine.contains(part), "{part} in {machine}");
+fn processors_of_one_name_are_told_by_family_and_model() {
+    let mut records = samples();
+    records[1].json["processor"] = "AMD EPYC, family 25, model 1".into();
+    let table = clocks_block(&records).unwrap();
+    for part in ["| AMD EPYC, family 26, model 2: awaited", "| AMD EPYC, family 25, model 1: awaited"] {
+        assert!(table.contains(part), "{part} in {table}");
     }
-    assert!(machine.contains("(benches/record/2026-11-20-amd-epyc.json)"), "{machine}");
-    let tickline = tickline_block(&sample()).unwrap();
+}
+
+#[test]
+fn the_other_blocks_say_what_the_records_say() {
+    let [(_, machines), _, (_, tickline)] = blocks(&samples()).unwrap();
     for part in [
+        "- AMD EPYC, family 26, model 2: 2 CPUs, hypervisor kvm, Linux 6.18,",
+        "rustc 1.95.0;",
+        "commit 0123456789:",
+        "(benches/record/2026-11-20-amd.json)",
+        "- Intel Xeon, family 6, model 207, **taken before**: 2 CPUs",
+        "(benches/record/2026-11-21-intel.json)",
+    ] {
+        assert!(machines.contains(part), "{part} in {machines}");
+    }
+    for part in [
+        "| 60 s each | AMD EPYC: thread driver | AMD EPYC: reader driver | Intel Xeon: thread driver |",
         "| offset from the bracket's middle, ns | -10 to +13, mean +0.4 | -10 to +13, mean +0.4 |",
-        "| largest claimed bound to either side, ns | 25 | 25 |",
+        "| largest claimed bound to either side, ns | 25 | 25 | 35 | 25 |",
         "| CPU of the thread | 0.04 % of a core | no thread |",
-        "0 in 2.5 billion handovers (bare counter: 678 thousand in 120 million)",
+        "|  | AMD EPYC | Intel Xeon |",
+        "| 0 in 2.5 billion handovers (bare counter: 678 thousand in 120 million) |",
         "| 190 us of steady use; the slowest call on the way takes 57 us |",
-        "| 5.0 us (of 800 us) |",
+        "| 5.0 us (of 800 us) | 5.0 us (of 800 us) |",
         "| 220 ns / 321 / 1,051 |",
     ] {
         assert!(tickline.contains(part), "{part} in {tickline}");
@@ -115,16 +145,13 @@ fn the_other_blocks_say_what_the_record_says() {
 
 #[test]
 fn only_what_is_between_markers_changes_and_once_more_changes_nothing() {
-    let once = rewritten(&readme(), &sample(), "x.json").unwrap();
+    let once = rewritten(&readme(), &samples()).unwrap();
     assert!(!once.contains("old"), "{once}");
-    assert!(
-        once.starts_with("# head\n<!-- record:machine -->\n2 CPUs") && once.ends_with("tail\n"),
-        "{once}"
-    );
+    assert!(once.starts_with("# head\n<!-- record:machine -->\n- AMD") && once.ends_with("tail\n"), "{once}");
     for block in BLOCKS {
         assert!(once.contains(&format!("\n<!-- /record:{block} -->\nkept {block}\n")), "{once}");
     }
-    assert_eq!(rewritten(&once, &sample(), "x.json").unwrap(), once);
+    assert_eq!(rewritten(&once, &samples()).unwrap(), once);
 }
 
 #[test]
@@ -134,7 +161,7 @@ fn a_marker_that_is_missing_twice_there_or_astray_is_an_error_that_names_it() {
             let without = readme().replace(&marker, "");
             let twice = format!("{}{marker}", readme());
             for (text, times) in [(without, "0 times"), (twice, "2 times")] {
-                for error in [check_markers(&text), rewritten(&text, &sample(), "x.json").map(drop)] {
+                for error in [check_markers(&text), rewritten(&text, &samples()).map(drop)] {
                     let message = error.unwrap_err();
                     let named = ["README.md", &marker, times].iter().all(|part| message.contains(part));
                     assert!(named, "{message}");
@@ -153,9 +180,9 @@ fn a_marker_that_is_missing_twice_there_or_astray_is_an_error_that_names_it() {
 #[test]
 fn what_the_record_lacks_is_an_error_that_names_it() {
     let without = |section: &str, field: &str| {
-        let mut record = sample();
-        record[section].as_object_mut().unwrap().remove(field);
-        rewritten(&readme(), &record, "x.json").unwrap_err()
+        let mut records = samples();
+        records[1].json[section].as_object_mut().unwrap().remove(field);
+        rewritten(&readme(), &records).unwrap_err()
     };
     assert!(without("machine", "cpus").contains("cpus"));
     assert!(without("drift", "watched_s").contains("drift.watched_s"));
@@ -166,11 +193,12 @@ fn what_the_record_lacks_is_an_error_that_names_it() {
 
 #[test]
 fn a_machine_without_a_usable_counter_says_why_nothing_was_tried() {
-    let mut record = sample();
+    let mut records = samples();
+    let record = &mut records[0].json;
     record["order"]["skipped"] = "no usable counter: not invariant".into();
     record["order"]["ordered"] = Value::Null;
     record["startup"]["clocks"][0]["counter_us"] = Value::Null;
-    let tickline = tickline_block(&record).unwrap();
+    let tickline = tickline_block(&records).unwrap();
     assert!(tickline.contains("not tried: no usable counter: not invariant"), "{tickline}");
     assert!(tickline.contains("| not on this machine |"), "{tickline}");
 }

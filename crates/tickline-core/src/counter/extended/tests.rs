@@ -1,7 +1,7 @@
 //! A microcontroller's clock: SysTick at 16 MHz, which wraps after 1.05 s, and an RTC at 32,768 Hz for a reference.
 
 use super::*;
-use crate::cell::portable::PortableCell;
+use crate::cell::Latch;
 use crate::control::{Config, Control, Renewal, Round};
 use crate::sample::{Quanta, Reference};
 use crate::shared::{Event, Shared, Source};
@@ -59,7 +59,7 @@ impl Reference for Board {
 struct Rig<'a, C> {
     board: &'a Board,
     counter: C,
-    clock: Shared<PortableCell>,
+    clock: Shared<Latch>,
     control: Control,
     last_ns: i64,
 }
@@ -72,12 +72,11 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
     let reference_ns = i64::try_from(1_000_000_000_u64.div_ceil(RTC_HZ)).unwrap();
     let control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns },
-        guarded: false,
+        quanta: Quanta { counter_ticks: 1, reference_ns, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
-    Rig { board, counter, clock: Shared::new(PortableCell::new()), control, last_ns: i64::MIN }
+    Rig { board, counter, clock: Shared::new(Latch::new()), control, last_ns: i64::MIN }
 }
 
 impl<C: Counter> Rig<'_, C> {
@@ -114,7 +113,7 @@ impl<C: Counter> Rig<'_, C> {
     /// Whether the true time is within the bounds of a reading by the line; so if there is no line.
     fn is_within_bounds(&self) -> bool {
         let before_ns = self.board.truth_ns();
-        let Some(reading) = self.clock.read_bounds_whole(&self.counter, self.board) else { return true };
+        let Some(reading) = self.clock.read_bounds_slow(&self.counter, self.board) else { return true };
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         earliest_ns <= self.board.truth_ns() && before_ns <= latest_ns
     }
@@ -172,7 +171,7 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(5 * WRAP_NS, true);
-    board.pass(WRAP_NS + 8 * INTERVAL_NS); // no window is longer than 6 intervals
+    board.pass(WRAP_NS + 8 * INTERVAL_NS); // no line is valid for longer than 4 intervals
     assert!(matches!(rig.read(), Source::Reference { .. }));
     let lead_ns = rig.lead_ns();
     assert!(lead_ns.unsigned_abs() < 1_000_000_000 / RTC_HZ + 1_000, "off by {lead_ns} ns");

@@ -1,0 +1,156 @@
+//! Whether a reader should do a round of the control loop: for clocks that their readers drive.
+//!
+//! A round costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
+//! path has seen that its line is past its soft window, or that there is none. It does a round at once if it comes straight after the
+//! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none further apart
+//! than calls must be. A program that reads the time now and then is served by the OS, and never pays.
+//!
+//! What this does not do: count calls on the inlined path, which stores nothing.
+
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+use crate::shared::{SlowReading, Source};
+
+/// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
+/// 256 calls some 10 ns each.
+pub const CALLS_PER_INTERVAL: u64 = 256;
+
+/// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
+/// nobody has asked for a while.
+pub const STREAK: u64 = 8;
+
+/// Rounds that readers do between two looks at the facts, which take some 10 us each: four seconds at the default interval. A thread
+/// looks at each interval.
+pub const ROUNDS_PER_WATCH: u64 = 8;
+
+/// What is known of a clock's callers.
+#[derive(Debug)]
+pub struct Callers {
+    /// The last reading by the slow path, ns, and how many came in a row.
+    last_slow_ns: AtomicI64,
+    streak: AtomicU64,
+    /// Rounds that readers have done.
+    rounds: AtomicU64,
+}
+
+impl Default for Callers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Callers {
+    /// Nobody has called yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { last_slow_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), rounds: AtomicU64::new(1) }
+    }
+
+    /// Whether the reader that has just got `reading` by the slow path should do a round. `is_due`: whether a round may come to
+    /// something at this time, ns.
+    pub fn want_round(
+        &self,
+        reading: &SlowReading,
+        interval_ns: u64,
+        is_due: impl FnOnce(i64) -> bool,
+    ) -> bool {
+        let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
+        match reading.source {
+            // A caller that comes straight after the end of the window calls often; another must prove it.
+            Source::Line { overdue_ns } => {
+                overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
+            }
+            Source::Reference { reference_ns } => {
+                is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+            }
+        }
+    }
+
+    /// Counts a reading by the slow path; says whether enough came in a row.
+    fn are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
+        // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
+        let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
+        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
+            // ORDERING: as above.
+            self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
+        } else {
+            // ORDERING: as above.
+            self.streak.store(0, Ordering::Relaxed);
+            false
+        }
+    }
+
+    /// Counts a round that a reader has done; says whether it should look at the facts.
+    pub fn count_round(&self) -> bool {
+        // ORDERING: Relaxed, a count of its own.
+        self.rounds.fetch_add(1, Ordering::Relaxed).checked_rem(ROUNDS_PER_WATCH) == Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL_NS: u64 = 256_000;
+    const FREQUENT_NS: i64 = 1_000;
+
+    fn by_reference(callers: &Callers, ns: i64) -> bool {
+        let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
+        callers.want_round(&reading, INTERVAL_NS, |_| true)
+    }
+
+    fn by_line(callers: &Callers, ns: i64, overdue_ns: u64) -> bool {
+        let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
+        callers.want_round(&reading, INTERVAL_NS, |_| panic!("a line is renewed when it is over"))
+    }
+
+    #[test]
+    fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
+        let callers = Callers::new();
+        let mut ns = 0;
+        for call in 0..20 {
+            assert_eq!(by_reference(&callers, ns), call >= 8, "call {call}");
+            ns += FREQUENT_NS;
+        }
+        ns += 1;
+        assert!(!by_reference(&callers, ns), "a pause that is too long begins a new streak");
+        for _ in 0..7 {
+            ns += 1;
+            assert!(!by_reference(&callers, ns));
+        }
+        assert!(by_reference(&callers, ns + 1));
+        assert!(!by_reference(&callers, ns - 5), "a time before the last one proves nothing");
+        for _ in 0..100 {
+            ns += FREQUENT_NS + 1;
+            assert!(!by_reference(&callers, ns), "calls that are too rare never pay");
+        }
+    }
+
+    #[test]
+    fn a_round_that_is_not_due_is_not_wanted() {
+        let callers = Callers::new();
+        for ns in 0..20 {
+            let reading = SlowReading { ns, source: Source::Reference { reference_ns: ns } };
+            assert!(!callers.want_round(&reading, INTERVAL_NS, |due_at_ns| due_at_ns > 100));
+        }
+        assert!(!by_reference(&callers, 20), "calls that could not come to anything do not count");
+    }
+
+    #[test]
+    fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
+        let callers = Callers::new();
+        assert!(!by_line(&callers, 0, 0), "inside its soft window");
+        assert!(by_line(&callers, 1, 1) && by_line(&callers, 2, FREQUENT_NS.unsigned_abs()));
+        let late_ns = FREQUENT_NS.unsigned_abs() + 1;
+        for call in 0..9 {
+            assert_eq!(by_line(&callers, 10 + call, late_ns), call >= 8, "call {call}");
+        }
+    }
+
+    #[test]
+    fn one_round_in_eight_looks_at_the_facts() {
+        let callers = Callers::new();
+        let looks: Vec<bool> = (0..16).map(|_| callers.count_round()).collect();
+        assert_eq!(looks.iter().filter(|look| **look).count(), 2);
+        assert!(looks[7] && looks[15], "not after the first round: the facts were just judged");
+    }
+}

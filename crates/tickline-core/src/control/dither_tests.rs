@@ -1,0 +1,131 @@
+//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two rates at its ticks.
+
+use super::*;
+use crate::testing::{HookedClock, Machine, new_clock};
+
+/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are multiples of [`STEP_NS`].
+const DITHER_PPB: i64 = 200;
+
+/// 200 ppb of this are 1 ns.
+const STEP_NS: u64 = 5_000_000;
+
+/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock meanwhile.
+struct Kernel {
+    machine: &'static Machine,
+    chance: u64,
+    error_ns: i64,
+    is_fast: bool,
+    tick_in_ns: u64,
+    round_in_ns: u64,
+    /// Readings whose bounds were looked at, those whose did not hold, and the largest half-width.
+    seen: (u32, u32, i64),
+}
+
+impl Kernel {
+    fn new(machine: &'static Machine, seed: u64) -> Self {
+        Self {
+            machine,
+            chance: seed,
+            error_ns: 0,
+            is_fast: false,
+            tick_in_ns: 0,
+            round_in_ns: 0,
+            seen: (0, 0, 0),
+        }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.chance =
+            self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) % limit
+    }
+
+    /// The kernel's tick: towards the line that it means.
+    fn tick(&mut self) {
+        self.is_fast = self.error_ns <= 0;
+        self.machine.set_rate_ppb(if self.is_fast { DITHER_PPB } else { -DITHER_PPB });
+        let longest = 20 >> self.below(4);
+        let steps = 1 + self.below(longest);
+        self.tick_in_ns = steps * STEP_NS;
+        let change_ns = i64::try_from(steps).unwrap();
+        self.error_ns += if self.is_fast { change_ns } else { -change_ns };
+    }
+
+    /// Lets time pass, with rounds when they are due and readings in between.
+    fn run(&mut self, clock: &HookedClock, control: &mut Control, for_ns: u64) {
+        let mut left_ns = for_ns;
+        while left_ns > 0 {
+            if self.tick_in_ns == 0 {
+                self.tick();
+            }
+            if self.round_in_ns == 0 {
+                let outcome = control.maintain(clock, self.machine, self.machine);
+                self.round_in_ns = if outcome.round == Round::Recovered { 1 } else { outcome.next_in_ns };
+            }
+            let reading_in_ns = 1 + self.below(10_000_000);
+            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.round_in_ns).min(left_ns);
+            self.machine.pass(pass_ns);
+            (self.tick_in_ns, self.round_in_ns) = (self.tick_in_ns - pass_ns, self.round_in_ns - pass_ns);
+            left_ns -= pass_ns;
+            if let Some(reading) = clock.read_bounds(self.machine) {
+                let (earliest_ns, latest_ns) = reading.bounds_ns();
+                let truth_ns = self.machine.truth_ns();
+                self.seen.0 += 1;
+                self.seen.1 += u32::from(!(earliest_ns..=latest_ns).contains(&truth_ns));
+                self.seen.2 = self.seen.2.max((latest_ns - earliest_ns) / 2);
+            }
+        }
+    }
+}
+
+/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a rho that
+/// was learnt down to 10 ppb and nothing for dither, 1 bound in 20 was wrong.
+#[test]
+fn a_dithering_reference_stays_within_the_bounds() {
+    let mut all = 0;
+    for (renewal, seed) in [(Renewal::Ahead, 1), (Renewal::AtExpiry, 2), (Renewal::Ahead, 3)] {
+        let machine = Machine::new();
+        machine.look_ticks.set((3, 3));
+        let (clock, mut control) = new_clock(machine);
+        control.reschedule(renewal, control.config().interval_ns);
+        let mut kernel = Kernel::new(machine, seed);
+        kernel.run(clock, &mut control, 60_000_000_000);
+        let (seen, wrong, widest_ns) = kernel.seen;
+        assert_eq!(wrong, 0, "{renewal:?}: of {seen}, up to {widest_ns} ns wide");
+        all += seen;
+    }
+    assert!(all > 10_000, "{all} readings");
+}
+
+/// Where there is nothing of it, it costs 2 ns.
+#[test]
+fn a_reference_that_does_not_dither_costs_next_to_nothing() {
+    let (_, clock, _) = crate::testing::settled_clock();
+    let parts = clock.gauges.bound_parts();
+    assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
+}
+
+/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is unknown again, and its rate counts.
+#[test]
+fn a_change_of_rate_makes_the_dither_unknown() {
+    let (machine, clock, mut control) = crate::testing::settled_clock();
+    let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
+    control.maintain(clock, machine, &reference);
+    assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
+    // The first is too small for old samples to be dropped; the last one the kernel only speaks of.
+    for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
+        machine.set_rate_ppb(rate_ppb);
+        reference.ppb.set(steering_ppb);
+        let changes = clock.events(Event::RateChange);
+        machine.pass(control.config().interval_ns);
+        control.maintain(clock, machine, &reference);
+        assert_eq!(clock.events(Event::RateChange) > changes, rate_ppb == 1_000 && steering_ppb == 0);
+        let parts = clock.gauges.bound_parts();
+        assert_eq!((parts.dither_ns, parts.dither_ppb), (0, 480), "{rate_ppb} ppb, {steering_ppb} announced");
+        for _ in 0..400 {
+            let outcome = control.maintain(clock, machine, &reference);
+            machine.pass(outcome.next_in_ns);
+        }
+        assert!(clock.gauges.bound_parts().dither_ns > 0, "learnt again after {rate_ppb} ppb");
+    }
+}

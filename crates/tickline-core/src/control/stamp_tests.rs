@@ -1,0 +1,256 @@
+//! Rule 12: stamps, taken and converted at any step of a writer, are in order with each other and with readings.
+
+use super::*;
+use crate::shared::Source;
+use crate::testing::{HookedClock, Machine, Step, leak, make_cold, new_clock, settled_clock};
+use core::cell::Cell;
+
+/// What a stamp is converted to.
+fn ns_of(clock: &HookedClock, machine: &Machine, ticks: u64) -> i64 {
+    clock.stamp_to_ns(ticks, machine, machine).expect("a line")
+}
+
+/// Runs `act` at the first step that `is_there`; says whether it did.
+fn once_at(
+    machine: &'static Machine,
+    is_there: impl Fn(Step) -> bool + 'static,
+    act: impl Fn() + 'static,
+) -> &'static Cell<bool> {
+    let ran = leak(Cell::new(false));
+    machine.hooks.set(move |step| {
+        if is_there(step) && !ran.replace(true) {
+            act();
+        }
+    });
+    ran
+}
+
+/// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its writer goes on.
+#[test]
+fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
+    for first in [false, true] {
+        let (machine, clock, mut control) = settled_clock();
+        if first {
+            make_cold(machine, clock);
+        } else {
+            machine.suspend(1_000_000); // the line is ahead by 1 ms, so the next one has half its slope
+        }
+        let stamp = leak(Cell::new(None));
+        let ran = once_at(
+            machine,
+            |step| step == Step::Published,
+            move || {
+                machine.pass(if first { 20_000 } else { 60_000 });
+                let before = clock.read_ordered(machine).expect("live");
+                let ticks = clock.stamp(machine).expect("live");
+                let ns = ns_of(clock, machine, ticks);
+                let after = clock.read_ordered(machine).expect("live");
+                stamp.set(Some((before, ticks, ns, after)));
+            },
+        );
+        let outcome = control.maintain(clock, machine, machine);
+        machine.hooks.clear();
+        assert!(ran.get(), "the hook did not run: {outcome:?}");
+        let (before, ticks, ns, after) = stamp.get().expect("a stamp");
+        assert!(before <= ns && ns <= after, "{ns} between {before} and {after}, first line: {first}");
+        assert_eq!(ns_of(clock, machine, ticks), ns, "the same later, first line: {first}");
+    }
+}
+
+/// The same for a clock that has never had a line: the stamp was converted to 0.
+#[test]
+fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
+    let machine = Machine::new();
+    let (clock, mut control) = new_clock(machine);
+    let found = leak(Cell::new(None));
+    machine.hooks.set(move |step| {
+        if step == Step::Published && found.get().is_none() {
+            let before = clock.read_ordered(machine).expect("live");
+            machine.pass(2_000);
+            let ticks = clock.stamp(machine).expect("live");
+            found.set(Some((before, ns_of(clock, machine, ticks))));
+        }
+    });
+    for _ in 0..40 {
+        if control.maintain(clock, machine, machine).round == Round::Recovered {
+            break;
+        }
+        machine.pass(MIN_INTERVAL_NS);
+    }
+    machine.hooks.clear();
+    let (before, ns) = found.get().expect("a line");
+    assert!(ns >= before, "{ns} after {before}");
+}
+
+/// Rule 12: a line whose publication fails converts no stamp, neither before it fails nor after that.
+#[test]
+fn rule_12_a_line_that_is_not_published_converts_nothing() {
+    for first in [false, true] {
+        let (machine, clock, mut control) = settled_clock();
+        let old = clock.cell.load().line;
+        if first {
+            make_cold(machine, clock);
+        } else {
+            machine.jump_reference(10_000_000); // the next line steps forward
+        }
+        let seen = leak(Cell::new((0, 0, 0)));
+        let ran = once_at(
+            machine,
+            |step| matches!(step, Step::Publish(_)),
+            move || {
+                machine.set_rate_ppb(-100_000_000); // what the next line expects does not come true
+                machine.pass(50_000);
+                let ticks = machine.now();
+                let ns = ns_of(clock, machine, ticks);
+                let cold = clock.read_slow(machine, machine);
+                assert!(matches!(cold.source, Source::Reference { .. }), "{cold:?}");
+                seen.set((ticks, ns, cold.ns));
+            },
+        );
+        let lines = || clock.events(Event::Publication) + clock.events(Event::Recovery);
+        let before = lines();
+        control.maintain(clock, machine, machine);
+        machine.hooks.clear();
+        assert!(ran.get(), "the hook did not run");
+        assert_eq!(lines(), before, "it was published");
+        let (ticks, ns, cold) = seen.get();
+        assert!(ns <= cold, "{} ns back, first line: {first}", ns - cold);
+        // A first line would not have limited them.
+        assert!(ns == old.at(ticks) || first, "{ns} at {ticks} of {old:?}");
+        for _ in 0..40 {
+            assert_eq!(ns_of(clock, machine, ticks), ns, "the same whatever follows, first line: {first}");
+            control.maintain(clock, machine, machine);
+            machine.pass(MIN_INTERVAL_NS);
+        }
+        assert!(lines() > before, "no other line followed");
+    }
+}
+
+/// Rule 12: a thread that was stopped between its looks at the word and at the counter, while a gate was closed.
+#[test]
+fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
+    for recovers in [false, true] {
+        let (machine, clock, control) = settled_clock();
+        machine.suspend(1_000_000); // the line is ahead by 1 ms
+        let before = clock.read_ordered(machine).expect("live");
+        let control = leak(core::cell::RefCell::new(control));
+        let ran = once_at(
+            machine,
+            |step| step == Step::Counter,
+            move || {
+                make_cold(machine, clock);
+                machine.pass(100_000);
+            },
+        );
+        let ticks = clock.stamp(machine).expect("the word was live");
+        machine.hooks.clear();
+        assert!(ran.get());
+        let early = ns_of(clock, machine, ticks);
+        let cold = clock.read_slow(machine, machine).ns;
+        assert!(early <= cold, "{} ns back", early - cold);
+        machine.pass(100_000);
+        assert_eq!(ns_of(clock, machine, ticks), early, "the reference has gone on, the stamp has not");
+        if recovers {
+            while control.borrow_mut().maintain(clock, machine, machine).round != Round::Recovered {
+                machine.pass(MIN_INTERVAL_NS);
+            }
+        }
+        let after = clock.read_slow(machine, machine).ns;
+        let late = ns_of(clock, machine, ticks);
+        assert!(before <= early && early <= late && late <= after, "{before} {early} {late} {after}");
+    }
+}
+
+/// Rule 12: the same, stopped for longer than the window of a line that has been published meanwhile. Nobody has found yet that
+/// it is over.
+#[test]
+fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_next() {
+    let (machine, clock, control) = settled_clock();
+    let control = leak(core::cell::RefCell::new(control));
+    let ran = once_at(
+        machine,
+        |step| step == Step::Counter,
+        move || {
+            make_cold(machine, clock);
+            let outcome = control.borrow_mut().maintain(clock, machine, machine);
+            assert_eq!(outcome.round, Round::Recovered); // for 200 us at most
+            machine.set_rate_ppb(-100_000_000);
+            machine.pass(1_000_000);
+        },
+    );
+    let ticks = clock.stamp(machine).expect("the word was live, and its window has not passed");
+    machine.hooks.clear();
+    assert!(ran.get());
+    assert!(clock.cell.word().is_live(), "somebody has found it");
+    let ns = ns_of(clock, machine, ticks);
+    let after = clock.read_slow(machine, machine);
+    assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
+    assert!(ns <= after.ns, "{} ns back", ns - after.ns);
+    assert_eq!(ns_of(clock, machine, ticks), ns);
+    // Ticks of the future, which are nobody's stamps, are converted by the line in use.
+    let (machine, clock, _) = settled_clock();
+    let now = machine.now();
+    assert!(ns_of(clock, machine, now + (1 << 40)).abs_diff(machine.truth_ns() + (1 << 40)) < 100_000);
+    assert!(clock.cell.word().is_live());
+}
+
+/// A counter that the CPU reads before the loads that precede it in the program.
+struct Early(u64);
+
+impl Counter for Early {
+    fn now(&self) -> u64 {
+        self.0
+    }
+    fn now_ordered(&self) -> u64 {
+        self.0
+    }
+    fn barrier(&self) {}
+}
+
+/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old line may be the one at which that
+/// was last read. A stamp of that tick went by the new line, which may have stepped forward.
+#[test]
+fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
+    let (machine, clock, mut control) = settled_clock();
+    machine.jump_reference(10_000_000);
+    let seen = leak(Cell::new(None));
+    machine.hooks.set(move |step| {
+        if matches!(step, Step::Swap(word) if word.phase() == Phase::Closing) {
+            let met = Early(machine.now() + 10); // the writer's next look
+            seen.set(clock.stamp(&met).zip(clock.read(&met)));
+        }
+    });
+    assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+    machine.hooks.clear();
+    let (ticks, ns) = seen.get().expect("live");
+    assert!(clock.read_ordered(machine).expect("live") > ns + 9_000_000, "no step forward");
+    assert_eq!(ns_of(clock, machine, ticks), ns);
+}
+
+/// Rule 12: two plain looks at the counter that the CPU makes early, before a line is published; the words that it loads are of
+/// the new line, which steps forward. The first makes a reading, the second a stamp.
+#[test]
+fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
+    for shift in [100, 300, 500, 700, 900] {
+        let (machine, clock, mut control) = settled_clock();
+        machine.pass(shift);
+        machine.jump_reference(10_000_000);
+        let met = leak(Cell::new(0));
+        machine.hooks.set(move |step| {
+            if matches!(step, Step::Publish(_)) {
+                met.set(machine.now() - 10); // the writer's last look
+            }
+        });
+        assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+        machine.hooks.clear();
+        let word = clock.cell.word();
+        for early in [met.get() - 30, word.to_bits() + 10, met.get() - 11] {
+            let Some(before) = clock.read(&Early(early)) else { continue };
+            for ticks in early..=met.get() + 2_000 {
+                let Some(ticks) = clock.stamp(&Early(ticks)) else { continue };
+                let ns = ns_of(clock, machine, ticks);
+                assert!(ns >= before, "{ns} after {before}: {} ns back, shift {shift}", before - ns);
+            }
+        }
+    }
+}

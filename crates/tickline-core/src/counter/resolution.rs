@@ -1,0 +1,269 @@
+//! The resolution of a counter: how far it moves at once.
+//!
+//! Two reads in a row differ by what the counter moved meanwhile, which is a multiple of its step and has to do with the time of
+//! a read, too. So a single difference says little, and many say what divides them:
+//!
+//! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales counters: 25.48 ticks), of which
+//!    nearly all differences are multiples, rounded up or down. The largest such `s` counts, so a counter whose reads always
+//!    take one time is taken for one that moves by it: nobody could tell.
+//! 2. **A fine step**, 2 to 7 ticks: the largest one that divides nearly all differences; or one of 4 to 7 that is not whole,
+//!    as above. Else the step is 1 tick.
+//! 3. **When unsure, the larger**: where a coarse step explains many differences, but not nearly all, or differences are too
+//!    long to be looked at closely, and no fine step divides every one of them, it is the median difference, of which the step
+//!    is no more than a part.
+//!
+//! What is too large widens bounds; what is too small breaks them. A step below 4 ticks that is not whole shows every
+//! difference, and is taken for 1 tick: bounds are then too narrow by 3 ticks at most, 1 ns at 3 GHz.
+//!
+//! A read takes as long as the one before, or nearly, so they are kept from falling into step with the counter by waits of
+//! changing length.
+
+use core::cmp::Reverse;
+use core::hint::black_box;
+
+use super::Counter;
+
+/// Differences that are looked at. One in 16 may be anything: of 127, that many are not reached by chance where 3 % are.
+const DIFFERENCES: usize = 127;
+
+/// Reads, with fewer differences than wanted, after which these must do.
+const READS: u32 = 1_024;
+
+/// As few differences as that will not do: a counter of 15 kHz stands still for thousands of reads.
+const LEAST: usize = 8;
+
+/// Reads after which it stands still for good.
+const MOST_READS: u32 = 20_000;
+
+/// The smallest step of which it is asked whether differences are near its multiples, ticks. The chance to be near one of
+/// them is 3 in 8 there, a quarter at 12.
+const COARSE: u64 = 8;
+
+/// The same for one that every difference has to be a multiple of, rounded; there, the chance is a half.
+const SCALED: u64 = 4;
+
+/// The most steps in the most common difference. Reads that last longer than 32 steps of 8 ticks, half of them, are traps, or
+/// interrupted.
+const MOST_STEPS: u64 = 32;
+
+/// Parts of a tick in which steps that are not whole are tried.
+const PARTS: u64 = 16;
+
+/// The step of a counter, ticks: the largest difference of two reads between which it moved once, as far as can be known from
+/// outside (how, and what if it can't, is above). 0 if it stood still.
+///
+/// Reads the counter 127 times if it moves with each read, some microseconds; 1,024 times at most where it seldom moves, and
+/// more often only until it has moved 8 times.
+#[must_use]
+pub fn quantum_ticks(counter: &impl Counter) -> u64 {
+    let mut differences = [0; DIFFERENCES];
+    let seen = observe(counter, &mut differences);
+    let differences = differences.get_mut(..seen).unwrap_or(&mut []);
+    let histogram = Histogram::of_steps(differences);
+    differences.sort_unstable();
+    let median = differences.get(seen >> 1).copied().unwrap_or(0);
+    if seen < LEAST {
+        return median;
+    }
+    match histogram.coarse_step() {
+        Coarse::Step(step) => step,
+        Coarse::Unsure => fine_step(differences, 0).unwrap_or(median),
+        Coarse::None => {
+            let fine = fine_step(differences, seen >> 4);
+            fine.or_else(|| histogram.scaled_step()).unwrap_or(1)
+        }
+    }
+}
+
+/// Fills `differences` with those of unequal reads in a row, and returns how many there were.
+fn observe(counter: &impl Counter, differences: &mut [u64; DIFFERENCES]) -> usize {
+    let (mut seen, mut last) = (0_usize, counter.now_ordered());
+    for reads in 0..MOST_READS {
+        if reads >= READS && seen >= LEAST {
+            break;
+        }
+        let ticks = counter.now();
+        let difference = ticks.wrapping_sub(last);
+        last = ticks;
+        if difference != 0 {
+            let Some(place) = differences.get_mut(seen) else { break };
+            *place = difference;
+            seen = seen.saturating_add(1);
+            // 0 to 15 turns of some cycles, without a pattern (Fibonacci hashing).
+            for turn in 0..reads.wrapping_mul(0x9E37_79B9) >> 28 {
+                black_box(turn);
+            }
+        }
+    }
+    seen
+}
+
+/// The largest step of a few ticks, more than one, that divides all differences but `exceptions`.
+fn fine_step(differences: &[u64], exceptions: usize) -> Option<u64> {
+    (2..COARSE).rev().find(|step| {
+        let divided =
+            differences.iter().filter(|difference| difference.checked_rem(*step) == Some(0)).count();
+        differences.len().saturating_sub(divided) <= exceptions
+    })
+}
+
+/// What the differences say of a coarse step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coarse {
+    Step(u64),
+    None,
+    Unsure,
+}
+
+/// Differences of one length.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bin {
+    difference: u64,
+    count: usize,
+}
+
+/// How well the multiples of a step explain the differences.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    /// What a step of this length shows: its multiples, rounded up or down.
+    rounded: usize,
+    /// Further off, by more than a tick.
+    others: usize,
+    /// By how much all but the others are off, parts.
+    off_parts: u64,
+}
+
+/// How often each difference was seen, the most common one first.
+#[derive(Debug)]
+struct Histogram {
+    bins: [Bin; DIFFERENCES],
+    /// Bins in use.
+    used: usize,
+    /// Differences.
+    total: usize,
+    /// The median of all, ticks.
+    median: u64,
+}
+
+impl Histogram {
+    /// Of all but very long ones. A single tick belongs to what follows: Zen 5 under KVM, which moves by 26 ticks, sometimes
+    /// shows the first one before the other 25.
+    fn of_steps(differences: &[u64]) -> Self {
+        let (mut steps, mut used, mut carried) = ([0; DIFFERENCES], 0_usize, 0);
+        for &difference in differences {
+            if difference == 1 && carried == 0 {
+                carried = 1;
+            } else if let Some(place) = steps.get_mut(used) {
+                *place = difference.saturating_add(carried);
+                (used, carried) = (used.saturating_add(1), 0);
+            }
+        }
+        let steps = steps.get_mut(..used).unwrap_or(&mut []);
+        steps.sort_unstable();
+        // The thread was interrupted. Long differences also need the step to be known more closely.
+        let median = steps.get(used >> 1).copied().unwrap_or(0);
+        let longest = median.saturating_mul(4);
+        let mut histogram = Self { bins: [Bin::default(); DIFFERENCES], used: 0, total: 0, median };
+        for run in steps.chunk_by(|before, after| before == after) {
+            let Some(&difference) = run.first().filter(|difference| **difference <= longest) else { break };
+            if let Some(bin) = histogram.bins.get_mut(histogram.used) {
+                *bin = Bin { difference, count: run.len() };
+                histogram.used = histogram.used.saturating_add(1);
+                histogram.total = histogram.total.saturating_add(run.len());
+            }
+        }
+        if let Some(bins) = histogram.bins.get_mut(..histogram.used) {
+            bins.sort_unstable_by_key(|bin| Reverse(bin.count));
+        }
+        histogram
+    }
+
+    fn bins(&self) -> &[Bin] {
+        self.bins.get(..self.used).unwrap_or(&[])
+    }
+
+    /// The number of steps in a difference, to the nearest, and how far it is from as many, parts.
+    fn steps_in(difference: u64, step_parts: u64) -> (u64, u64) {
+        let parts = difference.saturating_mul(PARTS);
+        let steps = parts.saturating_add(step_parts >> 1).checked_div(step_parts).unwrap_or(0);
+        (steps, parts.abs_diff(steps.saturating_mul(step_parts)))
+    }
+
+    /// How well a step explains the differences; `None` if more than an eighth of them are others.
+    fn fit(&self, step_parts: u64) -> Option<Fit> {
+        let mut fit = Fit { rounded: 0, others: 0, off_parts: 0 };
+        for bin in self.bins() {
+            let (_, off_parts) = Self::steps_in(bin.difference, step_parts);
+            if off_parts > PARTS {
+                fit.others = fit.others.saturating_add(bin.count);
+                if fit.others > self.total >> 3 {
+                    return None;
+                }
+                continue;
+            }
+            if off_parts < PARTS {
+                fit.rounded = fit.rounded.saturating_add(bin.count);
+            }
+            let count = u64::try_from(bin.count).unwrap_or(u64::MAX);
+            fit.off_parts = fit.off_parts.saturating_add(off_parts.saturating_mul(count));
+        }
+        Some(fit)
+    }
+
+    /// The steps that the most common difference can be `steps` of, parts, from `least` on: the largest first.
+    fn candidates(&self, steps: u64, least: u64) -> impl Iterator<Item = u64> + use<> {
+        let common = self.bins().first().map_or(0, |bin| bin.difference);
+        let bound = |ticks: u64| ticks.saturating_mul(PARTS).checked_div(steps).unwrap_or(0);
+        let from = bound(common.saturating_sub(1)).max(least.saturating_mul(PARTS));
+        (from..=bound(common.saturating_add(1))).rev()
+    }
+
+    /// The largest step of `least` ticks or more that `accepts`, parts: the best of those by which the most common difference is
+    /// as many steps.
+    fn largest(&self, least: u64, mut accepts: impl FnMut(&Fit) -> bool) -> Option<u64> {
+        (1..=MOST_STEPS).find_map(|steps| {
+            let fits = self.candidates(steps, least).filter_map(|parts| Some((parts, self.fit(parts)?)));
+            let accepted = fits.filter(|(_, fit)| accepts(fit));
+            accepted.min_by_key(|(_, fit)| (!self.is_certain(fit), fit.off_parts)).map(|(parts, _)| parts)
+        })
+    }
+
+    /// The longest single step that there was, ticks, if steps have this length, up to rounding.
+    fn longest_step(&self, step_parts: u64) -> u64 {
+        let longest = self.bins().iter().filter_map(|bin| {
+            let (steps, off_parts) = Self::steps_in(bin.difference, step_parts);
+            let step = bin.difference.saturating_add(steps.saturating_sub(1)).checked_div(steps);
+            step.filter(|_| off_parts < PARTS)
+        });
+        longest.max().unwrap_or(0)
+    }
+
+    /// Whether nearly all differences are what a step of this length shows.
+    fn is_certain(&self, fit: &Fit) -> bool {
+        self.total.saturating_sub(fit.rounded) <= self.total >> 4
+    }
+
+    fn coarse_step(&self) -> Coarse {
+        let [most, half, eighth, sixteenth] =
+            [self.total.saturating_sub(self.total >> 2), self.total >> 1, self.total >> 3, self.total >> 4];
+        let mut unsure = self.median > MOST_STEPS.saturating_mul(COARSE);
+        let found = self.largest(COARSE, |fit| {
+            unsure |= fit.rounded >= half || (fit.others <= sixteenth && fit.rounded >= eighth);
+            fit.others <= sixteenth && fit.rounded >= most
+        });
+        match found {
+            Some(step_parts) => Coarse::Step(self.longest_step(step_parts)),
+            None if unsure => Coarse::Unsure,
+            None => Coarse::None,
+        }
+    }
+
+    /// A step that is not whole, shorter than a coarse one.
+    fn scaled_step(&self) -> Option<u64> {
+        self.largest(SCALED, |fit| self.is_certain(fit)).map(|step_parts| self.longest_step(step_parts))
+    }
+}
+
+// There is no unsafe code above, and Miri would take minutes.
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,299 @@
+//! Simulated counters of every kind that is known, and of random kinds.
+
+use core::cell::Cell;
+
+use super::*;
+
+/// Parts of a raw tick: time passes in these.
+const PARTS: u64 = 256;
+
+/// A counter that a processor steps, a hypervisor may scale, and a program reads.
+#[derive(Debug, Clone)]
+struct Simulated {
+    /// How far the raw counter moves at once, raw ticks.
+    step_ticks: u64,
+    /// What a hypervisor makes of a raw tick.
+    ratio: (u64, u64),
+    /// Raw ticks between two reads: at least, and how many more by chance, in parts.
+    read_parts: u64,
+    jitter_parts: u64,
+    /// For how long after a step the counter shows its first tick before it shows its last one, parts. Zen 5 under KVM does
+    /// that: it moves by 26, seldom by 1 and 25.
+    first_tick_parts: u64,
+    /// Every so many reads something takes the CPU away; 0 for never.
+    interrupted_every: u64,
+    now_parts: Cell<u64>,
+    reads: Cell<u64>,
+    random: Cell<u64>,
+}
+
+impl Simulated {
+    /// A counter with this step, read each `read_ticks` and up to `jitter_ticks` later.
+    fn new(step_ticks: u64, read_ticks: u64, jitter_ticks: u64) -> Self {
+        Self {
+            step_ticks,
+            ratio: (1, 1),
+            read_parts: read_ticks * PARTS,
+            jitter_parts: jitter_ticks * PARTS,
+            first_tick_parts: 0,
+            interrupted_every: 0,
+            now_parts: Cell::new(987_654_321 * PARTS),
+            reads: Cell::new(0),
+            random: Cell::new(0x9E37_79B9_7F4A_7C15),
+        }
+    }
+
+    /// The largest step that a reader can see, ticks.
+    fn largest_step(&self) -> u64 {
+        (self.step_ticks * self.ratio.0).div_ceil(self.ratio.1)
+    }
+
+    fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.set(x);
+        x
+    }
+}
+
+impl Counter for Simulated {
+    fn now(&self) -> u64 {
+        let mut passed = self.read_parts + self.random() % (self.jitter_parts + 1);
+        self.reads.set(self.reads.get() + 1);
+        if self.interrupted_every != 0 && self.reads.get() % self.interrupted_every == 0 {
+            passed += (3_000 + self.random() % 3_000) * PARTS;
+        }
+        self.now_parts.set(self.now_parts.get() + passed);
+        let step_parts = self.step_ticks * PARTS;
+        let (steps, since) = (self.now_parts.get() / step_parts, self.now_parts.get() % step_parts);
+        let last = if self.first_tick_parts > since {
+            0
+        } else {
+            (self.step_ticks - 1) * u64::from(self.first_tick_parts > 0)
+        };
+        let raw = steps * self.step_ticks + last;
+        u64::try_from(u128::from(raw) * u128::from(self.ratio.0) / u128::from(self.ratio.1))
+            .expect("a counter")
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+#[test]
+fn steps_of_26_ticks_are_found_whatever_a_read_takes() {
+    for read_ticks in [3, 9, 13, 23, 26, 30, 38, 52, 70] {
+        for jitter_ticks in [0, 1, 5, 20] {
+            let machine = Simulated::new(26, read_ticks, jitter_ticks);
+            // Reads that nearly always take two steps show no step of one.
+            let expected = if read_ticks == 52 && jitter_ticks <= 1 { 52 } else { 26 };
+            assert_eq!(quantum_ticks(&machine), expected, "{read_ticks} + {jitter_ticks}");
+        }
+    }
+}
+
+/// Zen 5 under KVM.
+#[test]
+fn steps_of_26_ticks_that_are_sometimes_1_and_25_are_found() {
+    for first_tick_parts in [PARTS / 2, PARTS, 3 * PARTS] {
+        for (read_ticks, jitter_ticks) in [(13, 0), (12, 2), (23, 0), (23, 4), (24, 20), (38, 0), (38, 9)] {
+            let machine = Simulated { first_tick_parts, ..Simulated::new(26, read_ticks, jitter_ticks) };
+            // From the last tick to the first one of the step after the next are 27.
+            let most = if first_tick_parts > PARTS { 27 } else { 26 };
+            let found = quantum_ticks(&machine);
+            assert!((26..=most).contains(&found), "{found} {machine:?}");
+        }
+    }
+}
+
+#[test]
+fn the_first_tick_of_a_step_belongs_to_the_step() {
+    for moves in [&[1, 25][..], &[26, 26, 1, 25], &[26, 1, 25, 52, 1, 25, 1, 51]] {
+        assert_eq!(quantum_ticks(&Listed(moves, Cell::default())), 26, "{moves:?}");
+    }
+    // The last tick, shown late and as often: unsure, so the median.
+    assert_eq!(quantum_ticks(&Listed(&[26, 26, 25, 1], Cell::default())), 25);
+}
+
+/// One difference in ten is no multiple of 26, so the step may be 26 or shorter.
+#[test]
+fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
+    let moves = [26, 26, 26, 26, 31, 26, 26, 26, 26, 26];
+    assert_eq!(quantum_ticks(&Listed(&moves, Cell::default())), 26);
+    // A counter that moves by 2 can make all of these.
+    let moves = [26, 26, 26, 26, 30, 26, 26, 26, 26, 26];
+    assert_eq!(quantum_ticks(&Listed(&moves, Cell::default())), 2);
+    // 8,000 ticks and more.
+    let machine = Simulated::new(1, 8_000, 3_000);
+    assert!((8_000..=11_000).contains(&quantum_ticks(&machine)), "{machine:?}");
+}
+
+/// An Intel Xeon, family 6, model 207, under KVM.
+#[test]
+fn steps_of_2_ticks_are_found_though_a_read_takes_24() {
+    for (read_ticks, jitter_ticks) in [(22, 4), (23, 3), (21, 6), (24, 8), (20, 20), (24, 40)] {
+        let machine = Simulated::new(2, read_ticks, jitter_ticks);
+        assert_eq!(quantum_ticks(&machine), 2, "{machine:?}");
+    }
+    // A read that takes a constant 23 ticks shows 22 and 24.
+    assert_eq!(quantum_ticks(&Simulated::new(2, 23, 0)), 2);
+}
+
+#[test]
+fn steps_of_1_tick_are_found_though_a_read_takes_24() {
+    for (read_ticks, jitter_ticks) in [(22, 4), (20, 8), (24, 8), (20, 20), (24, 40), (60, 30)] {
+        let machine = Simulated::new(1, read_ticks, jitter_ticks);
+        assert_eq!(quantum_ticks(&machine), 1, "{machine:?}");
+    }
+}
+
+/// 24 MHz.
+#[test]
+fn steps_of_1_tick_are_found_where_reads_are_faster() {
+    for read_parts in [3, 30, 64, 100, 200, 256, 300, 400] {
+        let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
+        assert_eq!(quantum_ticks(&machine), 1, "{machine:?}");
+    }
+}
+
+/// Nobody can tell these from a counter with that step.
+#[test]
+fn reads_that_always_take_as_long_are_taken_for_the_step() {
+    for ticks in [24, 60, 1_000, 5_000] {
+        assert_eq!(quantum_ticks(&Simulated::new(1, ticks, 0)), ticks);
+    }
+    // Reads of 24.5 ticks: 24 and 25.
+    let machine = Simulated { read_parts: 24 * PARTS + PARTS / 2, ..Simulated::new(1, 0, 0) };
+    assert_eq!(quantum_ticks(&machine), 25);
+}
+
+/// 24 MHz scaled to 1 GHz: steps of 41 and 42 ticks. 26 ticks scaled from 2.6 to 2.5 GHz: 25.
+#[test]
+fn steps_that_are_scaled_are_taken_for_the_larger_one() {
+    for (step_ticks, ratio) in
+        [(1, (125, 3)), (26, (25, 26)), (26, (2_449, 2_600)), (36, (27, 36)), (26, (3, 2)), (10, (1, 2))]
+    {
+        for (read_ticks, jitter_ticks) in [(23, 3), (23, 25), (38, 20), (9, 2)] {
+            let raw_ticks = |ticks: u64| ticks * ratio.1 * PARTS / ratio.0;
+            let machine = Simulated {
+                ratio,
+                read_parts: raw_ticks(read_ticks),
+                jitter_parts: raw_ticks(jitter_ticks),
+                ..Simulated::new(step_ticks, 0, 0)
+            };
+            assert_eq!(quantum_ticks(&machine), machine.largest_step(), "{machine:?}");
+        }
+    }
+}
+
+#[test]
+fn interrupts_change_nothing() {
+    for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
+        let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
+        assert_eq!(quantum_ticks(&machine), step_ticks, "{machine:?}");
+    }
+}
+
+/// Counters down to some 15 kHz have a line: they stand still for thousands of reads.
+#[test]
+fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
+    let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
+    assert_eq!(quantum_ticks(&slow), 10);
+    let stuck = Simulated::new(1, 0, 0);
+    assert_eq!(quantum_ticks(&stuck), 0);
+    assert!(stuck.reads.get() <= 20_001, "{} reads", stuck.reads.get());
+}
+
+/// It is part of the first judgement.
+#[test]
+fn few_reads_are_made() {
+    for (step_ticks, read_ticks, most) in [(1, 24, 140), (26, 24, 260), (1, 0, 1_100)] {
+        let machine = Simulated { jitter_parts: 100, ..Simulated::new(step_ticks, read_ticks, 0) };
+        assert!(quantum_ticks(&machine) > 0 && machine.reads.get() <= most, "{machine:?}");
+    }
+}
+
+/// Machines that are tried at random, the same ones each time.
+const MACHINES: u64 = 3_000;
+
+/// Values in `0..bound`, from one seed.
+fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
+    let source = Simulated {
+        random: Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+        ..Simulated::new(1, 1, 0)
+    };
+    move |bound| (source.random() >> 11) % bound
+}
+
+/// Bounds rest on this.
+#[test]
+fn a_coarse_step_is_never_taken_for_a_smaller_one() {
+    for seed in 0..MACHINES {
+        let mut up_to = dice(seed);
+        let step_ticks = 8 + up_to(192);
+        // The first tick is shown by itself where nobody scales it.
+        let is_scaled = up_to(2) == 0;
+        let ratio = if is_scaled { ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000) } else { (1, 1) };
+        let first_tick_parts = if is_scaled { 0 } else { up_to(step_ticks * PARTS / 16) };
+        // Reads that fall into step with the first ticks show anything, which is what the waits are for.
+        let (read_percent, jitter_percent) = (1 + up_to(400), up_to(200).max(if is_scaled { 0 } else { 20 }));
+        let machine = Simulated {
+            ratio,
+            first_tick_parts,
+            read_parts: step_ticks * PARTS * read_percent / 100,
+            jitter_parts: step_ticks * PARTS * jitter_percent / 100,
+            interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)][usize::from(up_to(2) == 0)],
+            random: Cell::new(1 + up_to(u64::MAX)),
+            ..Simulated::new(step_ticks, 0, 0)
+        };
+        let found = quantum_ticks(&machine);
+        // Of steps of 24.01 ticks, one in a hundred is 25.
+        assert!(found >= machine.largest_step() - 1, "seed {seed}: {found} {machine:?}");
+    }
+}
+
+#[test]
+fn a_whole_step_is_found_where_reads_take_various_times() {
+    for seed in 0..MACHINES {
+        let mut up_to = dice(seed);
+        let (step_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
+        let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
+        let random = Cell::new(1 + up_to(u64::MAX));
+        let machine = Simulated { random, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
+        let found = quantum_ticks(&machine);
+        // Five steps of 11, or more, look like six of 9.
+        let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
+        assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");
+    }
+}
+
+#[test]
+fn no_step_is_longer_than_the_longest_difference() {
+    for seed in 0..MACHINES {
+        let mut up_to = dice(seed);
+        let bound = [2, 4, 30, 1_000, u64::MAX][usize::try_from(up_to(5)).unwrap()];
+        let moves: Vec<u64> = (0..1 + up_to(300)).map(|_| up_to(bound)).collect();
+        let longest = moves.iter().copied().max().unwrap_or(0);
+        // A single tick is added to what follows.
+        assert!(quantum_ticks(&Listed(&moves, Cell::default())) <= longest.saturating_add(1), "{moves:?}");
+    }
+}
+
+/// A counter that moves as the list says, again and again.
+struct Listed<'a>(&'a [u64], Cell<(usize, u64)>);
+
+impl Counter for Listed<'_> {
+    fn now(&self) -> u64 {
+        let (place, ticks) = self.1.get();
+        let ticks = ticks.wrapping_add(self.0[place]);
+        self.1.set(((place + 1) % self.0.len(), ticks));
+        ticks
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}

@@ -1,0 +1,244 @@
+//! Keeps a clock's gate: what the last judgement came to, the program's switch, and who judges next.
+//!
+//! It decides nothing about the counter; that is [`judge`](super::judge)'s business. It orders what threads do at the same time that
+//! switch the counter off and on, ask for another judgement, and judge. One word says how far things have come:
+//!
+//! ```text
+//! 63                        3    2    1   0
+//! [ count of changes | switched off | stage ]
+//! ```
+//!
+//! | [`Stage`] | the gate | who goes on from there |
+//! |---|---|---|
+//! | `New` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
+//! | `Open` | open | the holder of the lock does rounds |
+//! | `Waiting` | closed | the holder of the lock judges when that is due |
+//! | `Closed` | closed | whoever asks for another judgement |
+//! | `Disabled` | closed | whoever switches the counter on |
+//!
+//! Three rules:
+//!
+//! 1. **Whoever switches off, or asks, changes the word, then closes the gate.** Switching on changes the word alone.
+//! 2. **Only a judge opens the gate, and holds the clock's lock.** It opens, then exchanges the word that its judgement began with for
+//!    `Open`; only then may a line be published. If the word has changed, the exchange fails, and the judge closes the gate again.
+//!    So one of two things is true of a judge and of a change: the exchange fails; or it came first, and whoever made the change
+//!    sees the open gate, and closes it.
+//! 3. **A closing that comes late is noticed.** A thread that is stopped between its change and its closing closes a gate that has
+//!    since been judged and opened. The first round behind it finds that, and has the gates judged again
+//!    ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
+//!
+//! What follows: no reading that begins after [`disable`](Keeper::disable) has returned uses the counter, until somebody calls
+//! [`enable`](Keeper::enable); and once nobody acts, the next judgement brings the gate in line with the switch and the facts.
+//!
+//! Rejected: opening the gate in `enable`. A thread that still carries out an older wish would open a gate that somebody has
+//! closed since, or close one that is then taken for open.
+
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+
+/// What a closed gate stops: whatever serves readings from the counter.
+pub trait Gated {
+    /// Closes the gate. When this returns, no reading that begins later uses the counter, until [`open`](Self::open).
+    fn close(&self);
+
+    /// Opens the gate: lines may be published again.
+    fn open(&self);
+}
+
+/// How far the judgement of a clock has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It is to be judged before the next line.
+    New,
+    /// Every gate is open.
+    Open,
+    /// A gate is closed for a reason that passes by itself.
+    Waiting,
+    /// A gate is closed.
+    Closed,
+    /// The program has switched the counter off.
+    Disabled,
+}
+
+impl Stage {
+    /// Whether a gate is closed, and who comes next need not judge it anew.
+    #[must_use]
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Waiting | Self::Closed | Self::Disabled)
+    }
+}
+
+/// What a judgement comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Every gate is open.
+    Open,
+    /// A gate is closed for a reason that passes by itself: judge again at this time, ns.
+    Waiting(i64),
+    /// A gate is closed until something asks for another judgement.
+    Closed,
+}
+
+const STAGE_MASK: u64 = 3;
+const NEW: u64 = 0;
+const OPEN: u64 = 1;
+const WAITING: u64 = 2;
+const CLOSED: u64 = 3;
+const DISABLED_BIT: u64 = 1 << 2;
+const CHANGE: u64 = 1 << 3;
+
+/// The word after somebody has asked for a judgement.
+const fn asked(word: u64) -> u64 {
+    (word & !STAGE_MASK).wrapping_add(CHANGE)
+}
+
+const fn stage_of(word: u64) -> Stage {
+    match word & STAGE_MASK {
+        _ if word & DISABLED_BIT != 0 => Stage::Disabled,
+        NEW => Stage::New,
+        OPEN => Stage::Open,
+        WAITING => Stage::Waiting,
+        _ => Stage::Closed,
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Keeper {
+    word: AtomicU64,
+    /// When the next round is due, or with a gate closed the next judgement, ns.
+    due_ns: AtomicI64,
+}
+
+impl Default for Keeper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Keeper {
+    /// Nothing is judged yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { word: AtomicU64::new(NEW), due_ns: AtomicI64::new(i64::MIN) }
+    }
+
+    /// How far the judgement has come.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        // ORDERING: Acquire, pairs with the exchange in `admit`: who sees a conclusion sees what the judge has noted down.
+        stage_of(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether the counter is switched off.
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.stage() == Stage::Disabled
+    }
+
+    /// Whether the holder of the clock's lock would have something to do now: another round, or a judgement.
+    #[must_use]
+    pub fn is_due(&self, now_ns: i64) -> bool {
+        self.is_due_at(self.stage(), now_ns)
+    }
+
+    fn is_due_at(&self, stage: Stage, now_ns: i64) -> bool {
+        match stage {
+            Stage::New => true,
+            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            Stage::Open | Stage::Waiting => now_ns >= self.due_ns.load(Ordering::Relaxed),
+            Stage::Closed | Stage::Disabled => false,
+        }
+    }
+
+    /// Says when the next round is due, ns. For the holder of the clock's lock.
+    pub fn set_due(&self, due_ns: i64) {
+        // ORDERING: Relaxed, pairs with the load in `is_due_at`.
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+    }
+
+    /// For the holder of the clock's lock: whether it may do a round. Judges first, if nobody has since the last change. `known`:
+    /// whether the holder has what a judgement leaves behind.
+    pub fn admit(
+        &self,
+        gated: &impl Gated,
+        known: bool,
+        now_ns: impl FnOnce() -> i64,
+        judge: impl FnOnce() -> Conclusion,
+    ) -> bool {
+        // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for which it was asked.
+        let before = self.word.load(Ordering::Acquire);
+        match stage_of(before) {
+            Stage::Open if known => return true,
+            Stage::New | Stage::Open => {}
+            Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
+            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,
+        }
+        let stage = match judge() {
+            Conclusion::Open => {
+                gated.open();
+                OPEN
+            }
+            Conclusion::Waiting(due_ns) => {
+                self.set_due(due_ns);
+                WAITING
+            }
+            Conclusion::Closed => CLOSED,
+        };
+        let after = (before & !STAGE_MASK) | stage;
+        // ORDERING: Release, pairs with the exchange in `turn`: who changes the word after this sees that the gate is open. A failure
+        // orders nothing: the gate is closed below whatever the word is now.
+        let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
+        let admitted = stands && stage == OPEN;
+        if !admitted {
+            gated.close();
+        }
+        admitted
+    }
+
+    /// For the holder of the clock's lock, which has found the gate closed in a round that [`admit`](Self::admit) had let it do:
+    /// has it judged again if nobody has asked for that. Returns whether there is something to judge.
+    pub fn notice_closed(&self) -> bool {
+        // ORDERING: Relaxed, only decides what the exchange expects.
+        let word = self.word.load(Ordering::Relaxed);
+        if stage_of(word) == Stage::Open {
+            // ORDERING: Relaxed: nobody but a holder of the lock goes on from here, and the lock orders those. A failure is a change
+            // by somebody else, which is as good.
+            self.word.compare_exchange(word, asked(word), Ordering::Relaxed, Ordering::Relaxed).ok();
+        }
+        self.stage() == Stage::New
+    }
+
+    /// Ends the present line, and has the gates judged again before the next one.
+    pub fn judge_again(&self, gated: &impl Gated) {
+        self.turn(asked);
+        gated.close();
+    }
+
+    /// Switches the counter off: no reading that begins after this has returned uses it.
+    pub fn disable(&self, gated: &impl Gated) {
+        self.turn(|word| asked(word) | DISABLED_BIT);
+        gated.close();
+    }
+
+    /// Switches the counter on again, and has the gates judged before the next line.
+    pub fn enable(&self) {
+        self.turn(|word| asked(word) & !DISABLED_BIT);
+    }
+
+    /// Changes the word.
+    fn turn(&self, change: impl Fn(u64) -> u64) {
+        // A guess: an exchange that fails says what the word is. Not a load before, behind which loom would not see that this exchange
+        // and the load in `admit` may come in either order.
+        let mut word = NEW;
+        // ORDERING: Acquire, pairs with the exchange in `admit`: a gate that was opened before this is seen to be open, and is
+        // closed. Release, pairs with the load in `admit`: the next judge sees the settings that were changed before this.
+        while let Err(found) =
+            self.word.compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)
+        {
+            word = found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

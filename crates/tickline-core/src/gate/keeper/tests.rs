@@ -1,0 +1,161 @@
+//! One thread plays all parts: something happens in the middle of a judgement, or before a closing. The orderings: `loom_tests`.
+
+use core::cell::{Cell, RefCell};
+
+use super::*;
+
+type Act = Box<dyn Fn(&Keeper, &Gate)>;
+
+/// A gate, and what happens before it is next closed or opened.
+#[derive(Default)]
+struct Gate {
+    open: Cell<bool>,
+    before_close: RefCell<Option<Act>>,
+    before_open: RefCell<Option<Act>>,
+    keeper: Keeper,
+}
+
+impl Gated for Gate {
+    fn close(&self) {
+        let act = self.before_close.borrow_mut().take();
+        act.into_iter().for_each(|act| act(&self.keeper, self));
+        self.open.set(false);
+    }
+
+    fn open(&self) {
+        let act = self.before_open.borrow_mut().take();
+        act.into_iter().for_each(|act| act(&self.keeper, self));
+        self.open.set(true);
+    }
+}
+
+impl Gate {
+    fn admit(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
+        let admitted = self.keeper.admit(self, true, || now_ns, judge);
+        assert_eq!(admitted, self.keeper.stage() == Stage::Open, "whoever is let in finds it said so");
+        assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
+        admitted
+    }
+
+    /// The next judgement, with nobody else about and nothing against the counter.
+    fn opens(&self) -> bool {
+        self.admit(0, || Conclusion::Open)
+    }
+}
+
+type NamedAct = (&'static str, fn(&Keeper, &Gate));
+
+const ACTS: [NamedAct; 5] = [
+    ("disable", |keeper, gate| keeper.disable(gate)),
+    ("enable", |keeper, _| keeper.enable()),
+    ("judge_again", |keeper, gate| keeper.judge_again(gate)),
+    ("disable, enable", |keeper, gate| {
+        keeper.disable(gate);
+        keeper.enable();
+    }),
+    ("enable, disable", |keeper, gate| {
+        keeper.enable();
+        keeper.disable(gate);
+    }),
+];
+
+#[test]
+fn a_gate_is_judged_once_and_again_when_asked() {
+    let gate = Gate::default();
+    assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
+    assert!(gate.opens());
+    assert!(gate.admit(0, || panic!("judged already")));
+    assert!(gate.keeper.admit(&gate, false, || 0, || Conclusion::Open), "what it left behind was lost");
+    gate.keeper.judge_again(&gate);
+    assert!(!gate.open.get());
+    assert!(gate.opens());
+    gate.keeper.disable(&gate);
+    assert!(!gate.open.get());
+    assert!(!gate.admit(0, || panic!("switched off")));
+    gate.keeper.judge_again(&gate);
+    assert!(!gate.admit(0, || panic!("still switched off")));
+    gate.keeper.enable();
+    assert!(gate.opens());
+}
+
+#[test]
+fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
+    let gate = Gate::default();
+    assert!(!gate.admit(0, || Conclusion::Waiting(100)));
+    assert_eq!(
+        (gate.keeper.stage(), gate.keeper.is_due(99), gate.keeper.is_due(100)),
+        (Stage::Waiting, false, true)
+    );
+    assert!(!gate.admit(99, || panic!("not yet")));
+    assert!(!gate.admit(100, || Conclusion::Closed));
+    assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MAX)), (Stage::Closed, false));
+    assert!(!gate.admit(i64::MAX, || panic!("nothing has changed")));
+    gate.keeper.enable();
+    assert!(gate.keeper.is_due(i64::MIN), "who drives the clock is to come at once");
+    assert!(gate.opens());
+    gate.keeper.set_due(500);
+    assert_eq!((gate.keeper.is_due(499), gate.keeper.is_due(500)), (false, true));
+    gate.keeper.disable(&gate);
+    assert!(!gate.keeper.is_due(i64::MAX));
+}
+
+/// Whoever acts in the middle of a judgement has the last word, whatever that comes to: nobody is let in by it, and the next one is
+/// made unless the counter is switched off.
+#[test]
+fn a_judgement_does_not_outlive_what_happened_during_it() {
+    type Place = fn(&Gate, Act) -> bool;
+    let places: [(&str, Place); 4] = [
+        ("while the facts are collected", |gate, act| {
+            gate.admit(0, || {
+                act(&gate.keeper, gate);
+                Conclusion::Open
+            })
+        }),
+        ("before the gate is opened", |gate, act| {
+            *gate.before_open.borrow_mut() = Some(act);
+            gate.admit(0, || Conclusion::Open)
+        }),
+        ("while a gate is found to be closed", |gate, act| {
+            gate.admit(0, || {
+                act(&gate.keeper, gate);
+                Conclusion::Closed
+            })
+        }),
+        // Symptom: a gate that a passing reason had closed stayed closed when that had passed. The program had called `enable()`
+        // between the stage and the closing, and found no gate to open; the next judgement found everything open, and no gate.
+        ("before the gate is closed", |gate, act| {
+            *gate.before_close.borrow_mut() = Some(act);
+            gate.admit(0, || Conclusion::Waiting(i64::MAX))
+        }),
+    ];
+    for (when, place) in places {
+        for (what, act) in ACTS {
+            let gate = Gate::default();
+            assert!(!place(&gate, Box::new(act)), "{what} {when}");
+            let disabled = what.ends_with("disable");
+            assert_eq!(gate.keeper.is_disabled(), disabled, "{what} {when}");
+            assert_eq!(gate.opens(), !disabled, "{what} {when}");
+        }
+    }
+}
+
+/// A thread is stopped between its change and its closing, and meanwhile the gate is judged and opened.
+#[test]
+fn a_closing_that_comes_late_is_noticed() {
+    for (what, late) in ACTS.into_iter().filter(|(what, _)| *what != "enable") {
+        let gate = Gate::default();
+        assert!(gate.opens());
+        *gate.before_close.borrow_mut() = Some(Box::new(|keeper, gate| {
+            keeper.enable();
+            assert!(gate.opens());
+        }));
+        late(&gate.keeper, &gate);
+        let stage = gate.keeper.stage();
+        assert!(!gate.open.get(), "{what}");
+        assert_eq!(gate.keeper.notice_closed(), stage != Stage::Disabled, "{what}");
+        assert_eq!(gate.opens(), stage != Stage::Disabled, "{what}");
+    }
+    let gate = Gate::default();
+    assert!(!gate.admit(0, || Conclusion::Closed));
+    assert!(!gate.keeper.notice_closed(), "it is known to be closed");
+}

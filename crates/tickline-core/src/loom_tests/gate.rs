@@ -1,0 +1,231 @@
+//! The gate: threads that switch the counter off and on, and set a policy, while the holder of the clock's lock judges and does
+//! rounds. The rules are those of `gate::keeper`; what is asserted is what it says follows from them.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::order::cold;
+use super::{Clock, Look, Seen, Time, check, made, reading};
+use crate::cell::StateCell;
+use crate::control::{Control, Round};
+use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::shared::Source;
+use crate::word::Phase;
+
+/// What a look of these threads takes, ticks: as `order::WRITER_TICKS`.
+pub(super) const TICKS: u64 = 100;
+
+pub(super) struct Line<'a> {
+    pub(super) clock: &'a Clock,
+    pub(super) look: Look<'a>,
+}
+
+impl Gated for Line<'_> {
+    fn close(&self) {
+        self.clock.close_gate(&self.look, &self.look);
+    }
+
+    fn open(&self) {
+        self.clock.open_gate(&self.look, &self.look);
+    }
+}
+
+/// What the threads of a model share.
+struct Scene {
+    keeper: Arc<Keeper>,
+    clock: Arc<Clock>,
+    time: Arc<Time>,
+    /// What the facts come to: 0 for nothing against the counter.
+    against: Arc<AtomicU64>,
+}
+
+impl Scene {
+    /// A cold clock of which enough is known for a line, its gate closed and yet to be judged.
+    fn new() -> (Self, Control) {
+        let (clock, control, time) = cold();
+        let scene = Self { keeper: made(Keeper::new()), clock, time, against: made(AtomicU64::new(0)) };
+        scene.keeper.judge_again(&scene.line());
+        (scene, control)
+    }
+
+    fn share(&self) -> Self {
+        let Self { keeper, clock, time, against } = self;
+        Self { keeper: keeper.clone(), clock: clock.clone(), time: time.clone(), against: against.clone() }
+    }
+
+    fn line(&self) -> Line<'_> {
+        Line { clock: &self.clock, look: self.time.look(TICKS) }
+    }
+
+    fn judge(&self) -> Conclusion {
+        // ORDERING: Relaxed, as a setting: whoever asks for a judgement has set it before.
+        match self.against.load(Ordering::Relaxed) {
+            0 => Conclusion::Open,
+            _ => Conclusion::Closed,
+        }
+    }
+
+    /// What the holder of the clock's lock does. `None`: it is not let in.
+    fn serve(&self, control: &mut Control) -> Option<Round> {
+        let line = self.line();
+        if !self.keeper.admit(&line, true, || 0, || self.judge()) {
+            return None;
+        }
+        let round = control.maintain(&self.clock, &line.look, &line.look).round;
+        if round == Round::Gated && self.keeper.notice_closed() { None } else { Some(round) }
+    }
+
+    /// Nobody acts any more: what the next two rounds, of which one may have to notice a late closing, come to.
+    fn settle(&self, control: &mut Control, seen: &Seen) {
+        self.time.pass(8_000);
+        let first = self.serve(control);
+        let second = self.serve(control);
+        seen.note(format!("{:?}", second.or(first)));
+        let (word, stage) = (self.clock.cell.word(), self.keeper.stage());
+        match stage {
+            Stage::Open => assert!(word.is_live(), "{word:?} after {first:?}, {second:?}"),
+            Stage::Closed | Stage::Disabled => {
+                assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}, {stage:?}");
+            }
+            Stage::New | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
+        }
+    }
+
+    /// The counter is switched off: no reading uses it.
+    fn is_not_read(&self, last_ns: i64) {
+        let look = self.time.look(TICKS);
+        assert_eq!(self.clock.read_ordered(&look), None, "the counter is switched off");
+        let now = self.clock.read_slow(&look, &look);
+        assert!(matches!(now.source, Source::Reference { .. }), "{now:?}");
+        assert!(now.ns >= last_ns, "{now:?} after {last_ns}");
+    }
+}
+
+/// A thread that does something with the scene.
+fn act(scene: &Scene, act: impl FnOnce(&Scene) + 'static) -> thread::JoinHandle<()> {
+    let scene = scene.share();
+    thread::spawn(move || act(&scene))
+}
+
+/// When `disable()` has returned no reading uses the counter, though the gate was just being judged, and a line published.
+#[test]
+fn a_counter_is_switched_off_under_a_judge() {
+    check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
+        let (scene, mut control) = Scene::new();
+        let noted = seen.clone();
+        let switch = act(&scene, move |scene| {
+            let look = scene.time.look(TICKS);
+            if scene.clock.cell.word().is_live() {
+                noted.note("a line before");
+            }
+            let last_ns = reading(&scene.clock, &look);
+            scene.keeper.disable(&scene.line());
+            scene.is_not_read(last_ns);
+            scene.is_not_read(last_ns);
+        });
+        seen.note(if scene.serve(&mut control).is_some() { "admitted" } else { "not admitted" });
+        switch.join().unwrap();
+        assert_eq!(scene.keeper.stage(), Stage::Disabled);
+        scene.settle(&mut control, seen);
+    });
+}
+
+/// Off and on again: whoever of the two threads is stopped where, the gate opens in the end.
+#[test]
+fn a_counter_is_switched_off_and_on_under_a_judge() {
+    check(Some(3), &["late"], |seen| {
+        let (scene, mut control) = Scene::new();
+        let off = act(&scene, |scene| scene.keeper.disable(&scene.line()));
+        let noted = seen.clone();
+        let on = act(&scene, move |scene| {
+            if scene.keeper.is_disabled() {
+                scene.keeper.enable();
+                noted.note("on");
+            }
+        });
+        scene.serve(&mut control);
+        scene.serve(&mut control);
+        off.join().unwrap();
+        on.join().unwrap();
+        if scene.keeper.stage() == Stage::Open && scene.clock.cell.word().is_gated() {
+            seen.note("late");
+        }
+        scene.settle(&mut control, seen);
+        let disabled = scene.keeper.is_disabled();
+        assert_eq!(scene.clock.cell.word().is_live(), !disabled);
+    });
+}
+
+/// A policy that closes a gate is followed, though the gate was just being judged by the last one.
+#[test]
+fn a_policy_is_set_under_a_judge() {
+    check(Some(3), &["None"], |seen| {
+        let (scene, mut control) = Scene::new();
+        let setter = act(&scene, |scene| {
+            // ORDERING: Relaxed, ordered by the request that follows.
+            scene.against.store(1, Ordering::Relaxed);
+            scene.keeper.judge_again(&scene.line());
+            scene.is_not_read(i64::MIN);
+        });
+        scene.serve(&mut control);
+        setter.join().unwrap();
+        scene.settle(&mut control, seen);
+        assert_eq!(scene.keeper.stage(), Stage::Closed);
+    });
+}
+
+/// A policy that opens a gate is followed, though that gate was just being closed; symptom of `enable()` that came so: the gate
+/// stayed closed.
+#[test]
+fn a_gate_that_is_being_closed_is_asked_for() {
+    check(Some(3), &["Some(Published)"], |seen| {
+        let (scene, mut control) = Scene::new();
+        // ORDERING: Relaxed, before the threads start.
+        scene.against.store(1, Ordering::Relaxed);
+        let asker = act(&scene, |scene| {
+            // ORDERING: Relaxed, ordered by the request that follows.
+            scene.against.store(0, Ordering::Relaxed);
+            scene.keeper.enable();
+        });
+        scene.serve(&mut control);
+        asker.join().unwrap();
+        scene.settle(&mut control, seen);
+        assert_eq!(scene.keeper.stage(), Stage::Open);
+    });
+}
+
+/// Who sees a conclusion sees what the judge has noted down about it.
+#[test]
+fn a_conclusion_is_said_after_it_is_noted_down() {
+    check(None, &["said", "not yet"], |seen| {
+        let (keeper, noted) = (made(Keeper::new()), made(AtomicU64::new(0)));
+        let asker = {
+            let (keeper, noted, seen) = (keeper.clone(), noted.clone(), seen.clone());
+            thread::spawn(move || {
+                if keeper.stage() == Stage::New {
+                    return seen.note("not yet");
+                }
+                seen.note("said");
+                // ORDERING: Relaxed, ordered by the conclusion.
+                assert_eq!(noted.load(Ordering::Relaxed), 1);
+            })
+        };
+        let judge = || {
+            // ORDERING: Relaxed, ordered by the conclusion.
+            noted.store(1, Ordering::Relaxed);
+            Conclusion::Open
+        };
+        assert!(keeper.admit(&NoLine, true, || 0, judge));
+        asker.join().unwrap();
+    });
+}
+
+/// A gate behind which there is nothing.
+struct NoLine;
+
+impl Gated for NoLine {
+    fn close(&self) {}
+    fn open(&self) {}
+}

@@ -1,0 +1,260 @@
+//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or gives it up, while a reader does a round
+//! with the common line, and the program switches the counter off.
+
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use super::gate::{Line, TICKS};
+use super::order::cold;
+use super::{Clock, Seen, Time, check, made};
+use crate::cell::StateCell;
+use crate::control::{Control, Round};
+use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use crate::per_cpu::mode::Mode;
+use crate::try_lock::TryLock;
+
+/// Stands for the CPUs' lines; whoever reads its content without having seen it made is told so by loom.
+struct Table(UnsafeCell<u64>);
+
+// SAFETY: written before it is lent; loom checks that.
+unsafe impl Sync for Table {}
+
+impl core::fmt::Debug for Table {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Table")
+    }
+}
+
+const CONTENT: u64 = 7;
+
+fn lend(mode: &Mode<Table>) {
+    let table = Box::leak(Box::new(Table(UnsafeCell::new(0))));
+    // SAFETY: nobody else has it.
+    table.0.with_mut(|content| unsafe { *content = CONTENT });
+    // SAFETY: leaked.
+    unsafe { mode.lend(NonNull::from(table)) }.expect("the only one");
+}
+
+fn content(table: &Table) -> u64 {
+    // SAFETY: not written any more; loom checks that.
+    table.0.with(|content| unsafe { *content })
+}
+
+/// Whoever finds a table finds it made, whether it was just lent, or opened by another thread than the one that made it.
+#[test]
+fn a_table_is_made_before_it_is_found() {
+    check(None, &["none", "lent", "open", "closed again"], |seen| {
+        let mode = made(Mode::<Table>::new());
+        let maker = {
+            let mode = mode.clone();
+            thread::spawn(move || lend(&mode))
+        };
+        let reader = {
+            let (mode, seen) = (mode.clone(), seen.clone());
+            thread::spawn(move || {
+                let lent = mode.table().map(content);
+                let open = mode.open_table().map(content);
+                assert!(lent.is_none_or(|content| content == CONTENT));
+                assert!(open.is_none_or(|content| content == CONTENT));
+                seen.note(match (lent, open) {
+                    (_, Some(_)) => "open",
+                    (Some(_), None) => "lent",
+                    (None, None) => "none",
+                });
+            })
+        };
+        if mode.open() {
+            mode.close();
+            seen.note("closed again");
+        }
+        maker.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+/// What the threads of a model share.
+struct Scene {
+    keeper: Arc<Keeper>,
+    mode: Arc<Mode<Table>>,
+    clock: Arc<Clock>,
+    control: Arc<TryLock<Control>>,
+    time: Arc<Time>,
+}
+
+/// Both kinds of lines, behind one gate.
+struct Lines<'a>(&'a Mode<Table>, Line<'a>);
+
+impl Gated for Lines<'_> {
+    fn close(&self) {
+        self.0.gate();
+        self.1.close();
+    }
+
+    fn open(&self) {
+        self.0.ungate();
+        self.1.open();
+    }
+}
+
+impl Scene {
+    /// A clock of which enough is known for a common line, and a table to be opened.
+    fn new() -> Self {
+        let (clock, control, time) = cold();
+        let mode = made(Mode::new());
+        lend(&mode);
+        Self { keeper: made(Keeper::new()), mode, clock, control: made(TryLock::new(control)), time }
+    }
+
+    fn share(&self) -> Self {
+        let Self { keeper, mode, clock, control, time } = self;
+        Self {
+            keeper: keeper.clone(),
+            mode: mode.clone(),
+            clock: clock.clone(),
+            control: control.clone(),
+            time: time.clone(),
+        }
+    }
+
+    fn lines(&self) -> Lines<'_> {
+        Lines(&self.mode, Line { clock: &self.clock, look: self.time.look(TICKS) })
+    }
+
+    /// The holder of the clock's lock, if it is let in, does `action`.
+    fn admitted<T>(&self, action: impl FnOnce(&mut Control, &Lines<'_>) -> Option<T>) -> Option<T> {
+        // SAFETY: one process, one token.
+        let mut control = unsafe { self.control.try_lock(7) }?;
+        let lines = self.lines();
+        if !self.keeper.admit(&lines, true, || 0, || Conclusion::Open) {
+            return None;
+        }
+        action(&mut control, &lines)
+    }
+
+    /// A reader that drives the clock: publishes a common line, if that is the mode.
+    fn serve(&self) -> Option<Round> {
+        self.admitted(|control, lines| {
+            if self.mode.is_in_force() {
+                return None;
+            }
+            let look = &lines.1.look;
+            let round = control.maintain(&self.clock, look, look).round;
+            if round == Round::Gated && self.keeper.notice_closed() { None } else { Some(round) }
+        })
+    }
+
+    /// The clock's thread: opens the CPUs' lines.
+    fn sweep(&self) -> Option<()> {
+        self.mode.enter(&self.keeper, &self.lines());
+        self.admitted(|_, _| {
+            if !self.mode.open() {
+                self.keeper.notice_closed();
+                return None;
+            }
+            // Nobody publishes a common line any more, and the last one has ended.
+            let word = self.clock.cell.word();
+            assert!(!word.is_live(), "a common line beside those of the CPUs: {word:?}");
+            Some(())
+        })
+    }
+
+    /// What a reading would be served by: at most one of the two.
+    fn serves(&self) -> (bool, bool) {
+        let serves = (self.clock.cell.word().is_live(), self.mode.open_table().is_some());
+        assert_ne!(serves, (true, true));
+        serves
+    }
+}
+
+fn spawn(scene: &Scene, action: impl FnOnce(&Scene) + 'static) -> thread::JoinHandle<()> {
+    let scene = scene.share();
+    thread::spawn(move || action(&scene))
+}
+
+fn note(seen: &Seen, what: &str, happened: bool) {
+    seen.note(format!("{what}: {happened}"));
+}
+
+/// The mode is taken up while a reader publishes a common line.
+#[test]
+fn the_mode_is_taken_up_under_a_reader() {
+    let wanted = ["swept: true", "swept: false", "published: true", "published: false"];
+    check(Some(3), &wanted, |seen| {
+        let scene = Scene::new();
+        let noted = seen.clone();
+        let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
+        note(seen, "swept", scene.sweep().is_some());
+        reader.join().unwrap();
+        scene.serves();
+        assert_eq!(scene.sweep().or_else(|| scene.sweep()), Some(()));
+        assert_eq!(scene.serves(), (false, true));
+        assert_eq!(scene.serve(), None);
+    });
+}
+
+/// It is given up while a reader drives the clock, whose next line is a common one.
+#[test]
+fn the_mode_is_given_up_under_a_reader() {
+    check(Some(3), &["published: false"], |seen| {
+        let scene = Scene::new();
+        scene.sweep().expect("nobody else is here");
+        let noted = seen.clone();
+        let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
+        scene.mode.leave(&scene.keeper, &scene.lines());
+        reader.join().unwrap();
+        assert!(!scene.serves().1);
+        scene.time.pass(8_000);
+        let last = scene.serve().or_else(|| scene.serve());
+        assert!(matches!(last, Some(Round::Published | Round::Recovered)), "{last:?}");
+        assert_eq!(scene.serves(), (true, false));
+    });
+}
+
+/// When `disable()` has returned nobody finds the table, though it was just being opened.
+#[test]
+fn the_counter_is_switched_off_while_a_table_is_opened() {
+    check(Some(4), &["swept: true", "swept: false", "open before"], |seen| {
+        let scene = Scene::new();
+        let noted = seen.clone();
+        let switch = spawn(&scene, move |scene| {
+            if scene.mode.open_table().is_some() {
+                noted.note("open before");
+            }
+            scene.keeper.disable(&scene.lines());
+            assert_eq!(scene.serves(), (false, false));
+        });
+        note(seen, "swept", scene.sweep().is_some());
+        switch.join().unwrap();
+        assert_eq!((scene.keeper.stage(), scene.serves()), (Stage::Disabled, (false, false)));
+        assert_eq!(scene.sweep(), None);
+        scene.keeper.enable();
+        assert_eq!(scene.sweep(), Some(()));
+    });
+}
+
+/// Off and on while a table is opened: it is open in the end.
+#[test]
+fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
+    check(Some(3), &["late"], |seen| {
+        let scene = Scene::new();
+        let off = spawn(&scene, |scene| scene.keeper.disable(&scene.lines()));
+        let on = spawn(&scene, |scene| {
+            if scene.keeper.is_disabled() {
+                scene.keeper.enable();
+            }
+        });
+        scene.sweep();
+        scene.sweep();
+        off.join().unwrap();
+        on.join().unwrap();
+        if scene.keeper.stage() == Stage::Open && scene.mode.open_table().is_none() {
+            seen.note("late");
+        }
+        let open = scene.sweep().or_else(|| scene.sweep()).is_some();
+        assert_eq!(open, !scene.keeper.is_disabled());
+        assert_eq!(scene.serves(), (false, open));
+    });
+}

@@ -1,0 +1,233 @@
+//! Whether a clock has one line for all CPUs or one for each, and whether readers may use the latter.
+//!
+//! The table of the CPUs' lines is made by the driver, once; here is a pointer to it, which is all that a reader looks at:
+//!
+//! | `open` | readers | what comes next |
+//! |---|---|---|
+//! | null | take the common line, or the OS | the clock's thread opens the table, once the gates are judged |
+//! | the table | take the line of their CPU | the thread closes it; or a gate |
+//! | gated | take the OS | a judge, who opens the gate |
+//!
+//! Not two flags: between two looks, or two stores, a gate may close.
+//!
+//! The switch from one mode to the other is a change that asks for a judgement ([`Keeper::judge_again`]), for two reasons. The gate that
+//! compares the counters depends on the mode. And no common line may be left: while the mode is in force nobody publishes one, but
+//! a reader may be in the middle of a round, and the closing of the gate ends what it publishes.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::gate::keeper::{Gated, Keeper};
+use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
+
+/// See the [module](self). `T` is the table.
+#[derive(Debug)]
+pub struct Mode<T> {
+    /// Whether no common line may be published: 1 or 0.
+    in_force: AtomicU64,
+    /// Null until it is made; then the same for as long as this lives, because readers may be in it.
+    table: AtomicPtr<T>,
+    /// The same for readers; null while there is nothing to read; [`Self::GATED`] while a gate is closed.
+    open: AtomicPtr<T>,
+    /// Shared between threads as a reference to the table is.
+    _table: PhantomData<NonNull<T>>,
+}
+
+// SAFETY: all that it does with the table is to hand out shared references, so `T: Sync` is enough for threads to share it, and
+// `T: Send` for the one that ends it to be another than the one that made it. Not given where atomics are plain cells.
+#[cfg(target_has_atomic = "64")]
+unsafe impl<T: Send + Sync> Sync for Mode<T> {}
+// SAFETY: as above; the pointer is bound to no thread.
+unsafe impl<T: Send + Sync> Send for Mode<T> {}
+
+impl<T> Default for Mode<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Mode<T> {
+    /// Stands for a table that must not be opened.
+    const GATED: *mut T = {
+        assert!(align_of::<T>() > 1, "no table lies at address 1");
+        ptr::without_provenance_mut(1)
+    };
+
+    /// One line for all, and no table.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            in_force: AtomicU64::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            open: AtomicPtr::new(ptr::null_mut()),
+            _table: PhantomData,
+        }
+    }
+
+    /// The table, if it was made.
+    pub fn table(&self) -> Option<&T> {
+        // ORDERING: Acquire, pairs with the exchange in `lend`: whoever sees the table sees its content.
+        let table = self.table.load(Ordering::Acquire);
+        // SAFETY: null, or lent for as long as this lives.
+        unsafe { table.as_ref() }
+    }
+
+    /// Makes `table` the one of this clock; if there is one already, that stays, and this is given back.
+    ///
+    /// # Errors
+    ///
+    /// `table`, if another thread was first.
+    ///
+    /// # Safety
+    ///
+    /// Unless it is given back, `table` is valid, and only ever shared, until [`take_back`](Self::take_back) or until this is gone.
+    pub unsafe fn lend(&self, table: NonNull<T>) -> Result<(), NonNull<T>> {
+        // ORDERING: Release, pairs with the Acquire loads of `table`.
+        let lent = self.table.compare_exchange(
+            ptr::null_mut(),
+            table.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        lent.map(|_| ()).map_err(|_| table)
+    }
+
+    /// The table, which nobody uses any more.
+    pub fn take_back(&mut self) -> Option<NonNull<T>> {
+        // ORDERING: Relaxed for all, nobody else is here.
+        self.open.store(ptr::null_mut(), Ordering::Relaxed);
+        // ORDERING: as above.
+        let table = self.table.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        self.table.store(ptr::null_mut(), Ordering::Relaxed);
+        NonNull::new(table)
+    }
+
+    /// Whether no common line may be published. For the holder of the clock's lock, after it was admitted.
+    pub fn is_in_force(&self) -> bool {
+        // ORDERING: Relaxed, ordered by the keeper's word: a judgement that was asked for by `enter` or `leave` sees what they stored,
+        // and an older one does not count.
+        self.in_force.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the mode up: no common line is published from now on, and the present one ends. For the clock's thread.
+    pub fn enter(&self, keeper: &Keeper, gated: &impl Gated) {
+        if !self.is_in_force() {
+            // ORDERING: Relaxed, as in `is_in_force`.
+            self.in_force.store(1, Ordering::Relaxed);
+            keeper.judge_again(gated);
+        }
+    }
+
+    /// Gives the mode up: the table is closed, as by a gate, and stays so. For the clock's thread, or while there is none.
+    pub fn leave(&self, keeper: &Keeper, gated: &impl Gated) {
+        if self.is_in_force() {
+            // ORDERING: Relaxed, as in `is_in_force`.
+            self.in_force.store(0, Ordering::Relaxed);
+            keeper.judge_again(gated);
+        }
+    }
+
+    /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether they may: not behind a gate that was
+    /// closed since.
+    pub fn open(&self) -> bool {
+        // ORDERING: Acquire, pairs with the exchange in `lend`.
+        let table = self.table.load(Ordering::Acquire);
+        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open table, or a gate.
+        let opened = self.open.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed);
+        opened.is_ok_and(|_| !table.is_null()) || opened == Err(table)
+    }
+
+    /// No reading that begins after this uses the table, until it is opened again.
+    pub fn close(&self) {
+        // ORDERING: Relaxed, only decides what the exchange expects.
+        let table = self.table.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, a reader that still finds the table may use it. A failure is a table that is closed, or a gate.
+        self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate). For [`Gated::close`].
+    pub fn gate(&self) {
+        // ORDERING: Relaxed: a table that was opened before is behind this in the pointer's own order, and the keeper's word orders
+        // this with a judge's `ungate`. A swap, because loom would let a store come before an exchange that it has undone.
+        self.open.swap(Self::GATED, Ordering::Relaxed);
+    }
+
+    /// Lets the table be opened again. For [`Gated::open`].
+    pub fn ungate(&self) {
+        // ORDERING: Relaxed, as in `gate`. A failure is no gate.
+        self.open.compare_exchange(Self::GATED, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// The table, if readers may use it.
+    #[inline(always)]
+    pub fn open_table(&self) -> Option<&T> {
+        // ORDERING: Acquire, pairs with the Release exchange in `open`.
+        let table = self.open.load(Ordering::Acquire);
+        if table.addr() <= Self::GATED.addr() {
+            return None;
+        }
+        // SAFETY: neither null nor `GATED`, so the table, lent for as long as this lives.
+        unsafe { table.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::keeper::{Conclusion, Stage};
+
+    struct Gate<'a>(&'a Mode<u64>);
+
+    impl Gated for Gate<'_> {
+        fn close(&self) {
+            self.0.gate();
+        }
+        fn open(&self) {
+            self.0.ungate();
+        }
+    }
+
+    fn admitted(keeper: &Keeper, mode: &Mode<u64>) -> bool {
+        keeper.admit(&Gate(mode), true, || 0, || Conclusion::Open)
+    }
+
+    #[test]
+    fn a_table_is_opened_once_the_gates_are_judged_and_closed_with_them() {
+        let (mut table, mut second) = (7_u64, 8_u64);
+        let mut mode = Mode::new();
+        {
+            let (mode, keeper) = (&mode, Keeper::new());
+            assert!(admitted(&keeper, mode));
+            mode.enter(&keeper, &Gate(mode));
+            assert_eq!(keeper.stage(), Stage::New, "what was judged was the other mode");
+            assert!(admitted(&keeper, mode));
+            mode.enter(&keeper, &Gate(mode));
+            assert_eq!(keeper.stage(), Stage::Open, "it is in force");
+            assert!(!mode.open() && mode.open_table().is_none(), "there is none");
+            // SAFETY: `table` outlives `mode`, and is not touched meanwhile.
+            unsafe { mode.lend(NonNull::from(&mut table)) }.unwrap();
+            // SAFETY: as above.
+            let late = unsafe { mode.lend(NonNull::from(&mut second)) };
+            assert!(late.is_err() && mode.table() == Some(&7), "the first one stays");
+            assert!(mode.open() && mode.open() && mode.open_table() == Some(&7));
+            mode.close();
+            assert_eq!(mode.open_table(), None);
+            assert!(mode.open());
+            keeper.disable(&Gate(mode));
+            assert_eq!(mode.open_table(), None);
+            mode.close();
+            assert!(!mode.open() && !admitted(&keeper, mode) && !mode.open(), "behind the gate");
+            keeper.enable();
+            assert!(!mode.open(), "not before it is judged");
+            assert!(admitted(&keeper, mode) && mode.open() && mode.is_in_force());
+            mode.leave(&keeper, &Gate(mode));
+            assert_eq!((mode.open_table(), mode.is_in_force()), (None, false));
+            assert_eq!(keeper.stage(), Stage::New, "what was judged was the other mode");
+            mode.leave(&keeper, &Gate(mode));
+            assert!(admitted(&keeper, mode));
+        }
+        assert_eq!(mode.take_back(), Some(NonNull::from(&mut table)));
+        assert_eq!((mode.take_back(), mode.table()), (None, None));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a clock shows of itself: figures that the control loop leaves, each on its own. They steer nothing.
+
+use crate::cell::Envelope;
+use crate::line::Slope;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::units::{fixed_to_ns_round, unsigned};
+use crate::watch::Allowance;
+
+/// What a round found and published.
+pub(crate) struct Found<'a> {
+    pub(crate) slope: Slope,
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) allowance: &'a Allowance,
+    pub(crate) interval_ns: u64,
+    /// Line minus target.
+    pub(crate) offset_ns: i64,
+    /// Whether the line is off because reference or counter jumped.
+    pub(crate) disrupted: bool,
+}
+
+/// What the control loop last found, for status displays. Each figure is read on its own.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// The measured frequency of the counter, Hz; 0 before the first line.
+    frequency_hz: AtomicU64,
+    /// The stated limit of the reference's rate, ppb.
+    rho_ppb: AtomicU64,
+    /// The present interval between recalibrations, ns.
+    interval_ns: AtomicU64,
+    /// Line minus target at the last publication, ns, as the bits of an `i64`.
+    offset_ns: AtomicU64,
+    /// Rounds in a row all of whose samples were too old when they were complete.
+    stale_rounds: AtomicU64,
+    /// [`BoundParts`], field by field.
+    sample_ns: AtomicU64,
+    dither_ns: AtomicU64,
+    stability_ppb: AtomicU64,
+    slope_ppb: AtomicU64,
+    dither_ppb: AtomicU64,
+    /// 1 while the line is off because reference or counter jumped; else 0.
+    disrupted: AtomicU64,
+}
+
+/// What the bound of the present line is made of: to either side
+///
+/// ```text
+/// sample_ns + dither_ns + (stability_ppb + slope_ppb + dither_ppb) * time since the sample
+/// ```
+///
+/// and what the reading is off the middle, which rounding is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct BoundParts {
+    /// Half of what the samples leave open at the newest of them: half a bracket, and the reference's step, ns.
+    pub sample_ns: u64,
+    /// The range of the kernel's dither, ns; 0 if it is allowed for by its rate.
+    pub dither_ns: u64,
+    /// What the reference's rate is assumed to change by, ppb.
+    pub stability_ppb: u64,
+    /// What the samples leave open of the slope, ppb.
+    pub slope_ppb: u64,
+    /// The rate of the kernel's dither, ppb; 0 if it is allowed for by its range.
+    pub dither_ppb: u64,
+}
+
+/// So many rounds in a row whose samples were too old are no accident: each tries four times.
+const STALE_ROUNDS: u64 = 4;
+
+impl Gauges {
+    pub(super) const fn new() -> Self {
+        Self {
+            frequency_hz: AtomicU64::new(0),
+            rho_ppb: AtomicU64::new(0),
+            interval_ns: AtomicU64::new(0),
+            offset_ns: AtomicU64::new(0),
+            stale_rounds: AtomicU64::new(0),
+            sample_ns: AtomicU64::new(0),
+            dither_ns: AtomicU64::new(0),
+            stability_ppb: AtomicU64::new(0),
+            slope_ppb: AtomicU64::new(0),
+            dither_ppb: AtomicU64::new(0),
+            disrupted: AtomicU64::new(0),
+        }
+    }
+
+    /// The measured frequency of the counter, Hz; `None` before the first line.
+    #[must_use]
+    pub fn frequency_hz(&self) -> Option<u64> {
+        // ORDERING: Relaxed, a figure on its own for display.
+        Some(self.frequency_hz.load(Ordering::Relaxed)).filter(|&hz| hz != 0)
+    }
+
+    /// The stated limit of the reference's rate, ppb.
+    #[must_use]
+    pub fn rho_ppb(&self) -> u64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.rho_ppb.load(Ordering::Relaxed)
+    }
+
+    /// The present interval between recalibrations, ns.
+    #[must_use]
+    pub fn interval_ns(&self) -> u64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.interval_ns.load(Ordering::Relaxed)
+    }
+
+    /// Line minus target at the last publication, ns.
+    #[must_use]
+    pub fn offset_ns(&self) -> i64 {
+        // ORDERING: Relaxed, a figure on its own for display.
+        crate::units::signed(self.offset_ns.load(Ordering::Relaxed))
+    }
+
+    /// What the bound of the line published last is made of.
+    #[must_use]
+    pub fn bound_parts(&self) -> BoundParts {
+        // ORDERING: Relaxed for all, figures on their own for display.
+        let figure = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
+        BoundParts {
+            sample_ns: figure(&self.sample_ns),
+            dither_ns: figure(&self.dither_ns),
+            stability_ppb: figure(&self.stability_ppb),
+            slope_ppb: figure(&self.slope_ppb),
+            dither_ppb: figure(&self.dither_ppb),
+        }
+    }
+
+    /// Whether, round after round, the samples were too old for a line when they were complete: the machine is too slow for the
+    /// interval, or the writer never gets a CPU for long enough.
+    #[must_use]
+    pub fn samples_are_stale(&self) -> bool {
+        // ORDERING: Relaxed, a figure on its own for display.
+        self.stale_rounds.load(Ordering::Relaxed) >= STALE_ROUNDS
+    }
+
+    /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
+    #[must_use]
+    pub fn is_disrupted(&self) -> bool {
+        // ORDERING: Relaxed, a flag on its own for display.
+        self.disrupted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Shows what a round found.
+    pub(crate) fn show(&self, found: &Found<'_>) {
+        let Found { slope, envelope, allowance, interval_ns, offset_ns, disrupted } = *found;
+        let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
+        let half_width_ns = envelope.upper.base_ns.abs_diff(envelope.lower.base_ns).div_ceil(2);
+        for (gauge, figure) in [
+            (&self.frequency_hz, slope.to_hz()),
+            (&self.rho_ppb, u64::from(allowance.rho_ppb())),
+            (&self.interval_ns, interval_ns),
+            (&self.offset_ns, unsigned(offset_ns)),
+            (&self.stale_rounds, 0),
+            (&self.sample_ns, half_width_ns.saturating_sub(dither_ns)),
+            (&self.dither_ns, dither_ns),
+            (&self.stability_ppb, allowance.stability_ppb),
+            (&self.slope_ppb, allowance.slope_ppb),
+            (&self.dither_ppb, allowance.dither_ppb),
+            (&self.disrupted, u64::from(disrupted)),
+        ] {
+            // ORDERING: Relaxed, figures on their own for display.
+            gauge.store(figure, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a round all of whose samples were too old when they were complete.
+    pub(crate) fn count_stale_round(&self) {
+        // ORDERING: Relaxed, a count of its own.
+        self.stale_rounds.fetch_add(1, Ordering::Relaxed);
+    }
+}

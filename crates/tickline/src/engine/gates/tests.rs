@@ -1,0 +1,108 @@
+//! A clock on the real machine, its costs played.
+
+use tickline_core::cell::{Envelope, Published};
+use tickline_core::counter::Counter;
+use tickline_core::gate::Cost;
+use tickline_core::line::Line;
+use tickline_core::shared::Event;
+
+use super::*;
+use crate::facts::played;
+use crate::status::{Driver, Status};
+
+/// Judges by these costs (ns: the counter; by the OS, monotonic and Unix time), and does rounds until there is a line. `None`, with a
+/// loud word, if something else closes the gate here.
+fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
+    let ps = |ns: u64| ns * 1_000;
+    played::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
+    engine.judge_again();
+    let start = std::time::Instant::now();
+    loop {
+        engine.serve(Renewal::Ahead);
+        let status = Status::of(engine);
+        match status.state {
+            State::Fast | State::Fallback(Reason::Slow) => return Some(status),
+            State::Fallback(reason) => {
+                eprintln!("SKIPPED: {reason}");
+                return None;
+            }
+            _ => assert!(start.elapsed().as_secs() < 20, "{status:?}"),
+        }
+    }
+}
+
+/// Unix time as the OS tells it, or by the line: whether two readings of the OS contain it says nothing, so this counts on the word.
+fn unix_by_line(engine: &Engine) -> bool {
+    let before_ns = OsClock.realtime_ns();
+    let ns = signed(engine.unix_ns());
+    let after_ns = OsClock.realtime_ns();
+    assert!((before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns), "{before_ns}, {ns}, {after_ns}");
+    COUNTER.and_then(|counter| engine.shared.read_unix(&counter)).is_some()
+}
+
+#[test]
+fn unix_time_is_served_by_its_own_verdict() {
+    const SLOW: Option<Reason> = Some(Reason::Slow);
+    let engine = Engine::new(Driver::Manual, 10_000_000);
+    let Some(status) = judged(&engine, (40, 120, 36)) else { return };
+    assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
+    assert!(!unix_by_line(&engine));
+    let publications = Status::of(&engine).events.get(Event::Publication);
+    assert!(engine.read_bounds().is_some(), "readings with bounds are the line's");
+
+    let Some(status) = judged(&engine, (35, 120, 36)) else { return };
+    assert_eq!(status.unix_reason(), SLOW, "it must be faster by a tenth");
+    let Some(status) = judged(&engine, (30, 120, 36)) else { return };
+    assert_eq!((status.state, status.unix_reason()), (State::Fast, None));
+    assert!(unix_by_line(&engine));
+    assert!(status.events.get(Event::Publication) > publications);
+
+    let Some(status) = judged(&engine, (40, 39, 300)) else { return };
+    let warning =
+        status.verdicts.iter().find(|verdict| verdict.gate == Gate::Cost).and_then(|cost| cost.warning);
+    assert_eq!((status.state, status.unix_reason(), warning), (State::Fast, None, SLOW));
+    assert!(unix_by_line(&engine));
+
+    let Some(status) = judged(&engine, (40, 30, 30)) else { return };
+    assert_eq!((status.state, status.unix_reason()), (State::Fallback(Reason::Slow), SLOW));
+    assert!(!unix_by_line(&engine));
+    played::COST.set(None);
+}
+
+/// Puts a line in use that is ahead of the OS clock, with its bounds, as a suspend with the counter running does. `false` if the
+/// line has just ended, or was replaced less than a granule ago.
+fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
+    let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
+    let state = cell.load();
+    let ticks = counter.now_ordered();
+    let Some(word) = state.word.next_live(ticks, u64::MAX).filter(|_| state.word.is_live()) else {
+        return false;
+    };
+    let known = cell.envelope(state.word);
+    let ahead = |line: Line| Line { base_ns: line.base_ns + ahead_ns, ..line };
+    let line =
+        Line { start_ticks: word.to_bits(), base_ns: ahead(state.line).at(word.to_bits()), ..state.line };
+    let bounds = Envelope { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
+    let next = Published { line, window_ticks: state.window_ticks };
+    cell.swap(state.word, state.word.closing()) && cell.publish(state.word.closing(), word, &next, &bounds)
+}
+
+/// Nobody has done a round since the line got ahead of the OS clock, and yet the state says so; the next round finds it, and until
+/// the line is back it is not "fast".
+#[test]
+fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
+    let engine = Engine::new(Driver::Manual, crate::engine::DEFAULT_INTERVAL_NS);
+    let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
+    if status.state != State::Fast {
+        eprintln!("SKIPPED: no line by the counter here: {}", status.state);
+        return;
+    }
+    // A line may end while this thread is stopped: then it is tried again.
+    let seen = (0..10_000).any(|_| {
+        engine.serve(Renewal::Ahead);
+        put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
+    });
+    assert!(seen, "{}", engine.state());
+    engine.serve(Renewal::Ahead);
+    assert_ne!(engine.state(), State::Fast);
+}

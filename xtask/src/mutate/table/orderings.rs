@@ -1,0 +1,234 @@
+//! The orderings of atomic accesses: each is weakened, and a model by loom must go red; or there is a reason why none can.
+//!
+//! Not an entry of this table: `Relaxed`, which nothing is weaker than.
+
+/// An access with a weaker ordering.
+#[derive(Debug)]
+pub(crate) struct Weakening {
+    /// What the mutated code does.
+    pub(crate) does: &'static str,
+    /// The file, seen from [`SOURCES`](super::SOURCES).
+    pub(crate) file: &'static str,
+    /// What stands there, exactly once; has `Ordering::` and [`from`](Self::from) exactly once.
+    pub(crate) text: &'static str,
+    /// The ordering.
+    pub(crate) from: &'static str,
+    /// The weaker one. A fence that is `Relaxed` is none.
+    pub(crate) to: &'static str,
+    /// The model that must go red, in `loom_tests`.
+    pub(crate) model: &'static str,
+}
+
+/// An ordering that no model tells from a weaker one.
+#[derive(Debug)]
+pub(crate) struct Untold {
+    /// As in [`Weakening`].
+    pub(crate) file: &'static str,
+    /// As in [`Weakening`].
+    pub(crate) text: &'static str,
+    /// As in [`Weakening`].
+    pub(crate) from: &'static str,
+    /// As in [`Weakening`].
+    pub(crate) to: &'static str,
+    /// Why it is not weaker, and why no model goes red.
+    pub(crate) why: &'static str,
+}
+
+/// The files whose orderings are all in [`WEAKENINGS`] or in [`UNTOLD`]; a test says so.
+pub(crate) const FILES: [&str; 3] = ["cell.rs", "timeline.rs", "try_lock.rs"];
+
+const fn weaker(
+    does: &'static str,
+    file: &'static str,
+    text: &'static str,
+    (from, to): (&'static str, &'static str),
+    model: &'static str,
+) -> Weakening {
+    Weakening { does, file, text, from, to, model }
+}
+
+const TO_LOAD: (&str, &str) = ("Acquire", "Relaxed");
+const TO_STORE: (&str, &str) = ("Release", "Relaxed");
+
+/// What a reading uses.
+const READING: &str = "a_reading_is_never_a_mixture";
+const ENTRY: &str = "an_entry_is_never_a_mixture";
+const FIRST: &str = "a_first_line_is_never_a_mixture";
+const LOCK: &str = "a_lock_excludes_and_hands_over";
+
+/// In the order of the files, and of the code.
+pub(crate) const WEAKENINGS: &[Weakening] = &[
+    weaker(
+        "a slot changes before its line has been taken out of use",
+        "cell.rs",
+        "let order = Ordering::Release;",
+        TO_STORE,
+        READING,
+    ),
+    weaker(
+        "a reader takes a slot as it was before its word",
+        "cell.rs",
+        "Word::from_bits(self.word.load(Ordering::Acquire))",
+        TO_LOAD,
+        READING,
+    ),
+    weaker("the second look comes before the slot", "cell.rs", "fence(Ordering::Acquire)", TO_LOAD, READING),
+    weaker(
+        "a word is published before its slot",
+        "cell.rs",
+        "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
+        ("AcqRel", "Acquire"),
+        READING,
+    ),
+    weaker(
+        "the tick from which a past line is used changes before its tag is gone",
+        "timeline.rs",
+        "self.from_ticks.store(past.from_ticks, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's start changes before its tag is gone",
+        "timeline.rs",
+        "self.start_ticks.store(past.line.start_ticks, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's base changes before its tag is gone",
+        "timeline.rs",
+        "self.base_ns.store(past.line.base_ns, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's slope changes before its tag is gone",
+        "timeline.rs",
+        "self.slope.store(past.line.slope.to_bits(), Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "the floor before a past line changes before its tag is gone",
+        "timeline.rs",
+        "self.floor_ns.store(past.floor_ns, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "an entry is read before its tag",
+        "timeline.rs",
+        "let tag = self.tag.load(Ordering::Acquire)",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "the tick from which a past line is used is read after the second look",
+        "timeline.rs",
+        "self.from_ticks.load(Ordering::Acquire)",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's start is read after the second look",
+        "timeline.rs",
+        "self.start_ticks.load(Ordering::Acquire)",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's base is read after the second look",
+        "timeline.rs",
+        "self.base_ns.load(Ordering::Acquire)",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "a past line's slope is read after the second look",
+        "timeline.rs",
+        "Slope::from_bits(self.slope.load(Ordering::Acquire))",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "the floor before a past line is read after the second look",
+        "timeline.rs",
+        "self.floor_ns.load(Ordering::Acquire)",
+        TO_LOAD,
+        ENTRY,
+    ),
+    weaker(
+        "an entry has its tag before its line",
+        "timeline.rs",
+        "tag | SLOT_BIT }, Ordering::Release)",
+        TO_STORE,
+        ENTRY,
+    ),
+    weaker(
+        "the first line has its tag before its fields",
+        "timeline.rs",
+        "self.first.tag.store(newest.wrapping_add(1), Ordering::Release)",
+        TO_STORE,
+        FIRST,
+    ),
+    weaker(
+        "who takes the lock does not see what its last holder did",
+        "try_lock.rs",
+        "compare_exchange(owner, token, Ordering::Acquire, ",
+        TO_LOAD,
+        LOCK,
+    ),
+    weaker(
+        "the lock is free before its holder is done",
+        "try_lock.rs",
+        "compare_exchange(self.token, 0, Ordering::Release, ",
+        TO_STORE,
+        LOCK,
+    ),
+];
+
+/// In the order of the files, and of the code.
+pub(crate) const UNTOLD: &[Untold] = &[
+    Untold {
+        file: "cell.rs",
+        text: "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
+        from: "AcqRel",
+        to: "Release",
+        why: "keeps the read of the counter that follows a closing behind it; the modelled counter is never read early",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "        self.tag.store(0, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "the stores of the fields keep it before them; it only tells readers sooner that they should look again",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.store(tag, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "only how soon a line is found: what is found is held against the entry's tag, and a published line is found because of the word",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "as above",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "            entry.tag.store(0, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "as above: a line that was taken back is told by its slot",
+    },
+    Untold {
+        file: "timeline.rs",
+        text: "self.newest.load(Ordering::Acquire)",
+        from: "Acquire",
+        to: "Relaxed",
+        why: "as above",
+    },
+];

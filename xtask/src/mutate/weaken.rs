@@ -1,0 +1,248 @@
+//! Weaker orderings, and the models that must go red for them.
+//!
+//! All weakenings are put into the copy of the workspace at once, each behind a switch, and the models are built once: whoever
+//! runs them says by a number in the environment which switch is on. A build for each would take minutes.
+//!
+//! A weakening is caught if its model fails. One whose model does not come to an end has not been caught: models grow with
+//! what the orderings allow.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use super::table::orderings::{FILES, UNTOLD, WEAKENINGS, Weakening};
+use super::tree::{Tests, Tree};
+
+/// What stands in the place of a rule's number.
+pub(super) const RULE: &str = "ordering";
+
+/// How long a model may take. The longest takes seconds without a weakening.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most preemptions in an execution, for all models. Three find every weakening; without a weakening, `loom on core` allows more.
+const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
+
+/// Says which switch is on.
+const SWITCH: &str = "TICKLINE_WEAKENED";
+
+/// The only import point for atomics.
+const PRIMITIVE: &str = "primitive.rs";
+
+/// What is added to it in the copy, with the name of [`SWITCH`].
+const SWITCHES: &str = r#"
+/// Whether the weakening of this number is to be tried.
+fn is_on(number: usize) -> bool {
+    static ON: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *ON.get_or_init(|| std::env::var("{SWITCH}").ok()?.parse().ok()) == Some(number)
+}
+
+pub(crate) fn weakened(ordering: Ordering, weaker: &[(usize, Ordering)]) -> Ordering {
+    weaker.iter().find(|(number, _)| is_on(*number)).map_or(ordering, |(_, weaker)| *weaker)
+}
+
+pub(crate) fn weakened_fence(ordering: Ordering) {
+    if ordering != Ordering::Relaxed {
+        loom::sync::atomic::fence(ordering);
+    }
+}
+"#;
+
+/// Where the ordering of an entry stands in the source of its file.
+fn place(source: &str, text: &str, from: &str) -> Result<usize, String> {
+    let ordering = format!("Ordering::{from}");
+    let is_once = |text: &str, in_text: &str| in_text.matches(text).count() == 1;
+    if !is_once(text, source) || !is_once(&ordering, text) {
+        return Err(format!("not exactly one {ordering} in exactly one:\n{text}"));
+    }
+    let (start, inside) = (source.find(text), text.find(&ordering));
+    Ok(start.unwrap_or_default() + inside.unwrap_or_default())
+}
+
+/// Whether the tables have each ordering in the code of a file that could be weaker, with each that is weaker by one; and the code
+/// each of their entries.
+fn is_covered(source: &str, file: &str) -> Result<(), String> {
+    let weakenings = WEAKENINGS.iter().map(|entry| (entry.file, entry.text, entry.from, entry.to));
+    let untold = UNTOLD.iter().map(|entry| (entry.file, entry.text, entry.from, entry.to));
+    let entries = weakenings.chain(untold).filter(|entry| entry.0 == file);
+    let mut missing = entries
+        .map(|(_, text, from, to)| Ok((place(source, text, from)?, to)))
+        .collect::<Result<Vec<_>, String>>()?;
+    let mut line_start = 0;
+    for line in source.split_inclusive('\n') {
+        if line.contains("#[cfg(test)]") {
+            break;
+        }
+        let code = line.split("//").next().unwrap_or(line);
+        for (in_line, ordering) in code.match_indices("Ordering::") {
+            let name = code.get(in_line + ordering.len()..).unwrap_or_default();
+            let weaker: &[&str] = match name.split(|letter: char| !letter.is_alphabetic()).next() {
+                Some("Relaxed") => &[],
+                Some("Acquire" | "Release") => &["Relaxed"],
+                Some("AcqRel") => &["Acquire", "Release"],
+                Some("SeqCst") => &["AcqRel"],
+                _ => return Err(format!("an ordering of no known name in\n{line}")),
+            };
+            for weaker in weaker {
+                let entry = (line_start + in_line, *weaker);
+                let known = missing.iter().position(|known| *known == entry);
+                let known = known
+                    .ok_or(format!("no mutant to {weaker}, and no reason for having none, in\n{line}"))?;
+                missing.swap_remove(known);
+            }
+        }
+        line_start += line.len();
+    }
+    match missing.first() {
+        Some((place, _)) => Err(format!("an entry twice, or in no code, at byte {place}")),
+        None => Ok(()),
+    }
+}
+
+/// The source of a file with a switch at each of its weakenings.
+fn switched(source: &str, file: &str) -> Result<String, String> {
+    let out_of_date = |message| format!("the table of orderings is out of date: {file}: {message}");
+    is_covered(source, file).map_err(out_of_date)?;
+    let of_file = WEAKENINGS.iter().enumerate().filter(|(_, weakening)| weakening.file == file);
+    with_switches(source, of_file).map_err(out_of_date)
+}
+
+fn with_switches<'a>(
+    source: &str,
+    weakenings: impl Iterator<Item = (usize, &'a Weakening)>,
+) -> Result<String, String> {
+    let mut switches = BTreeMap::<usize, (&str, String)>::new();
+    for (number, weakening) in weakenings {
+        let place = place(source, weakening.text, weakening.from)?;
+        let (_, choice) = switches.entry(place).or_insert_with(|| (weakening.from, String::new()));
+        write!(choice, "({number}, Ordering::{}), ", weakening.to).ok();
+    }
+    let mut switched = source.to_owned();
+    for (place, (from, choice)) in switches.into_iter().rev() {
+        let end = place + "Ordering::".len() + from.len();
+        let chosen = format!("crate::primitive::weakened(Ordering::{from}, &[{choice}])");
+        switched.replace_range(place..end, &chosen);
+        // A fence without an ordering is not allowed.
+        if let Some(start) = switched.get(..place).and_then(|before| before.strip_suffix("fence(")) {
+            switched.replace_range(start.len()..place, "crate::primitive::weakened_fence(");
+        }
+    }
+    Ok(switched)
+}
+
+/// Puts every weakening into the copy, behind its switch, and builds the models.
+fn build(tree: &Tree) -> Result<Tests, String> {
+    for file in FILES {
+        tree.change(file, |source| switched(source, file))?;
+    }
+    tree.change(PRIMITIVE, |source| Ok(format!("{source}{}", SWITCHES.replace("{SWITCH}", SWITCH))))?;
+    tree.build_models()
+}
+
+/// Turns on one switch after the other, and runs its model. How many weakenings survived.
+pub(super) fn check(
+    tree: &Tree,
+    weakenings: &[(usize, &Weakening)],
+    rows: &mut String,
+) -> Result<usize, String> {
+    let start = Instant::now();
+    let models = build(tree)?;
+    let built_s = start.elapsed().as_secs_f64();
+    let mut names: Vec<&str> = weakenings.iter().map(|(_, weakening)| weakening.model).collect();
+    names.sort_unstable();
+    names.dedup();
+    let without = models.run_some(&names, &[PREEMPTIONS], PATIENCE)?;
+    let mut green: Vec<&str> = without.green.iter().map(|test| super::last_part(test)).collect();
+    green.sort_unstable();
+    if green != names {
+        return Err(format!("of the models {names:?} these are green without any mutation: {green:?}"));
+    }
+    println!(
+        "{} models, {built_s:.1} s to build and {:.1} s to run",
+        names.len(),
+        without.took.as_secs_f64()
+    );
+    let mut survivors = 0;
+    for (number, weakening) in weakenings {
+        let number = number.to_string();
+        let ran = models.run_some(&[weakening.model], &[PREEMPTIONS, (SWITCH, &number)], PATIENCE)?;
+        let red = match (ran.red.is_empty(), ran.hangs) {
+            (false, _) => format!("`{}`", weakening.model),
+            (true, false) => "**none**".to_owned(),
+            (true, true) => "**none** (hangs)".to_owned(),
+        };
+        survivors += usize::from(ran.red.is_empty());
+        let row = format!("{}{red} |\n", row_start(weakening));
+        print!("{row}");
+        rows.push_str(&row);
+    }
+    let took_s = start.elapsed().as_secs_f64();
+    println!("{} weaker orderings, {survivors} survived, {took_s:.0} s", weakenings.len());
+    Ok(survivors)
+}
+
+/// The row's beginning, as of any mutant.
+pub(super) fn row_start(weakening: &Weakening) -> String {
+    let Weakening { does, file, from, to, .. } = weakening;
+    super::row_start(RULE, &format!("{does} (`{from}` → `{to}`)"), file)
+}
+
+/// Those that no model tells from weaker ones, as a table of its own.
+pub(super) fn untold() -> String {
+    let mut table = String::from(UNTOLD_HEAD);
+    for untold in UNTOLD {
+        writeln!(table, "| `{}` | `{}` | `{}` | {} |", untold.file, untold.from, untold.to, untold.why).ok();
+    }
+    table
+}
+
+const UNTOLD_HEAD: &str = "
+## Orderings without a mutant
+
+No model by loom tells these from weaker ones. Every other ordering in their files is in the table above, or `Relaxed`.
+
+| file | ordering | weaker | why it is not weaker, and why no model sees it |
+|---|---|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::SOURCES;
+    use super::super::tree;
+    use super::*;
+
+    fn source(file: &str) -> String {
+        std::fs::read_to_string(tree::workspace().join(SOURCES).join(file)).unwrap()
+    }
+
+    #[test]
+    fn every_ordering_has_a_mutant_or_a_reason() {
+        for file in FILES {
+            is_covered(&source(file), file).unwrap_or_else(|why| panic!("{file}: {why}"));
+        }
+        assert!(is_covered("self.word.load(Ordering::Acquire)\n", "another.rs").is_err());
+        let nothing = "// Ordering::SeqCst\n(Ordering::Relaxed)\n#[cfg(test)]\nOrdering::Release";
+        assert_eq!(is_covered(nothing, "another.rs"), Ok(()));
+        for file in WEAKENINGS.iter().map(|entry| entry.file).chain(UNTOLD.iter().map(|entry| entry.file)) {
+            assert!(FILES.contains(&file), "{file} is not covered");
+        }
+    }
+
+    #[test]
+    fn a_switch_stands_where_the_ordering_stood() {
+        let source = "swap(a, Ordering::AcqRel, Ordering::Acquire); fence(Ordering::Acquire);";
+        let weakening = |text, from, to| Weakening { does: "", file: "", text, from, to, model: "" };
+        let weakenings = [
+            weakening("(a, Ordering::AcqRel", "AcqRel", "Acquire"),
+            weakening("fence(Ordering::Acquire)", "Acquire", "Relaxed"),
+            weakening("(a, Ordering::AcqRel, Ordering::Acquire", "AcqRel", "Release"),
+        ];
+        assert_eq!(
+            with_switches(source, weakenings.iter().enumerate()).unwrap(),
+            "swap(a, crate::primitive::weakened(Ordering::AcqRel, &[(0, Ordering::Acquire), (2, Ordering::Release), ]), \
+             Ordering::Acquire); crate::primitive::weakened_fence(crate::primitive::weakened(Ordering::Acquire, \
+             &[(1, Ordering::Relaxed), ]));"
+        );
+        let twice = weakening("Ordering::Acquire", "Acquire", "Relaxed");
+        assert!(with_switches(source, [(0, &twice)].into_iter()).is_err());
+    }
+}
