@@ -1,7 +1,7 @@
 //! Whether a reader should do a round of the control loop: for clocks that their readers drive.
 //!
 //! A round costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
-//! path has seen that its line is past its soft window, or that there is none. It does a round at once if it comes straight after the
+//! path has seen that its line is past its window, or that there is none. It does a round at once if it comes straight after the
 //! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none further apart
 //! than calls must be. A program that reads the time now and then is served by the OS, and never pays.
 //!
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
         let callers = Callers::new();
-        assert!(!by_line(&callers, 0, 0), "inside its soft window");
+        assert!(!by_line(&callers, 0, 0), "inside its window");
         assert!(by_line(&callers, 1, 1) && by_line(&callers, 2, FREQUENT_NS.unsigned_abs()));
         let late_ns = FREQUENT_NS.unsigned_abs() + 1;
         for call in 0..9 {

@@ -266,7 +266,8 @@ impl Control {
                     continue;
                 }
                 _ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),
-                Phase::Live if noted == Noted::Void && !self.settled => {
+                // A loop that was begun anew knows nothing of the line that it finds, whose slope may be bent.
+                Phase::Live if self.slope.is_none() || noted == Noted::Void && !self.settled => {
                     // All that is known of this line's slope is void. Its readers get the OS until there is another.
                     if shared.cell.swap(state.word, state.word.closing()) {
                         let closing = State { word: state.word.closing(), ..state };

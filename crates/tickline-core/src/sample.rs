@@ -58,7 +58,8 @@ pub struct Quanta {
     pub counter_ticks: u64,
     /// Largest step of the reference as a function of time, or of the counter's readings, ns.
     pub reference_ns: i64,
-    /// Largest step of the counter, ticks, where the reference is a function of the same counter's readings, and reads it in order; else 0.
+    /// Largest step of the counter, ticks, where the reference is a function of the same counter's readings, and its own read is ordered
+    /// and takes as long as one here; else 0.
     pub resolution_ticks: u64,
 }
 

@@ -387,7 +387,7 @@ mod tests {
         push(&timeline, 1);
         assert_eq!(timeline.convert(1_500, slot(0)), Err(Unconverted::NoLine), "not yet");
         assert_eq!(convert(&timeline, 1_500, 1), Some(1_500 + 1));
-        for k in 2..300 {
+        for k in 2..if cfg!(miri) { 9 } else { 300 } {
             push(&timeline, k);
             let ticks = 1_000 * k + 500;
             let by = |k| Some(i64::try_from(ticks + k).unwrap());
@@ -424,12 +424,15 @@ mod tests {
             add(start);
             let kept = [before, 7].map(ns);
             assert_eq!(kept, [before, 7].map(|ticks| line(start).at_any(ticks)));
-            for k in start + 1..start + 400 {
+            for k in start + 1..start + 160 {
                 add(k);
-                assert_eq!([before, 7].map(ns), kept, "after {k} lines");
+                // A conversion looks at each line that is left: Miri takes long.
+                if k % 16 == 0 {
+                    assert_eq!([before, 7].map(ns), kept, "after {k} lines");
+                }
             }
             let forgotten = 1_000 * start.unsigned_abs() + 1_500;
-            assert_eq!(ns(forgotten), line(start + 400 - i64::try_from(CAPACITY).unwrap()).at_any(forgotten));
+            assert_eq!(ns(forgotten), line(start + 160 - i64::try_from(CAPACITY).unwrap()).at_any(forgotten));
         }
     }
 

@@ -222,7 +222,7 @@ impl Check {
     pub(crate) fn end(&self, begin: Begin, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
         if from != From::Reference {
-            // Past the soft window, the reference was asked after the counter.
+            // Past the window, the reference was asked after the counter.
             world.me().look.set(world.me().counter_look.get());
         }
         let (me, look) = (world.running.get(), world.me().look.get());

@@ -25,7 +25,7 @@ pub(crate) struct Limits {
 /// For how long a line is valid, in intervals: twice its window, which is two intervals.
 pub(crate) const WINDOW_INTERVALS: u64 = 4;
 
-/// The longest soft window, in intervals. So far ahead of the reference a suspend can put readings, and the floor of a line that
+/// The longest window, in intervals. So far ahead of the reference a suspend can put readings, and the floor of a line that
 /// ends: past it the reference must vouch for them (rule 12).
 const SOFT_WINDOW_INTERVALS: u64 = WINDOW_INTERVALS / 2;
 
@@ -58,12 +58,12 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // The floor is the end of the soft window at most; or as a counter that stands still.
+                // The floor is the end of the window at most; or as a counter that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
                     jumps_ns += soft_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a floor, are ahead by the soft window at most.
+                // A line that runs on, and a floor, are ahead by the window at most.
                 What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
                     jumps_ns += for_ns.min(soft_window_ns);
                 }

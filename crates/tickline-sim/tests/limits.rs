@@ -92,7 +92,7 @@ fn slews_are_followed() {
     }
 }
 
-/// After a sleep in which the counter ran on, the clock is ahead by the rest of a soft window at most, and slews that down at half
+/// After a sleep in which the counter ran on, the clock is ahead by the rest of a window at most, and slews that down at half
 /// rate. From 100 ms after the machine woke up, the bounds hold again.
 #[test]
 fn a_sleep_is_slewed_away() {
@@ -120,7 +120,7 @@ fn a_sleep_is_slewed_away() {
 }
 
 /// Several sleeps within one window, while the thread is stopped: with each, readings get ahead by as much, and none steps back;
-/// by the rest of the soft window at most.
+/// by the rest of the window at most.
 #[test]
 fn sleeps_within_one_window_keep_the_order() {
     for seed in 0..SEEDS {

@@ -30,7 +30,7 @@
 //! | guaranteed | not guaranteed |
 //! |---|---|
 //! | a reading never fails, blocks, allocates or panics, and may be made in a signal handler | that the counter is used: [`Clock::status`] says whether, and why not |
-//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as its rate stays within [`Status::rho_ppb`], and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
+//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as the rate that it keeps to stays within [`Status::rho_ppb`], with what the kernel dithers about that, and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
 //! | a counter that started again at zero is noticed by the next reading, a control loop that has died by the first one past the line's validity: 4 intervals, 2 s by default; 8 intervals with a line for each CPU | a suspend while the counter runs on: readings are ahead by as much, at most by the rest of the window (half of that), and are slewed back at half rate from the next recalibration on, which with a thread is the resume; meanwhile the state is [`State::Disrupted`] |
 //! | a forked child does not depend on its parent's thread | |
 //!

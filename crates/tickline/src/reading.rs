@@ -6,8 +6,8 @@ use crate::status::State;
 
 /// A time, and the limits between which the OS clock must have been when it was read.
 ///
-/// The limits hold as long as the OS clock's rate stays within
-/// [`Status::rho_ppb`](crate::Status::rho_ppb) of the measured one; a jump of the OS clock or of the counter since the
+/// The limits hold as long as the rate that the OS clock keeps to stays within
+/// [`Status::rho_ppb`](crate::Status::rho_ppb) of the measured one; they allow for the kernel's dither about it. A jump of the OS clock or of the counter since the
 /// last recalibration voids them until the next one.
 ///
 /// ```

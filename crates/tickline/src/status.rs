@@ -183,7 +183,7 @@ pub struct Status {
     /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
     /// where the rate has been seen to be steady for long.
     pub rho_ppb: u64,
-    /// What the bound is made of.
+    /// What the bound of the present line is made of.
     pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
     /// and positive, the clock is being slewed down.

@@ -218,7 +218,7 @@ impl Scenario {
         self
     }
 
-    /// A suspend in which the counter runs on. Readings may be ahead of the OS clock by what is left of a soft window, as nobody
+    /// A suspend in which the counter runs on. Readings may be ahead of the OS clock by what is left of a window, as nobody
     /// knows who has read what, and are slewed back; but soon after it they state bounds that hold, or the status says so.
     fn suspended(self, name: &'static str) -> Self {
         self.act("suspend")

@@ -560,3 +560,26 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     }
     assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }
+
+/// A control loop that is begun anew finds a line that was bent to remove an offset. It took that line's slope for the reference's, and
+/// published bounds that excluded the reference.
+#[test]
+fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
+    let (machine, clock, mut control) = settled_clock();
+    machine.suspend(100_000_000);
+    control.maintain(clock, machine, machine);
+    let bent = clock.cell.load();
+    assert!(
+        bent.word.is_live()
+            && bent.line.slope.ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
+    );
+    machine.pass(20_000);
+    let before = clock.read_ordered(machine).expect("live");
+    let mut anew = crate::testing::new_control();
+    assert_eq!(anew.maintain(clock, machine, machine).round, Round::Learning);
+    assert_eq!(clock.cell.word().phase(), Phase::Cold);
+    settle(machine, clock, &mut anew);
+    let reading = clock.read_bounds(machine).expect("live again");
+    let (earliest, latest) = reading.bounds_ns();
+    assert!(reading.ns >= before && earliest <= machine.truth_ns() && machine.truth_ns() - 100 <= latest);
+}

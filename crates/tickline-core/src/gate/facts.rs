@@ -94,14 +94,17 @@ impl Clocksource {
     }
 
     /// The largest steps of a counter that moves by `counter_ticks`, and of a clock that the kernel keeps with this
-    /// clocksource. A kernel that keeps time with the same counter adds nothing to its steps but a nanosecond of rounding.
+    /// clocksource. A kernel that keeps time with the same counter adds nothing to its steps but a nanosecond of rounding. That its own read
+    /// takes as long as one here is said of x86 only, where it is the same instruction behind the same barrier (`rdtsc_ordered`): Arm
+    /// processors may have a quicker one for it (`CNTVCTSS_EL0`), and RISC-V's has no barrier.
     #[must_use]
     pub const fn quanta(self, counters_clocksource: Self, counter_ticks: u64) -> Quanta {
         let reference_ns = match (self, counters_clocksource) {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
-                return Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: counter_ticks };
+                let resolution_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
+                return Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,

@@ -274,6 +274,11 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
             assert_eq!(quanta(clocksource).counter_ticks, 26, "{clocksource:?}");
         }
     }
+    assert_eq!(quanta(Clocksource::Tsc).resolution_ticks, 26);
+    for clocksource in [Clocksource::ArchSysCounter, Clocksource::Riscv] {
+        let quanta = clocksource.quanta(clocksource, 26);
+        assert_eq!((quanta.counter_ticks, quanta.resolution_ticks), (0, 0), "{clocksource:?}");
+    }
     assert!(quanta(Clocksource::AcpiPm).reference_ns >= 279);
     assert!(quanta(Clocksource::Unknown).reference_ns >= quanta(Clocksource::AcpiPm).reference_ns);
 }

@@ -28,7 +28,6 @@ use crate::warp;
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
-
 impl Engine {
     /// Judges by `policy` from now on.
     pub(crate) fn adopt(&self, policy: Policy) {

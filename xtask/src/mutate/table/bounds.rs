@@ -318,8 +318,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "samples",
         "a line that has not proven itself goes on through a jump",
         "control.rs",
+        "if self.slope.is_none() || noted == Noted::Void && !self.settled => {",
+        "if self.slope.is_none() => {",
+    ),
+    mutant(
+        "samples",
+        "a loop that is begun anew believes the line that it finds",
+        "control.rs",
+        "if self.slope.is_none() || noted == Noted::Void && !self.settled => {",
         "if noted == Noted::Void && !self.settled => {",
-        "if noted == Noted::Void && !self.settled && false => {",
     ),
     mutant(
         "timeline",

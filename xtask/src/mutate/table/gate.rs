@@ -156,7 +156,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "callers",
-        "whoever comes to a line past its soft window renews it",
+        "whoever comes to a line past its window renews it",
         "callers.rs",
         "overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))",
         "overdue_ns > 0",

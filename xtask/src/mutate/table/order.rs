@@ -153,7 +153,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
-        "a reset without a suspend leaves the end of the soft window as the floor",
+        "a reset without a suspend leaves the end of the window as the floor",
         FLOOR,
         "if unsuspended {",
         "if false {",

@@ -230,7 +230,7 @@ fn events() -> Vec<Scenario> {
             AtLeast(3_000),
             "the machine slept for longer than a window",
         ),
-        // The soft window lasts for 2.25 s at the least when three quarters of the interval are reached.
+        // The window lasts for 3 s at the least when three quarters of the interval are reached.
         tsc(
             "suspended_within",
             "the same at an interval of 2 s: the line is still in use when the machine wakes up",
