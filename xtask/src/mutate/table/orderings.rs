@@ -35,7 +35,8 @@ pub(crate) struct Untold {
 }
 
 /// The files whose orderings are all in [`WEAKENINGS`] or in [`UNTOLD`]; a test says so.
-pub(crate) const FILES: [&str; 3] = ["cell.rs", "timeline.rs", "try_lock.rs"];
+pub(crate) const FILES: [&str; 5] =
+    ["cell.rs", "timeline.rs", "try_lock.rs", "gate/keeper.rs", "per_cpu/mode.rs"];
 
 const fn weaker(
     does: &'static str,
@@ -184,6 +185,78 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "compare_exchange(self.token, 0, Ordering::Release, ",
         TO_STORE,
         LOCK,
+    ),
+    weaker(
+        "who turns the switch is not seen to have closed the gate before",
+        "gate/keeper.rs",
+        "change(word), Ordering::AcqRel",
+        ("AcqRel", "Acquire"),
+        "a_policy_is_set_under_a_judge",
+    ),
+    weaker(
+        "who turns the switch does not see what a judge has done",
+        "gate/keeper.rs",
+        "change(word), Ordering::AcqRel",
+        ("AcqRel", "Release"),
+        "a_counter_is_switched_off_under_a_judge",
+    ),
+    weaker(
+        "a judge does not see what the switch was turned for",
+        "gate/keeper.rs",
+        "let before = self.word.load(Ordering::Acquire)",
+        TO_LOAD,
+        "a_policy_is_set_under_a_judge",
+    ),
+    weaker(
+        "a conclusion is said before the gate is what it says",
+        "gate/keeper.rs",
+        "compare_exchange(before, after, Ordering::Release, ",
+        TO_STORE,
+        "a_counter_is_switched_off_under_a_judge",
+    ),
+    weaker(
+        "who sees a stage does not see what was noted down for it",
+        "gate/keeper.rs",
+        "stage_of(self.word.load(Ordering::Acquire))",
+        TO_LOAD,
+        "a_conclusion_is_said_after_it_is_noted_down",
+    ),
+    weaker(
+        "a table is found before it is made",
+        "per_cpu/mode.rs",
+        "            Ordering::Release,",
+        TO_STORE,
+        "a_table_is_made_before_it_is_found",
+    ),
+    weaker(
+        "who sees the table does not see its content",
+        "per_cpu/mode.rs",
+        "self.table.load(Ordering::Acquire);
+        // SAFETY",
+        TO_LOAD,
+        "a_table_is_made_before_it_is_found",
+    ),
+    weaker(
+        "who opens the table does not see its content",
+        "per_cpu/mode.rs",
+        "self.table.load(Ordering::Acquire);
+        // ORDERING",
+        TO_LOAD,
+        "a_table_is_made_before_it_is_found",
+    ),
+    weaker(
+        "a table is opened before it is made",
+        "per_cpu/mode.rs",
+        "compare_exchange(ptr::null_mut(), table, Ordering::Release, ",
+        TO_STORE,
+        "a_table_is_made_before_it_is_found",
+    ),
+    weaker(
+        "who reads by the table does not see its content",
+        "per_cpu/mode.rs",
+        "let table = self.open.load(Ordering::Acquire)",
+        TO_LOAD,
+        "a_table_is_made_before_it_is_found",
     ),
 ];
 
