@@ -1,6 +1,9 @@
 //! A clock on the real machine, its costs played.
 
+use tickline_core::cell::{Envelope, Published};
+use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
+use tickline_core::line::Line;
 use tickline_core::shared::Event;
 
 use super::*;
@@ -64,4 +67,42 @@ fn unix_time_is_served_by_its_own_verdict() {
     assert_eq!((status.state, status.unix_reason()), (State::Fallback(Reason::Slow), SLOW));
     assert!(!unix_by_line(&engine));
     played::COST.set(None);
+}
+
+/// Puts a line in use that is ahead of the OS clock, with its bounds, as a suspend with the counter running does. `false` if the
+/// line has just ended, or was replaced less than a granule ago.
+fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
+    let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
+    let state = cell.load();
+    let ticks = counter.now_ordered();
+    let Some(word) = state.word.next_live(ticks, u64::MAX).filter(|_| state.word.is_live()) else {
+        return false;
+    };
+    let known = cell.envelope(state.word);
+    let ahead = |line: Line| Line { base_ns: line.base_ns + ahead_ns, ..line };
+    let line =
+        Line { start_ticks: word.to_bits(), base_ns: ahead(state.line).at(word.to_bits()), ..state.line };
+    let bounds = Envelope { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
+    let next = Published { line, window_ticks: state.window_ticks };
+    cell.swap(state.word, state.word.closing()) && cell.publish(state.word.closing(), word, &next, &bounds)
+}
+
+/// Nobody has done a round since the line got ahead of the OS clock, and yet the state says so; the next round finds it, and until
+/// the line is back it is not "fast".
+#[test]
+fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
+    let engine = Engine::new(Driver::Manual, crate::engine::DEFAULT_INTERVAL_NS);
+    let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
+    if status.state != State::Fast {
+        eprintln!("SKIPPED: no line by the counter here: {}", status.state);
+        return;
+    }
+    // A line may end while this thread is stopped: then it is tried again.
+    let seen = (0..10_000).any(|_| {
+        engine.serve(Renewal::Ahead);
+        put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
+    });
+    assert!(seen, "{}", engine.state());
+    engine.serve(Renewal::Ahead);
+    assert_ne!(engine.state(), State::Fast);
 }
