@@ -95,7 +95,7 @@ struct Report {
     /// The largest claimed bound before and after a reading.
     most_before_ns: u64,
     most_after_ns: u64,
-    /// The largest half-width of a bound.
+    /// The largest half-width of a bound of readings by the line.
     most_bound_ns: u64,
     bound_parts: Parts,
     rho_ppb: u64,
@@ -231,8 +231,10 @@ fn one(clock: &Clock, tally: &mut Tally) {
     let (below_ns, above_ns) = (reading.ns - reading.earliest_ns, reading.latest_ns - reading.ns);
     tally.most_before_ns = tally.most_before_ns.max(below_ns);
     tally.most_after_ns = tally.most_after_ns.max(above_ns);
-    tally.most_bound_ns = tally.most_bound_ns.max((below_ns + above_ns).div_ceil(2));
-    tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
+    if reading.status == tickline::State::Fast {
+        tally.most_bound_ns = tally.most_bound_ns.max((below_ns + above_ns).div_ceil(2));
+        tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
+    }
 }
 
 /// CPU time of the thread called tickline, s, from the scheduler's statistics (proc(5), `schedstat`: ns on the CPU).

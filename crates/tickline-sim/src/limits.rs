@@ -40,8 +40,12 @@ impl Limits {
         let window_ns = interval_ns * WINDOW_INTERVALS;
         let soft_window_ns = interval_ns * SOFT_WINDOW_INTERVALS;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        // A floor taken on the faster CPU has its slack, too.
-        let skew_ns = if machine.skew_ticks == 0 { 0 } else { ticks_ns(machine.skew_ticks) + JOIN_SLACK_NS };
+        // A floor taken on the faster CPU has its slack and its granule, too.
+        let skew_ns = if machine.skew_ticks == 0 {
+            0
+        } else {
+            ticks_ns(machine.skew_ticks) + JOIN_SLACK_NS + ticks_ns(GRANULE_TICKS)
+        };
         // Two brackets: half of one at both ends of the shortest baseline, carried once more by as much.
         // Staleness is worse than a bracket of that length, for the samples do not know of it.
         let look_ns = 4 * machine.bracket_ns

@@ -47,7 +47,7 @@ impl Kernel {
         let longest = 20 >> self.below(4);
         let steps = 1 + self.below(longest);
         self.tick_in_ns = steps * STEP_NS;
-        let change_ns = i64::try_from(steps).expect("few steps");
+        let change_ns = i64::try_from(steps).expect("a few steps");
         self.error_ns += if self.is_fast { change_ns } else { -change_ns };
     }
 
