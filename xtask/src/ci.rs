@@ -13,8 +13,8 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// Miri looks for undefined behaviour and data races in what the unit tests of core execute. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control` and
-/// `per_cpu`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
+/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control`, `per_cpu`
+/// and `shared/floor.rs`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
 /// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 

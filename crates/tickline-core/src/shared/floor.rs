@@ -121,5 +121,6 @@ impl<S: StateCell> Shared<S> {
     }
 }
 
-#[cfg(test)]
+// Long, and of safe code alone, as those of `control`: Miri would take minutes and find nothing.
+#[cfg(all(test, not(miri)))]
 mod tests;
