@@ -26,8 +26,8 @@ pub(crate) struct Limits {
 pub(crate) const WINDOW_INTERVALS: u64 = 4;
 
 /// The longest window, in intervals. So far ahead of the reference a suspend can put readings, and the floor of a line that
-/// ends: past it the reference must vouch for them (rule 12).
-const SOFT_WINDOW_INTERVALS: u64 = WINDOW_INTERVALS / 2;
+/// ends: past it the reference must vouch for them (rule 13).
+const LONGEST_WINDOW_INTERVALS: u64 = WINDOW_INTERVALS / 2;
 
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
@@ -38,7 +38,7 @@ impl Limits {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * WINDOW_INTERVALS;
-        let soft_window_ns = interval_ns * SOFT_WINDOW_INTERVALS;
+        let longest_window_ns = interval_ns * LONGEST_WINDOW_INTERVALS;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         // A floor taken on the faster CPU has its slack and its granule, too.
         let skew_ns = if machine.skew_ticks == 0 {
@@ -64,12 +64,12 @@ impl Limits {
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
                 // The floor is the end of the window at most; or as a counter that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
-                    jumps_ns += soft_window_ns;
+                    jumps_ns += longest_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
                 // A line that runs on, and a floor, are ahead by the window at most.
                 What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
-                    jumps_ns += for_ns.min(soft_window_ns);
+                    jumps_ns += for_ns.min(longest_window_ns);
                 }
                 // Both run on, or both stand still.
                 What::Suspend { .. } => {}
