@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn readers_never_see_a_mixed_entry() {
         let timeline = Timeline::new();
-        let last: u64 = if cfg!(miri) { 300 } else { 200_000 };
+        let last: u64 = if cfg!(miri) { 40 } else { 200_000 };
         let push = |k| timeline.push(&Past { slot: Slot::A, ..past(k) });
         push(1);
         std::thread::scope(|scope| {
