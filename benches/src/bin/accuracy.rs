@@ -31,12 +31,44 @@ struct Tally {
     most_before_ns: u64,
     most_after_ns: u64,
     most_bound_ns: u64,
+    /// What the line of the widest bound was made of.
+    widest: Option<BoundParts>,
+    /// How many half-widths of bounds there were of each size, ns; the last place is for all that are larger.
+    half_widths: Vec<u64>,
     most_off_middle_ns: u64,
     slow: u64,
 }
 
-/// What the bound at the end is made of: to either side `sample_ns + dither_ns + drift_ns + off_middle_ns` at the most.
-#[derive(Debug, Serialize)]
+/// Half-widths counted apart, ns.
+const HALF_WIDTHS: usize = 1_000;
+
+impl Tally {
+    /// Counts a half-width, and notes what the widest one is made of.
+    fn half_width(&mut self, clock: &Clock, half_ns: u64) {
+        let place = usize::try_from(half_ns).unwrap_or(usize::MAX).min(HALF_WIDTHS);
+        if self.half_widths.is_empty() {
+            self.half_widths = vec![0; HALF_WIDTHS + 1];
+        }
+        self.half_widths[place] += 1;
+        if half_ns > self.most_bound_ns {
+            self.most_bound_ns = half_ns;
+            self.widest = Some(clock.status().bound_parts);
+        }
+    }
+
+    /// The half-width that 99 of 100 readings do not exceed, ns.
+    fn half_width_of_99_percent(&self) -> Option<usize> {
+        let readings: u64 = self.half_widths.iter().sum();
+        let mut rest = readings - readings / 100;
+        self.half_widths.iter().position(|count| {
+            rest = rest.saturating_sub(*count);
+            rest == 0
+        })
+    }
+}
+
+/// What the widest bound is made of: to either side `sample_ns + dither_ns + drift_ns + off_middle_ns` at the most.
+#[derive(Debug, Default, Serialize)]
 struct Parts {
     /// Half a bracket: half of what the samples leave open when a line begins.
     sample_ns: u64,
@@ -48,14 +80,15 @@ struct Parts {
     slope_ppb: u64,
     /// The rate of the kernel's dither, where its range is not what counts.
     dither_ppb: u64,
-    /// By these three the bound grows while a line is in use: the widest one seen less what it starts with.
+    /// By these three the bound grows while a line is in use: the widest one seen less what its line starts with.
     drift_ns: u64,
     /// How far the reading was from the middle of its bounds at the most.
     off_middle_ns: u64,
 }
 
 impl Parts {
-    fn of(parts: BoundParts, tally: &Tally) -> Self {
+    fn of(tally: &Tally) -> Self {
+        let Some(parts) = tally.widest else { return Self::default() };
         let BoundParts { sample_ns, dither_ns, stability_ppb, slope_ppb, dither_ppb, .. } = parts;
         Self {
             sample_ns,
@@ -97,6 +130,8 @@ struct Report {
     most_after_ns: u64,
     /// The largest half-width of a bound of readings by the line.
     most_bound_ns: u64,
+    /// The half-width that 99 of 100 of them do not exceed.
+    half_width_99_percent_ns: Option<usize>,
     bound_parts: Parts,
     rho_ppb: u64,
     /// What has happened to the clock meanwhile.
@@ -142,7 +177,8 @@ fn main() {
         most_before_ns: tally.most_before_ns,
         most_after_ns: tally.most_after_ns,
         most_bound_ns: tally.most_bound_ns,
-        bound_parts: Parts::of(after.bound_parts, &tally),
+        half_width_99_percent_ns: tally.half_width_of_99_percent(),
+        bound_parts: Parts::of(&tally),
         rho_ppb: after.rho_ppb,
         events: happened.into_iter().filter(|(_, count)| *count > 0).collect(),
         thread_cpu_percent: cpu_before
@@ -174,8 +210,9 @@ fn text(report: &Report) {
     );
     let parts = &report.bound_parts;
     println!(
-        "half-width: at most {} ns = {} half a bracket + {} dither + {} drift ({} + {} + {} ppb: stability, slope, dither); \
+        "half-width: 99 of 100 up to {} ns, all up to {} ns = {} half a bracket + {} dither + {} drift ({} + {} + {} ppb: stability, slope, dither); \
          the reading up to {} ns off the middle",
+        report.half_width_99_percent_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string()),
         report.most_bound_ns,
         parts.sample_ns,
         parts.dither_ns,
@@ -232,7 +269,7 @@ fn one(clock: &Clock, tally: &mut Tally) {
     tally.most_before_ns = tally.most_before_ns.max(below_ns);
     tally.most_after_ns = tally.most_after_ns.max(above_ns);
     if reading.status == tickline::State::Fast {
-        tally.most_bound_ns = tally.most_bound_ns.max((below_ns + above_ns).div_ceil(2));
+        tally.half_width(clock, (below_ns + above_ns).div_ceil(2));
         tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
     }
 }
