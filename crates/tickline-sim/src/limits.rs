@@ -29,7 +29,7 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 
 /// How far ahead of the reference the floor of a line may be whose writer was moved to another CPU in the middle, ns: nobody knows when
 /// it was last read, but for the time since the round's sample, at a reference that is 36.9 % slower. The writer was stopped
-/// in between, three times at the most before somebody else goes on.
+/// in between, three times at the most before somebody else goes on. The end of the window, if it might have been a suspend.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -43,6 +43,9 @@ fn lost_ns(scenario: &Scenario) -> u64 {
         What::Pause { for_ns, .. } | What::Smi { for_ns } | What::Starve { for_ns } => Some(for_ns),
         _ => None,
     });
+    if scenario.machine.hides_suspends {
+        return u64::MAX;
+    }
     2 * by_chance.chain(stops).max().unwrap_or(0) + 400_000
 }
 
@@ -95,7 +98,12 @@ impl Limits {
                 _ => {}
             }
         }
-        jumps_ns = jumps_ns.saturating_add(lost_ns(scenario).min(longest_window_ns));
+        if scenario.clock.per_cpu {
+            // Readings of a line begin two granules after its start, and end as much later.
+            let first_ns = ticks_ns(2 * GRANULE_TICKS);
+            let lost_ns = lost_ns(scenario).min(longest_window_ns);
+            jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });
+        }
         let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
