@@ -164,8 +164,10 @@ impl History {
             }
             match thinned.newest() {
                 Some(last) if age(&last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline.
-                    if sample.width(slope) < last.width(slope) {
+                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline. Widths that differ by
+                    // less than the reference's rounding tie: samples that are narrower by next to nothing, one after the other, would
+                    // keep the baseline short for ever.
+                    if sample.width(slope).saturating_add(fixed_from_ns(1)) < last.width(slope) {
                         thinned.len = thinned.len.saturating_sub(1);
                         thinned.append(sample);
                     }
