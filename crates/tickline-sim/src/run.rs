@@ -226,8 +226,8 @@ impl Stage {
         // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
         let critical = match step {
             Step::Swap | Step::Published => true,
-            Step::Reference if world.word.get().phase() == Phase::Cold => true,
-            _ => actor.serving.get() && world.word.get().phase() == Phase::Closing,
+            Step::Reference if world.word.get().phase() == Phase::NoLine => true,
+            _ => actor.serving.get() && world.word.get().phase() == Phase::Replacing,
         };
         let often = if critical { 16 } else { 1 };
         let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
@@ -399,7 +399,7 @@ impl Stage {
         }
     }
 
-    /// One reader that is not in the middle of a round goes on alone; the others' halves of rounds stay as they are.
+    /// One reader that is not in the middle of an iteration goes on alone; the others' halves of iterations stay as they are.
     fn fork(&mut self) {
         let world = Rc::clone(&self.cast.world);
         let survivor = (0..MAX_ACTORS).find(|&place| {
@@ -429,7 +429,7 @@ impl Stage {
         let mut counts = self.cast.check.counts.borrow().clone();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.rescues = shared.events(Event::Rescue);
+        counts.rescues = shared.events(Event::Help);
         counts.expiries = shared.events(Event::Expiry);
         Outcome {
             counts,

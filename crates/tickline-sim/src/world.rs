@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Envelope, Latch, Published, StateCell};
+use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Point, Reference};
 use tickline_core::word::{Slot, Word};
@@ -67,7 +67,7 @@ pub(crate) struct Look {
     pub(crate) at_ps: u64,
     /// The cell's word then.
     pub(crate) word: Word,
-    /// When the round began that published this word, ps.
+    /// When the iteration began that published this word, ps.
     pub(crate) born_ps: u64,
     /// Lines published until then.
     pub(crate) lines: u64,
@@ -117,11 +117,11 @@ pub(crate) struct World {
     pub(crate) reset: Cell<Option<(Word, u64)>>,
     /// Whether a reader met that line when the counter came back to it, which nobody can know.
     pub(crate) is_over: Cell<bool>,
-    /// When the round began that published it, ps.
+    /// When the iteration began that published it, ps.
     born_ps: Cell<u64>,
     /// Lines published so far.
     pub(crate) lines: Cell<u64>,
-    /// When the round under way began, ps.
+    /// When the iteration under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
     /// The largest that the reference has told, ns.
     told_ns: Cell<i64>,
@@ -325,14 +325,14 @@ impl SteppedCell {
     }
 
     /// How well the present line claims to know Unix time, without a step.
-    pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
-        self.inner.envelope(self.peek()).unix_slack_ns
+    pub(crate) fn peek_unix_bound_ns(&self) -> u64 {
+        self.inner.bounds(self.peek()).unix_bound_ns
     }
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
         if swapped {
             self.world.word.set(to);
-            if to.is_live() {
+            if to.is_published() {
                 self.world.born_ps.set(self.world.round_began_ps.get());
                 self.world.lines.set(self.world.lines.get() + 1);
                 self.world.newest_line.set(to);
@@ -370,9 +370,9 @@ impl StateCell for SteppedCell {
         published
     }
 
-    fn envelope(&self, word: Word) -> Envelope {
+    fn bounds(&self, word: Word) -> Bounds {
         self.world.step(Step::Load);
-        self.inner.envelope(word)
+        self.inner.bounds(word)
     }
 
     fn start_ticks(&self, slot: Slot) -> u64 {
@@ -390,9 +390,9 @@ impl StateCell for SteppedCell {
         self.swapped(self.inner.swap(from, to), to)
     }
 
-    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         self.world.step(Step::Swap);
-        let swapped = self.swapped(self.inner.publish(from, to, published, envelope), to);
+        let swapped = self.swapped(self.inner.publish(from, to, published, bounds), to);
         self.world.step(Step::Published);
         swapped
     }
