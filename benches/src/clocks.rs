@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
-use tickline_core::cell::{Envelope, Latch, Published, StateCell};
+use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::line::{Line, Slope};
@@ -191,12 +191,12 @@ fn without_rdpid() -> Option<&'static WithoutRdpid> {
         let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
         let cold = Word::default();
-        let word = cold.next_live(ticks, 0)?;
+        let word = cold.next_published(ticks, 0)?;
         let line = Line { start_ticks: word.to_bits(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
         let published = Published { line, window_ticks: MAX_WINDOW_TICKS };
         let unit = || {
             let unit = Shared::new(Latch::new());
-            unit.cell.publish(cold, word, &published, &Envelope::default());
+            unit.cell.publish(cold, word, &published, &Bounds::default());
             unit
         };
         Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })

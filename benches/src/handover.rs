@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{Latch, StateCell};
-use tickline_core::control::{Config, Control, Renewal, Round};
-use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
-use tickline_core::sample::{Quanta, Reference};
+use tickline_core::control::{Config, Control, Iteration, Renewal};
+use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
+use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, Shared, Source};
 
 use crate::clocks::monotonic_ns;
@@ -109,7 +109,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(counter, &clock, &reference, ppm, &stop));
-        while !clock.cell.word().is_live() {
+        while !clock.cell.word().is_published() {
             std::thread::yield_now();
         }
         let count = hand_over(time, |_| {
@@ -234,7 +234,11 @@ fn publish(
 ) -> (u64, (i64, i64)) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: quantum_ticks(&counter), reference_ns: 2, resolution_ticks: 0 },
+        resolutions: Resolutions {
+            counter_ticks: resolution_ticks(&counter),
+            reference_ns: 2,
+            resolution_ticks: 0,
+        },
         renewal: Renewal::Ahead,
     });
     let mut random = Random::new(usize::MAX);
@@ -243,11 +247,11 @@ fn publish(
     while !stop.load(Ordering::Relaxed) {
         reference.bend(random.between(ppm));
         let outcome = control.maintain(clock, &counter, reference);
-        if outcome.round == Round::Recovered {
+        if outcome.iteration == Iteration::Recovered {
             control.maintain(clock, &counter, reference);
         }
         let state = clock.cell.load();
-        if state.word.is_live() {
+        if state.word.is_published() {
             let slope = state.line.slope;
             let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
             if rounds > 100 {

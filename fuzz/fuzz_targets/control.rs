@@ -12,10 +12,10 @@ use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
-use tickline_core::sample::{Quanta, Reference};
+use tickline_core::sample::{Resolutions, Reference};
 use tickline_core::shared::Shared;
 
-/// Looks at the machine that one call may take, with all that comes in between: a round of four attempts takes some 300.
+/// Looks at the machine that one call may take, with all that comes in between: an iteration of four attempts takes some 300.
 const MAX_LOOKS: u32 = 20_000;
 
 /// From so many looks in one call on, time passes faster and faster: a reader that waits for a time waits for that time.
@@ -178,7 +178,7 @@ fn run(input: &Input) {
     let extreme = kind & 4 != 0;
     let mut control = Control::new(Config {
         interval_ns,
-        quanta: Quanta {
+        resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
             resolution_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
@@ -205,7 +205,7 @@ fn run(input: &Input) {
         machine.looks.set(0);
         match input.byte() {
             0..=99 => done(control.maintain(&shared, &&machine, &&machine)),
-            // The time until the next round passes.
+            // The time until the next iteration passes.
             100..=149 => {
                 let outcome = control.maintain(&shared, &&machine, &&machine);
                 let looks = outcome.next_in_ns / machine.ns_a_look.get().unsigned_abs().max(1);
@@ -223,7 +223,7 @@ fn run(input: &Input) {
         }
         // The cell takes a slope of 0 for a line that was never published.
         let state = shared.cell.load();
-        assert!(!state.word.is_live() || state.line.slope > Slope::default(), "a line that stands still");
+        assert!(!state.word.is_published() || state.line.slope > Slope::default(), "a line that stands still");
     }
 }
 

@@ -22,7 +22,7 @@ enum Case {
     Word {
         before: u64,
         ticks: u64,
-        slack_ticks: u64,
+        margin_ticks: u64,
         floor_ticks: u64,
     },
     Gates {
@@ -32,7 +32,7 @@ enum Case {
     Precedes {
         word: u64,
         ticks: u64,
-        slack_ticks: u64,
+        margin_ticks: u64,
     },
     Conversion {
         line: [u64; 3],
@@ -112,12 +112,12 @@ fn line_of([start_ticks, base, slope]: [u64; 3]) -> Line {
 }
 
 fuzz_target!(|case: Case| match case {
-    Case::Word { before, ticks, slack_ticks, floor_ticks } => {
-        word::check_life(Word::from_bits(before).cold(before), ticks, slack_ticks, floor_ticks);
+    Case::Word { before, ticks, margin_ticks, floor_ticks } => {
+        word::check_life(Word::from_bits(before).without_line(before), ticks, margin_ticks, floor_ticks);
     }
-    Case::Gates { cold, changes } => word::check_gates(Word::default().cold(cold), changes.into()),
-    Case::Precedes { word, ticks, slack_ticks } => {
-        word::check_order(Word::from_bits(word), ticks, slack_ticks);
+    Case::Gates { cold, changes } => word::check_gates(Word::default().without_line(cold), changes.into()),
+    Case::Precedes { word, ticks, margin_ticks } => {
+        word::check_order(Word::from_bits(word), ticks, margin_ticks);
     }
     Case::Conversion { line, ticks, near } => {
         let line = line_of(line);
@@ -146,11 +146,11 @@ fuzz_target!(|case: Case| match case {
         let ns = old.fixed_at(ticks).saturating_add(i128::from(target.ahead) << (target.shift & 63));
         let steering = discipline::check_steer(&old, at_ticks, &Target { ticks, ns, slope }, horizon);
         let start_ticks = at_ticks.wrapping_sub(start.into());
-        discipline::check_join(&old, &steering, start_ticks, at_ticks, slack.into(), probe);
+        discipline::check_meeting(&old, &steering, start_ticks, at_ticks, slack.into(), probe);
     }
     Case::Bend { old, slope, step_to, at, start, slack, probe } => {
         let steering = Steering { slope: Slope::from_bits(slope), step_to, offset: 0 };
-        discipline::check_join(&line_of(old), &steering, start, at, slack, probe);
+        discipline::check_meeting(&line_of(old), &steering, start, at, slack, probe);
     }
     Case::Recover { edge, floor_ns, slope, start, at, probe } => {
         discipline::check_recover(edge, floor_ns, Slope::from_bits(slope), start, at, probe);

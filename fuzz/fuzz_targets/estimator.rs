@@ -12,7 +12,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use tickline_core::estimate::{CAPACITY, History};
 use tickline_core::line::Slope;
-use tickline_core::sample::{Point, Quanta, Sample};
+use tickline_core::sample::{Point, Resolutions, Sample};
 
 #[derive(Debug, Arbitrary)]
 enum Case {
@@ -25,7 +25,7 @@ enum Case {
 #[derive(Debug, Arbitrary)]
 struct TruthCase {
     hz: u64,
-    rho_ppb: u32,
+    max_drift_ppb: u32,
     ticks: u64,
     ns: i64,
     counter_step: u16,
@@ -56,7 +56,7 @@ enum Step {
     PushAgain,
     Fit,
     Thin(u64),
-    Envelope(u64, u32),
+    Bounds(u64, u32),
     Target(u64),
     Clear,
 }
@@ -72,10 +72,10 @@ fuzz_target!(|case: Case| match case {
         let hz = USUAL_HZ.start + truth.hz % (USUAL_HZ.end - USUAL_HZ.start);
         let truth = Truth {
             slope: Slope::from_hz(hz).expect("fast enough"),
-            rho_ppb: truth.rho_ppb % 1_000_000,
+            max_drift_ppb: truth.max_drift_ppb % 1_000_000,
             ticks: truth.ticks,
             ns: truth.ns >> 3,
-            quanta: Quanta {
+            resolutions: Resolutions {
                 counter_ticks: truth.counter_step.into(),
                 reference_ns: i64::from(truth.reference_step) + 1,
                 resolution_ticks: 0,
@@ -85,9 +85,9 @@ fuzz_target!(|case: Case| match case {
         estimate::check_history(&truth, &looks, ahead.into(), horizon.into());
     }
     Case::Bracket { before, reference_ns, after, counter_step, reference_step } => {
-        let quanta =
-            Quanta { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
-        estimate::check_bracket(before, reference_ns, after, quanta);
+        let resolutions =
+            Resolutions { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
+        estimate::check_bracket(before, reference_ns, after, resolutions);
     }
     Case::Hostile { steps } => endure(&steps),
 });
@@ -134,9 +134,9 @@ fn endure(steps: &[Step]) {
                 assert!(history.samples().len() <= before);
                 assert_eq!(history.newest().is_some(), newest.is_some(), "the newest went");
             }
-            Step::Envelope(slope, rho_ppb) => {
-                let envelope = history.envelope(Slope::from_bits(slope), rho_ppb);
-                assert_eq!(envelope.is_some(), before > 0);
+            Step::Bounds(slope, max_drift_ppb) => {
+                let bounds = history.bounds(Slope::from_bits(slope), max_drift_ppb);
+                assert_eq!(bounds.is_some(), before > 0);
             }
             Step::Target(horizon_ticks) => {
                 if let Some(fit) = last_fit {

@@ -14,7 +14,7 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// leak their machines on purpose (`testing.rs`).
 ///
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control`, `per_cpu`
-/// and `shared/floor.rs`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
+/// and `shared/high_water.rs`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
 /// `cfg!(miri)`; one schedule a run, so most interleavings; `tickline` itself, which calls the OS.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
@@ -24,7 +24,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// What it cannot see:
 ///
 /// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
-///   look returned, so fences, barriers and `JOIN_SLACK_NS` are not put to the test, nor is plain `read`. For the same
+///   look returned, so fences, barriers and `MEETING_MARGIN_NS` are not put to the test, nor is plain `read`. For the same
 ///   reason an ordering that only the counter needs could be weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
 /// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
 ///   floor and a swap, and the lock's, have no bound;

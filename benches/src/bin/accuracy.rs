@@ -133,7 +133,7 @@ struct Report {
     /// The half-width that 99 of 100 of them do not exceed.
     half_width_99_percent_ns: Option<usize>,
     bound_parts: Parts,
-    rho_ppb: u64,
+    max_drift_ppb: u64,
     /// What has happened to the clock meanwhile.
     events: BTreeMap<&'static str, u64>,
     /// What tickline's thread used of a core; none without a thread.
@@ -179,7 +179,7 @@ fn main() {
         most_bound_ns: tally.most_bound_ns,
         half_width_99_percent_ns: tally.half_width_of_99_percent(),
         bound_parts: Parts::of(&tally),
-        rho_ppb: after.rho_ppb,
+        max_drift_ppb: after.max_drift_ppb,
         events: happened.into_iter().filter(|(_, count)| *count > 0).collect(),
         thread_cpu_percent: cpu_before
             .zip(cpu_after)
@@ -206,7 +206,7 @@ fn text(report: &Report) {
     println!("offset from the middle of the bracket: {least} to {most} ns, mean {mean}");
     println!(
         "bound: at most {} ns before and {} ns after the reading, rho {} ppb",
-        report.most_before_ns, report.most_after_ns, report.rho_ppb
+        report.most_before_ns, report.most_after_ns, report.max_drift_ppb
     );
     let parts = &report.bound_parts;
     println!(

@@ -91,7 +91,7 @@ pub(crate) struct ClockStatus {
     /// How far a reading now may be from CLOCK_MONOTONIC, ns.
     pub(crate) bound_ns: Option<u64>,
     /// How far CLOCK_MONOTONIC's rate may be from the measured one for the bound to hold, ppb.
-    pub(crate) rho_ppb: u64,
+    pub(crate) max_drift_ppb: u64,
     /// Time between two recalibrations, ns.
     pub(crate) interval_ns: u64,
     /// How far Unix time may be from UTC as the kernel says, ns; null where it is not synchronised.
@@ -353,7 +353,7 @@ impl ClockStatus {
             frequency_hz: status.frequency_hz,
             nominal_frequency_hz: status.nominal_hz,
             bound_ns: status.bound_ns,
-            rho_ppb: status.rho_ppb,
+            max_drift_ppb: status.max_drift_ppb,
             interval_ns: status.interval_ns,
             utc_error_ns: status.utc_error_ns,
             environment_unrecognised: status.environment == Environment::Unrecognised,

@@ -6,12 +6,12 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, Guard};
+use tickline::{Clock, ClockGuard};
 
 use crate::machine;
 
 /// Starts the global clock's thread, which goes on without the right where the process had none.
-pub(crate) fn start_clock() -> io::Result<Guard> {
+pub(crate) fn start_clock() -> io::Result<ClockGuard> {
     let counter_readable = machine::counter_readable();
     let guard = tickline::start().map_err(io::Error::other)?;
     take(counter_readable);

@@ -93,7 +93,7 @@ fn warp_is_a_table_and_a_map_without_colours_where_there_is_no_terminal() {
     if out.contains("could not be compared:") || out.contains("nothing to compare") {
         return eprintln!("SKIPPED: {out}");
     }
-    for part in ["Pairs: ", "handovers", "largest warp", "not in step", "How far the counters"] {
+    for part in ["Pairs: ", "exchanges", "largest warp", "not in step", "How far the counters"] {
         assert!(out.contains(part), "no {part} in:\n{out}");
     }
 }

@@ -122,7 +122,7 @@ fn counters_that_were_found_apart_are_a_finding() {
     let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
     document["machine"]["clocksource"] = "tsc".into();
     document["warp"]["in_step"] = false.into();
-    document["warp"]["pairs"] = serde_json::json!([{ "from_cpu": 0, "to_cpu": 48, "handovers": 5_000, "warps": 2_000,
+    document["warp"]["pairs"] = serde_json::json!([{ "from_cpu": 0, "to_cpu": 48, "exchanges": 5_000, "warps": 2_000,
         "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "in_step": false }]);
     std::fs::write(&path, document.to_string()).unwrap();
     let output = diagnose(&path);

@@ -1,7 +1,7 @@
-//! Whether a reader should do a round of the control loop: for clocks that their readers drive.
+//! Whether a reader should do an iteration of the control loop: for clocks that their readers drive.
 //!
-//! A round costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
-//! path has seen that its line is past its window, or that there is none. It does a round at once if it comes straight after the
+//! An iteration costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
+//! path has seen that its line is past its window, or that there is none. It does an iteration at once if it comes straight after the
 //! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none further apart
 //! than calls must be. A program that reads the time now and then is served by the OS, and never pays.
 //!
@@ -10,7 +10,7 @@
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{SlowReading, Source};
 
-/// Readers keep a line alive only if calls come at least so often, as a share of the interval: a round of 2 us then saves
+/// Readers keep a line alive only if calls come at least so often, as a share of the interval: an iteration of 2 us then saves
 /// 256 calls some 10 ns each.
 pub const CALLS_PER_INTERVAL: u64 = 256;
 
@@ -18,9 +18,9 @@ pub const CALLS_PER_INTERVAL: u64 = 256;
 /// nobody has asked for a while.
 pub const STREAK: u64 = 8;
 
-/// Rounds that readers do between two looks at the facts, which take some 10 us each: four seconds at the default interval. A thread
+/// Iterations that readers do between two looks at the facts, which take some 10 us each: four seconds at the default interval. A thread
 /// looks at each interval.
-pub const ROUNDS_PER_WATCH: u64 = 8;
+pub const ITERATIONS_PER_CHECK: u64 = 8;
 
 /// What is known of a clock's callers.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Callers {
     /// The last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU64,
-    /// Rounds that readers have done.
+    /// Iterations that readers have done.
     rounds: AtomicU64,
 }
 
@@ -45,9 +45,9 @@ impl Callers {
         Self { last_slow_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), rounds: AtomicU64::new(1) }
     }
 
-    /// Whether the reader that has just got `reading` by the slow path should do a round. `is_due`: whether a round may come to
+    /// Whether the reader that has just got `reading` by the slow path should do an iteration. `is_due`: whether an iteration may come to
     /// something at this time, ns.
-    pub fn want_round(
+    pub fn wants_iteration(
         &self,
         reading: &SlowReading,
         interval_ns: u64,
@@ -79,10 +79,10 @@ impl Callers {
         }
     }
 
-    /// Counts a round that a reader has done; says whether it should look at the facts.
-    pub fn count_round(&self) -> bool {
+    /// Counts an iteration that a reader has done; says whether it should look at the facts.
+    pub fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count of its own.
-        self.rounds.fetch_add(1, Ordering::Relaxed).checked_rem(ROUNDS_PER_WATCH) == Some(0)
+        self.rounds.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_CHECK) == Some(0)
     }
 }
 
@@ -95,12 +95,12 @@ mod tests {
 
     fn by_reference(callers: &Callers, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
-        callers.want_round(&reading, INTERVAL_NS, |_| true)
+        callers.wants_iteration(&reading, INTERVAL_NS, |_| true)
     }
 
     fn by_line(callers: &Callers, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
-        callers.want_round(&reading, INTERVAL_NS, |_| panic!("a line is renewed when it is over"))
+        callers.wants_iteration(&reading, INTERVAL_NS, |_| panic!("a line is renewed when it is over"))
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         let callers = Callers::new();
         for ns in 0..20 {
             let reading = SlowReading { ns, source: Source::Reference { reference_ns: ns } };
-            assert!(!callers.want_round(&reading, INTERVAL_NS, |due_at_ns| due_at_ns > 100));
+            assert!(!callers.wants_iteration(&reading, INTERVAL_NS, |due_at_ns| due_at_ns > 100));
         }
         assert!(!by_reference(&callers, 20), "calls that could not come to anything do not count");
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn one_round_in_eight_looks_at_the_facts() {
         let callers = Callers::new();
-        let looks: Vec<bool> = (0..16).map(|_| callers.count_round()).collect();
+        let looks: Vec<bool> = (0..16).map(|_| callers.count_iteration()).collect();
         assert_eq!(looks.iter().filter(|look| **look).count(), 2);
         assert!(looks[7] && looks[15], "not after the first round: the facts were just judged");
     }

@@ -19,8 +19,8 @@
 //!
 //! # What it cannot do
 //!
-//! Nobody but the writer stores to a slot, so a reader that retires a line cannot leave a floor there: the floor of a cold
-//! word is the old line's value at the word's tick, up to a granule ([`GRANULE_TICKS`](crate::word::GRANULE_TICKS)) later than the tick
+//! Nobody but the writer stores to a slot, so a reader that retires a line cannot leave a high-water mark there: the high-water mark of a cold
+//! word is the old line's value at the word's tick, up to a granule ([`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS)) later than the tick
 //! that was read, but not beyond the line's end.
 
 use crate::line::{Line, Slope};
@@ -62,15 +62,15 @@ impl State {
         self.line.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// Cold: the floor, ns, which no reading may be below. A clock that has had no line has the floor 0.
+    /// Cold: the high-water mark, ns, which no reading may be below. A clock that has had no line has the high-water mark 0.
     #[must_use]
-    pub fn floor_ns(&self) -> i64 {
+    pub fn high_water_ns(&self) -> i64 {
         // A line of slope 0 was never published.
         if self.line.slope == Slope::default() {
             return 0;
         }
         // The word's tick was rounded up, and no reading was made beyond the end.
-        let (ticks, end_ticks) = (self.word.granule_ticks(), self.end_ticks());
+        let (ticks, end_ticks) = (self.word.start_ticks(), self.end_ticks());
         self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })
     }
 }
@@ -87,7 +87,7 @@ pub struct Published {
 /// The edges between which the reference must be, and what turns the line into Unix time; published with each line. Taken from a
 /// slot, both edges start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Envelope {
+pub struct Bounds {
     /// The reference is not below this line...
     pub lower: Line,
     /// ...nor above this one. Starts at the same tick as `lower`.
@@ -95,14 +95,14 @@ pub struct Envelope {
     /// Unix time minus the line, ns.
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
-    pub unix_slack_ns: u64,
+    pub unix_bound_ns: u64,
     /// By how much the base of `lower` was rounded down, so that an edge that is carried on is not rounded twice. 0 from a slot.
     pub lower_rounding: FixedNs,
     /// By how much the base of `upper` was rounded up. 0 from a slot.
     pub upper_rounding: FixedNs,
 }
 
-impl Envelope {
+impl Bounds {
     /// The same edges from `start_ticks` on, rounded outwards. Where the newest sample is later than that, the rates of both edges
     /// count on the way back: the reference had one between them.
     fn from(&self, start_ticks: u64) -> Self {
@@ -115,7 +115,7 @@ impl Envelope {
             lower: Line { start_ticks, base_ns: fixed_to_ns_floor(low), slope: self.lower.slope },
             upper: Line { start_ticks, base_ns: fixed_to_ns_ceil(high), slope: self.upper.slope },
             unix_offset_ns: self.unix_offset_ns,
-            unix_slack_ns: self.unix_slack_ns,
+            unix_bound_ns: self.unix_bound_ns,
             ..Self::default()
         }
     }
@@ -137,7 +137,7 @@ pub trait StateCell {
     fn published_unix(&self, word: Word) -> Published;
 
     /// The bounds of the line that the live `word` names.
-    fn envelope(&self, word: Word) -> Envelope;
+    fn bounds(&self, word: Word) -> Bounds;
 
     /// The tick from which the line in `slot` counts: the bits of its live word.
     fn start_ticks(&self, slot: Slot) -> u64;
@@ -157,7 +157,7 @@ pub trait StateCell {
 
     /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from` for `to`. The line's start is that of
     /// the word, [`Word::to_bits`]. Only the holder of the clock's lock may call this. Returns whether it happened.
-    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool;
+    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool;
 }
 
 /// The cell. See the [module](self) for the protocol.
@@ -196,7 +196,7 @@ struct BoundsWords {
     lower_slope: AtomicU64,
     upper_base_ns: AtomicI64,
     upper_slope: AtomicU64,
-    unix_slack_ns: AtomicU64,
+    unix_bound_ns: AtomicU64,
     /// [`StateCell::proven`].
     proven_ticks: AtomicU64,
     proven_ns: AtomicI64,
@@ -241,32 +241,32 @@ impl SlotWords {
                 lower_slope: AtomicU64::new(0),
                 upper_base_ns: AtomicI64::new(0),
                 upper_slope: AtomicU64::new(0),
-                unix_slack_ns: AtomicU64::new(0),
+                unix_bound_ns: AtomicU64::new(0),
                 proven_ticks: AtomicU64::new(0),
                 proven_ns: AtomicI64::new(0),
             },
         }
     }
 
-    fn fill(&self, published: &Published, envelope: &Envelope) {
-        let proven = Point { ticks: envelope.lower.start_ticks, ns: envelope.lower.base_ns };
-        let envelope = envelope.from(published.line.start_ticks);
-        let (line, bounds) = (&self.line, &self.bounds);
+    fn fill(&self, published: &Published, bounds: &Bounds) {
+        let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
+        let bounds = bounds.from(published.line.start_ticks);
+        let (line, words) = (&self.line, &self.bounds);
         // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
         // values also sees the swap that had taken that line out of use, and its second look fails.
         let order = Ordering::Release;
         line.slope.store(published.line.slope.to_bits(), order);
         line.base_ns.store(published.line.base_ns, order);
         line.window_ticks.store(published.window_ticks, order);
-        line.unix_base_ns.store(published.line.base_ns.wrapping_add(envelope.unix_offset_ns), order);
+        line.unix_base_ns.store(published.line.base_ns.wrapping_add(bounds.unix_offset_ns), order);
         line.start_ticks.store(published.line.start_ticks, order);
-        bounds.lower_base_ns.store(envelope.lower.base_ns, order);
-        bounds.lower_slope.store(envelope.lower.slope.to_bits(), order);
-        bounds.upper_base_ns.store(envelope.upper.base_ns, order);
-        bounds.upper_slope.store(envelope.upper.slope.to_bits(), order);
-        bounds.unix_slack_ns.store(envelope.unix_slack_ns, order);
-        bounds.proven_ticks.store(proven.ticks, order);
-        bounds.proven_ns.store(proven.ns, order);
+        words.lower_base_ns.store(bounds.lower.base_ns, order);
+        words.lower_slope.store(bounds.lower.slope.to_bits(), order);
+        words.upper_base_ns.store(bounds.upper.base_ns, order);
+        words.upper_slope.store(bounds.upper.slope.to_bits(), order);
+        words.unix_bound_ns.store(bounds.unix_bound_ns, order);
+        words.proven_ticks.store(proven.ticks, order);
+        words.proven_ns.store(proven.ns, order);
     }
 }
 
@@ -277,7 +277,7 @@ impl Default for Latch {
 }
 
 impl Latch {
-    /// A cell that is cold, with a floor of 0 ns.
+    /// A cell that is cold, with a high-water mark of 0 ns.
     #[must_use]
     pub const fn new() -> Self {
         Self { word: AtomicU64::new(0), slots: [SlotWords::new(), SlotWords::new()] }
@@ -327,8 +327,8 @@ impl StateCell for Latch {
     }
 
     #[inline]
-    fn envelope(&self, word: Word) -> Envelope {
-        let SlotWords { line, bounds } = self.slot(word.slot());
+    fn bounds(&self, word: Word) -> Bounds {
+        let SlotWords { line, bounds: words } = self.slot(word.slot());
         let start_ticks = word.to_bits();
         // ORDERING: see `SLOT`, for all.
         let edge = |base: &AtomicI64, slope: &AtomicU64| Line {
@@ -338,14 +338,14 @@ impl StateCell for Latch {
             // ORDERING: as above.
             slope: Slope::from_bits(slope.load(SLOT)),
         };
-        Envelope {
-            lower: edge(&bounds.lower_base_ns, &bounds.lower_slope),
-            upper: edge(&bounds.upper_base_ns, &bounds.upper_slope),
+        Bounds {
+            lower: edge(&words.lower_base_ns, &words.lower_slope),
+            upper: edge(&words.upper_base_ns, &words.upper_slope),
             // ORDERING: as above, for both.
             unix_offset_ns: line.unix_base_ns.load(SLOT).wrapping_sub(line.base_ns.load(SLOT)),
             // ORDERING: as above.
-            unix_slack_ns: bounds.unix_slack_ns.load(SLOT),
-            ..Envelope::default()
+            unix_bound_ns: words.unix_bound_ns.load(SLOT),
+            ..Bounds::default()
         }
     }
 
@@ -361,13 +361,13 @@ impl StateCell for Latch {
     }
 
     fn swap(&self, from: Word, to: Word) -> bool {
-        debug_assert!(to.phase() != Phase::Live, "a line is published, not swapped in");
+        debug_assert!(to.phase() != Phase::Published, "a line is published, not swapped in");
         self.exchange(from, to)
     }
 
-    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         debug_assert!(published.line.start_ticks == to.to_bits(), "a line counts from its word");
-        self.slot(to.slot()).fill(published, envelope);
+        self.slot(to.slot()).fill(published, bounds);
         self.exchange(from, to)
     }
 }

@@ -1,4 +1,4 @@
-//! Comparing the counters of two CPUs: handovers -> the interval that contains their difference.
+//! Comparing the counters of two CPUs: exchanges -> the interval that contains their difference.
 //!
 //! Two threads on two CPUs hand a token to and fro, and read their counters before they give it and after they got it:
 //!
@@ -7,7 +7,7 @@
 //! there          '---> t2    t3 --'                so  t3 - t4 <= d <= t2 - t1
 //! ```
 //!
-//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long a handover takes:
+//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long an exchange takes:
 //! many of them give the largest lower and the smallest upper limit. Counters in step have 0 inside. Linux' own test
 //! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) looks for backward steps only, which is one of the two limits.
 
@@ -22,7 +22,7 @@ use crate::units::ticks_between;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
 /// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
-/// assert!(difference.is_none(0), "in step, as far as these two handovers can tell");
+/// assert!(difference.is_none(0), "in step, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
@@ -46,10 +46,10 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// Whether the counters are in step as far as can be known with a counter that moves by `quantum_ticks`.
+    /// Whether the counters are in step as far as can be known with a counter that moves by `resolution_ticks`.
     #[must_use]
-    pub fn is_none(&self, quantum_ticks: u64) -> bool {
-        let quantum = i64::try_from(quantum_ticks).unwrap_or(i64::MAX);
+    pub fn is_none(&self, resolution_ticks: u64) -> bool {
+        let quantum = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
         self.least_ticks <= quantum && self.most_ticks >= quantum.saturating_neg()
     }
 
@@ -93,12 +93,12 @@ pub struct Pair {
 ///
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
-///         Comparison::InStep { cpus } => format!("{cpus} counters in step"),
-///         Comparison::Apart(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
+///         Comparison::Synchronised { cpus } => format!("{cpus} counters in step"),
+///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
-/// assert_eq!(in_a_word(Comparison::InStep { cpus: 8 }), "8 counters in step");
+/// assert_eq!(in_a_word(Comparison::Synchronised { cpus: 8 }), "8 counters in step");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -108,12 +108,12 @@ pub enum Comparison {
     /// There was nothing to compare: the process may use one CPU only.
     Single,
     /// All counters are in step.
-    InStep {
+    Synchronised {
         /// How many CPUs were compared.
         cpus: u32,
     },
     /// At least these two are not.
-    Apart(Pair),
+    Unsynchronised(Pair),
     /// It could not be made: the threads could not be put on their CPUs, or did not get to run there.
     Impossible,
 }
@@ -122,7 +122,7 @@ pub enum Comparison {
 mod tests {
     use super::*;
 
-    /// Handovers between counters that differ by `d`, each taking a different time.
+    /// Exchanges between counters that differ by `d`, each taking a different time.
     fn measured(d: i64, wrap: bool) -> Difference {
         let mut difference = Difference::UNKNOWN;
         let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };

@@ -17,14 +17,14 @@ use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil};
 /// How much later than the writer's read of the counter a reader of the old line may have read it, ns. The CPU may execute
 /// the second look a little before the counter; out-of-order windows end within a microsecond, 5 leave room for a
 /// cache miss on the way. Raising the meeting point by this costs 0.5 ns at 100 ppm.
-pub const JOIN_SLACK_NS: u64 = 5_000;
+pub const MEETING_MARGIN_NS: u64 = 5_000;
 
 /// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us over 0.5 s, the same
 /// 500 ppm that the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub const STEP_PPB: i64 = 500_000;
 
 /// How far line and reference are apart when something must have happened to one of them, ns. An NTP daemon's slew of 500 ppm, which
-/// goes unnoticed until the next round, makes up to 0.5 ms in a window.
+/// goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
 pub const DISRUPTED_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
@@ -60,29 +60,29 @@ pub fn steer(old: &Line, at_ticks: u64, target: &Target, horizon_ticks: u64) -> 
 }
 
 /// The line with the given slope that starts at `start_ticks` (at or before `at_ticks`) and is nowhere below `old` up to
-/// `slack_ticks` after `at_ticks`, nor below `step_to` there.
+/// `margin_ticks` after `at_ticks`, nor below `step_to` there.
 ///
-/// That counts from the start or from `slack_ticks` before `at_ticks`, whichever is later: a plain read of the counter may
+/// That counts from the start or from `margin_ticks` before `at_ticks`, whichever is later: a plain read of the counter may
 /// be executed before the state is loaded, and so pair the new line with a tick before `at_ticks`.
 #[must_use]
-pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, slack_ticks: u64) -> Line {
+pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, margin_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope: steering.slope };
     // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
     let needed = |ticks: u64| old.fixed_at(ticks).saturating_sub(from_start.fixed_at(ticks));
-    let early = at_ticks.wrapping_sub(at_ticks.wrapping_sub(start_ticks).min(slack_ticks));
-    let mut base = needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)));
+    let early = at_ticks.wrapping_sub(at_ticks.wrapping_sub(start_ticks).min(margin_ticks));
+    let mut base = needed(early).max(needed(at_ticks.wrapping_add(margin_ticks)));
     if let Some(step_to) = steering.step_to {
         base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));
     }
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
-/// The first line after a cold spell: at `at_ticks` not below `edge`, and nowhere below the floor (a plain read of the counter may
+/// The first line after a cold spell: at `at_ticks` not below `edge`, and nowhere below the high-water mark (a plain read of the counter may
 /// be executed before the state is loaded, and so come before `at_ticks`).
 #[must_use]
-pub fn recover(edge: FixedNs, floor_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
+pub fn recover(edge: FixedNs, high_water_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope };
-    let base = edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(floor_ns));
+    let base = edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(high_water_ns));
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         assert!(line.at(at) >= old().at(at));
     }
 
-    /// Rule 9: with equal values at the meeting point, floors differ one tick earlier or later. Every tick of the overlap is
+    /// Rule 9: with equal values at the meeting point, high-water marks differ one tick earlier or later. Every tick of the overlap is
     /// checked against the old line, for slopes that differ by little.
     #[test]
     fn rule_9_no_rounded_value_of_the_new_line_is_below_the_old() {

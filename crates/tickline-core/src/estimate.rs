@@ -13,9 +13,9 @@
 //! of the extremes, now and one interval later; nothing is averaged, so a long delay in one bracket does not move it.
 //!
 //! The polygon is **not** a proof about the present: the reference may bend while the set stays feasible. The proof is
-//! [`History::envelope`], which lets the rate differ by a stated `rho`.
+//! [`History::bounds`], which lets the rate differ by a stated `rho`.
 
-use crate::cell::Envelope;
+use crate::cell::Bounds;
 use crate::line::{Line, Slope};
 use crate::sample::{Point, Sample};
 use crate::units::{
@@ -75,9 +75,10 @@ struct Fraction {
 }
 
 impl Fraction {
-    fn new(from: Point, to: Point, slack_ns: i64) -> Option<Self> {
+    fn new(from: Point, to: Point, tolerance_ns: i64) -> Option<Self> {
         let ticks = i128::from(ticks_between(from.ticks, to.ticks));
-        let ns = i128::from(to.ns).saturating_sub(i128::from(from.ns)).saturating_add(i128::from(slack_ns));
+        let ns =
+            i128::from(to.ns).saturating_sub(i128::from(from.ns)).saturating_add(i128::from(tolerance_ns));
         (ticks > 0).then_some(Self { ns, ticks })
     }
 
@@ -164,8 +165,10 @@ impl History {
             }
             match thinned.newest() {
                 Some(last) if age(&last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline.
-                    if sample.width(slope) < last.width(slope) {
+                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline. Widths that differ by
+                    // less than the reference's rounding tie: samples that are narrower by next to nothing, one after the other, would
+                    // keep the baseline short for ever.
+                    if sample.width(slope).saturating_add(fixed_from_ns(1)) < last.width(slope) {
                         thinned.len = thinned.len.saturating_sub(1);
                         thinned.append(sample);
                     }
@@ -205,9 +208,9 @@ impl History {
             if self.len < 2 {
                 return (None, dropped);
             }
-            for slack_ns in [0, self.dither_ns()] {
-                if let Some(fit) = self.fit_with(slack_ns) {
-                    return (Some(Fit { exact: slack_ns == 0, ..fit }), dropped);
+            for tolerance_ns in [0, self.dither_ns()] {
+                if let Some(fit) = self.fit_with(tolerance_ns) {
+                    return (Some(Fit { exact: tolerance_ns == 0, ..fit }), dropped);
                 }
             }
             self.drop_oldest();
@@ -237,18 +240,18 @@ impl History {
         self.fit_with(amplitude_ns)
     }
 
-    fn fit_with(&self, slack_ns: i64) -> Option<Fit> {
-        let slack_ns = slack_ns.saturating_mul(2); // once at each end
+    fn fit_with(&self, tolerance_ns: i64) -> Option<Fit> {
+        let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
         let (mut least, mut most): (Option<Fraction>, Option<Fraction>) = (None, None);
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
             for newer in newer {
-                if let Some(limit) = Fraction::new(older.lower, newer.upper, slack_ns) {
+                if let Some(limit) = Fraction::new(older.lower, newer.upper, tolerance_ns) {
                     if most.is_none_or(|most| limit.less_than(most)) {
                         most = Some(limit);
                     }
                 }
-                if let Some(limit) = Fraction::new(older.upper, newer.lower, slack_ns.saturating_neg()) {
+                if let Some(limit) = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg()) {
                     if least.is_none_or(|least| least.less_than(limit)) {
                         least = Some(limit);
                     }
@@ -267,13 +270,13 @@ impl History {
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
     #[must_use]
-    pub fn upper_edge(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+    pub fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         self.samples().iter().map(|sample| sample.upper.carried(ticks, slope)).min()
     }
 
     /// The highest of the lower points carried to `ticks` at `slope`.
     #[must_use]
-    pub fn lower_edge(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+    pub fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         self.samples().iter().map(|sample| sample.lower.carried(ticks, slope)).max()
     }
 
@@ -283,7 +286,7 @@ impl History {
         let ticks = self.newest()?.lower.ticks;
         let middle = |ticks| {
             let (low, high) =
-                (self.lower_edge(ticks, fit.slope_min)?, self.upper_edge(ticks, fit.slope_max)?);
+                (self.lower_bound(ticks, fit.slope_min)?, self.upper_bound(ticks, fit.slope_max)?);
             Some(low.saturating_add(high) >> 1)
         };
         let ns = middle(ticks)?;
@@ -293,27 +296,29 @@ impl History {
         Some(Target { ticks, ns, slope })
     }
 
-    /// The proven bounds: as long as the reference's rate stays within `rho_ppb` of `slope` since each sample, it is not
+    /// The proven bounds: as long as the reference's rate stays within `max_drift_ppb` of `slope` since each sample, it is not
     /// outside. Rounded outwards. The Unix fields are left at 0.
     #[must_use]
-    pub fn envelope(&self, slope: Slope, rho_ppb: u32) -> Option<Envelope> {
-        self.envelope_with(slope, rho_ppb, 0, 0)
+    pub fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
+        self.bounds_with(slope, max_drift_ppb, 0, 0)
     }
 
     /// The same for a reference that moves by up to `range` about what its rate says, and `ahead` further than is seen.
     #[must_use]
-    pub fn envelope_with(
+    pub fn bounds_with(
         &self,
         slope: Slope,
-        rho_ppb: u32,
+        max_drift_ppb: u32,
         range: FixedNs,
         ahead: FixedNs,
-    ) -> Option<Envelope> {
+    ) -> Option<Bounds> {
         let newest = self.newest()?;
         let start_ticks = newest.lower.ticks;
-        let rho_ppb = i64::from(rho_ppb);
-        let (slow, fast) = (slope.adjusted_ppb(rho_ppb.saturating_neg()), slope.adjusted_ppb(rho_ppb));
-        let (mut low, mut high) = (self.lower_edge(start_ticks, slow)?, self.upper_edge(start_ticks, fast)?);
+        let max_drift_ppb = i64::from(max_drift_ppb);
+        let (slow, fast) =
+            (slope.adjusted_ppb(max_drift_ppb.saturating_neg()), slope.adjusted_ppb(max_drift_ppb));
+        let (mut low, mut high) =
+            (self.lower_bound(start_ticks, slow)?, self.upper_bound(start_ticks, fast)?);
         if low > high {
             // Some older sample needs a larger rho; the newest proves the present without any.
             low = newest.lower.carried(start_ticks, slow);
@@ -322,12 +327,12 @@ impl History {
         let edge = |base_ns, slope| Line { start_ticks, base_ns, slope };
         let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
         let (lower, upper) = (edge(fixed_to_ns_floor(low), slow), edge(fixed_to_ns_ceil(high), fast));
-        Some(Envelope {
+        Some(Bounds {
             lower_rounding: low.saturating_sub(fixed_from_ns(lower.base_ns)),
             upper_rounding: fixed_from_ns(upper.base_ns).saturating_sub(high),
             lower,
             upper,
-            ..Envelope::default()
+            ..Bounds::default()
         })
     }
 }

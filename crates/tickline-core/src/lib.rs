@@ -34,7 +34,7 @@
 //! | bring | and see |
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | the contract is in [`counter`]; a register of fewer than 64 bits that wraps, such as SysTick's 24, is made one by [`counter::extended`] |
-//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its step goes into [`Quanta`](sample::Quanta), the counter's own by [`counter::quantum_ticks`] |
+//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its step goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
 //! | a [`Shared`](shared::Shared) | static memory, valid from the start; readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
 //! | a [`Control`](control::Control), and who drives it | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, when the last [`Outcome`](control::Outcome) said; several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge_all`] over the facts that are known; nobody else asks whether the counter keeps its rate |
@@ -67,11 +67,11 @@
 //! let clock = Shared::new(Latch::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
 //! assert_eq!(clock.read(&&machine), None, "cold: nothing is known yet");
-//! while control.maintain(&clock, &&machine, &&machine).round != Round::Published {
+//! while control.maintain(&clock, &&machine, &&machine).iteration != Iteration::Published {
 //!     machine.0.set(machine.0.get() + 50_000);
 //! }
 //! let ns = clock.read(&&machine).expect("live");
@@ -101,11 +101,11 @@ pub mod per_cpu;
 mod primitive;
 pub mod sample;
 pub mod shared;
+mod stability;
 #[cfg(test)]
 mod testing;
 pub mod timeline;
 pub mod try_lock;
 pub mod units;
 mod unix;
-mod watch;
 pub mod word;

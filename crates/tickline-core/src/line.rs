@@ -4,7 +4,7 @@
 //! ns(t) = base_ns + floor((t - start_ticks) * slope / 2^48)
 //! ```
 //!
-//! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing in `t`.
+//! Conversion to nanoseconds iterations down, so it never rises above the line and is non-decreasing in `t`.
 //! Conversion back, [`Line::ticks_at`], gives the first tick whose conversion is not below the asked value, so
 //! `line.at(line.ticks_at(ns)) >= ns` and one tick less is below `ns`.
 //!

@@ -19,7 +19,7 @@
 //! one was made when the line, or the closing before it, was current. The second look only proves that the slope belongs
 //! to the word.
 //!
-//! A unit's control loop runs on its CPU, through a [`Seat`]. So whoever finds a unit closing, and is on that CPU, has
+//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. So whoever finds a unit closing, and is on that CPU, has
 //! interrupted the writer: nobody waits, the closing is finished at once.
 //!
 //! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
@@ -28,7 +28,7 @@ pub mod mode;
 
 use core::cell::Cell;
 
-use crate::cell::{Envelope, Published, StateCell};
+use crate::cell::{Bounds, Published, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
@@ -64,12 +64,12 @@ pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -
 pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
     let (ticks, cpu) = counter.now_ordered()?;
     let unit = units.get(cpu)?;
-    let mut envelope = Envelope::default();
+    let mut bounds = Bounds::default();
     let ns = read_at(unit, ticks, |cell, word| {
-        envelope = cell.envelope(word);
+        bounds = cell.bounds(word);
         cell.published(word)
     })?;
-    Some(LineReading { ticks, ns, envelope })
+    Some(LineReading { ticks, ns, bounds })
 }
 
 /// The line at `ticks`, which were read before this was called.
@@ -80,7 +80,7 @@ fn read_at<S: StateCell>(
     published: impl FnOnce(&S, Word) -> Published,
 ) -> Option<i64> {
     let word = unit.cell.word();
-    if !word.is_live() {
+    if !word.is_published() {
         return None;
     }
     let published = published(&unit.cell, word);
@@ -100,13 +100,13 @@ pub fn read_slow<S: StateCell>(
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let unit = units.get(cpu)?;
         let state = unit.cell.load();
-        if state.word.phase() == Phase::Cold {
+        if state.word.phase() == Phase::NoLine {
             let reference_ns = reference.monotonic_ns();
             counter.barrier();
             // Rule 6: a line that was published meanwhile may already be above this.
             if unit.cell.is_still(state.word) {
                 let source = Source::Reference { reference_ns };
-                return Some((cpu, SlowReading { ns: reference_ns.max(state.floor_ns()), source }));
+                return Some((cpu, SlowReading { ns: reference_ns.max(state.high_water_ns()), source }));
             }
             continue;
         }
@@ -115,10 +115,10 @@ pub fn read_slow<S: StateCell>(
             Some((ticks, now_on)) if now_on == cpu => ticks,
             _ => continue,
         };
-        if !state.word.is_live() {
+        if !state.word.is_published() {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.finish_closing_at(&state, ticks, None, reference) {
-                unit.count(Event::Rescue);
+            if unit.help_at(&state, ticks, None, reference) {
+                unit.count(Event::Help);
             }
         } else if unit.is_over(&state, ticks, reference) {
             unit.expire(&state, ticks, None, reference);
@@ -134,7 +134,7 @@ pub fn read_slow<S: StateCell>(
 /// counter that was reset and runs backwards: no sample can be taken with it, a line that is being replaced goes cold with a
 /// floor that the reference limits, and no line is published.
 #[derive(Debug)]
-pub struct Seat<'a, C> {
+pub struct PinnedCounter<'a, C> {
     counter: &'a C,
     cpu: usize,
     last_ticks: Cell<u64>,
@@ -144,7 +144,7 @@ pub struct Seat<'a, C> {
 /// How far back a lost seat's counter goes: outside of every window, and a quarter of what a difference can be.
 const LOST_TICKS: u64 = 1 << 62;
 
-impl<'a, C: CpuCounter> Seat<'a, C> {
+impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
     /// The counter of `cpu`, if this thread is there.
     pub fn take(counter: &'a C, cpu: usize) -> Option<Self> {
         let (ticks, found) = counter.now_ordered()?;
@@ -157,7 +157,7 @@ impl<'a, C: CpuCounter> Seat<'a, C> {
     }
 }
 
-impl<C: CpuCounter> Counter for Seat<'_, C> {
+impl<C: CpuCounter> Counter for PinnedCounter<'_, C> {
     fn now(&self) -> u64 {
         self.now_ordered()
     }

@@ -52,7 +52,7 @@ pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_00
 
 /// The largest steps of counter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quanta {
+pub struct Resolutions {
     /// Largest step of the counter, ticks; 0 where the reference is a function of the same counter's readings: its own
     /// reading then lies between the two of a bracket, as read.
     pub counter_ticks: u64,
@@ -103,17 +103,17 @@ pub struct Sample {
 impl Bracket {
     /// The sample that this bracket proves; `None` if the counter ran backwards in it.
     #[must_use]
-    pub fn sample(&self, quanta: Quanta) -> Option<Sample> {
+    pub fn sample(&self, resolutions: Resolutions) -> Option<Sample> {
         if ticks_between(self.before_ticks, self.after_ticks) < 0 {
             return None;
         }
         Some(Sample {
             upper: Point {
                 ticks: self.before_ticks,
-                ns: self.reference_ns.saturating_add(quanta.reference_ns),
+                ns: self.reference_ns.saturating_add(resolutions.reference_ns),
             },
             lower: Point {
-                ticks: self.after_ticks.wrapping_add(quanta.counter_ticks),
+                ticks: self.after_ticks.wrapping_add(resolutions.counter_ticks),
                 ns: self.reference_ns,
             },
         })
@@ -165,18 +165,18 @@ impl Effort {
 pub fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
-    quanta: Quanta,
+    resolutions: Resolutions,
     effort: Effort,
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks): (Option<Sample>, _) = (None, None);
-    let mut read = Read::new(quanta.resolution_ticks);
+    let mut read = Read::new(resolutions.resolution_ticks);
     for bracket in 0..effort.most_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
-        let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(quanta) else {
+        let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(resolutions) else {
             continue;
         };
         let folded = best.map_or(sample, |best| tighter(best, sample, slope));
@@ -278,21 +278,22 @@ mod tests {
     use super::*;
     use crate::units::fixed_to_ns_round;
 
-    const QUANTA: Quanta = Quanta { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
+    const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
     #[test]
     fn a_bracket_allows_for_both_quanta() {
-        let sample = Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 180 }.sample(QUANTA).unwrap();
+        let sample =
+            Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 180 }.sample(RESOLUTIONS).unwrap();
         assert_eq!(sample.upper, Point { ticks: 100, ns: 8 });
         assert_eq!(sample.lower, Point { ticks: 206, ns: 7 });
-        assert_eq!(Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 99 }.sample(QUANTA), None);
+        assert_eq!(Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 99 }.sample(RESOLUTIONS), None);
     }
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Bracket { before_ticks, reference_ns, after_ticks }.sample(QUANTA).unwrap()
+            Bracket { before_ticks, reference_ns, after_ticks }.sample(RESOLUTIONS).unwrap()
         };
         // Wide before, then wide after: together narrower than either.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
@@ -324,9 +325,9 @@ mod tests {
 
         /// The sample of a burst, with what the counter and the reference were, 1 GHz and no offset.
         fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
-            let quanta = Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+            let resolutions = Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
-            burst(self, self, quanta, effort, Some(slope)).unwrap()
+            burst(self, self, resolutions, effort, Some(slope)).unwrap()
         }
     }
 

@@ -4,16 +4,16 @@
 //!
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
 //! - whoever finds that a line is not valid any more, or the counter before it, makes the clock cold before anything else
-//!   (rule 4), leaving a floor that no earlier reading can have exceeded (rule 5);
+//!   (rule 4), leaving a high-water mark that no earlier reading can have exceeded (rule 5);
 //! - whoever finds `closing` for longer than two microseconds makes the clock cold too: nobody waits for a preempted
 //!   writer (rule 3);
-//! - a cold reading is the reference or the floor, whichever is larger, and counts if the state is still the same after
+//! - a cold reading is the reference or the high-water mark, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
 //! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 //! - past the window the reference must vouch for a reading (rule 13): `floor.rs`.
 
-use crate::cell::{Envelope, Published, State, StateCell};
+use crate::cell::{Bounds, Published, State, StateCell};
 use crate::counter::Counter;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::{Point, Reference};
@@ -21,8 +21,8 @@ use crate::timeline::{Conversion, Timeline, Unconverted};
 use crate::units::{signed, ticks_between};
 use crate::word::{FIRST_TICKS, Phase, Slot, Word};
 
-mod floor;
 mod gauges;
+mod high_water;
 mod suspends;
 
 pub(crate) use gauges::Found;
@@ -30,15 +30,15 @@ pub use gauges::{BoundParts, Gauges};
 
 /// How long a reader looks at a closing word before it goes on without the writer, ns: many times what a writer needs that
 /// is not preempted (some 60 ns).
-const CLOSING_NS: u64 = 2_000;
+const REPLACING_NS: u64 = 2_000;
 
 /// ...and how many looks it takes, in case the counter stands still or the line's slope is far from the truth. An ordered read
 /// takes 5 ns at least, so a counter that goes on ends the wait before.
-const CLOSING_LOOKS: u32 = 1_000;
+const REPLACING_LOADS: u32 = 1_000;
 
 /// Looks at an opening before a reader goes on without the writer. It is asking the reference meanwhile, which may take 2 us
 /// (`acpi_pm`); a look takes 5 ns at least. No counter is read for this, because the clock is still cold.
-const OPENING_LOOKS: u32 = if cfg!(loom) { 2 } else { 2_000 };
+const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// Something that happened to a clock, counted since it was made.
 ///
@@ -62,7 +62,7 @@ pub enum Event {
     /// The counter was found before the start of the line: it was reset, or differs between CPUs.
     CounterReset,
     /// A reader found the writer preempted in the middle, and made the clock cold.
-    Rescue,
+    Help,
     /// The clock was stepped forward to the reference.
     StepForward,
     /// The reference changed its rate by more than the samples allow; old ones were dropped.
@@ -86,7 +86,7 @@ impl Event {
         Self::Recovery,
         Self::Expiry,
         Self::CounterReset,
-        Self::Rescue,
+        Self::Help,
         Self::StepForward,
         Self::RateChange,
         Self::BoundViolation,
@@ -104,7 +104,7 @@ impl Event {
             Self::Recovery => "recovery",
             Self::Expiry => "expiry",
             Self::CounterReset => "counter_reset",
-            Self::Rescue => "rescue",
+            Self::Help => "help",
             Self::StepForward => "step_forward",
             Self::RateChange => "rate_change",
             Self::BoundViolation => "bound_violation",
@@ -126,7 +126,7 @@ pub enum Source {
     },
     /// The reference clock.
     Reference {
-        /// What the reference said, ns: the reading, unless the floor is larger.
+        /// What the reference said, ns: the reading, unless the high-water mark is larger.
         reference_ns: i64,
     },
 }
@@ -148,7 +148,7 @@ pub struct LineReading {
     /// The line's value there, ns.
     pub ns: i64,
     /// The bounds.
-    pub envelope: Envelope,
+    pub bounds: Bounds,
 }
 
 impl LineReading {
@@ -156,12 +156,12 @@ impl LineReading {
     #[inline]
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
-        let Envelope { lower, upper, .. } = &self.envelope;
+        let Bounds { lower, upper, .. } = &self.bounds;
         (lower.at(self.ticks).min(self.ns), upper.at(self.ticks).max(self.ns))
     }
 }
 
-/// The memory that readers and the writer of one clock share. All zeros are a valid clock, cold, with floor 0.
+/// The memory that readers and the writer of one clock share. All zeros are a valid clock, cold, with high-water mark 0.
 #[derive(Debug, Default)]
 pub struct Shared<S> {
     /// State, slopes and bounds.
@@ -213,35 +213,35 @@ impl<S: StateCell> Shared<S> {
     /// is not touched unless the word is live.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(Word::is_live, S::published, || counter.now())
+        self.read_with(Word::is_published, S::published, || counter.now())
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(Word::is_live, S::published, || counter.now_ordered())
+        self.read_with(Word::is_published, S::published, || counter.now_ordered())
     }
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_with(Word::is_live_for_unix, S::published_unix, || counter.now())
+        self.read_with(Word::is_published_for_unix, S::published_unix, || counter.now())
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
         let word = self.cell.word();
-        if !word.is_live() {
+        if !word.is_published() {
             return None;
         }
         let published = self.cell.published(word);
-        let envelope = self.cell.envelope(word);
+        let bounds = self.cell.bounds(word);
         let ticks = counter.now_ordered();
         self.confirms(word, &published, ticks).then(|| LineReading {
             ticks,
             ns: published.line.at(ticks),
-            envelope,
+            bounds,
         })
     }
 
@@ -252,13 +252,13 @@ impl<S: StateCell> Shared<S> {
         reference: &impl Reference,
     ) -> Option<LineReading> {
         let state = self.cell.load();
-        if !state.word.is_live() {
+        if !state.word.is_published() {
             return None;
         }
-        let envelope = self.cell.envelope(state.word);
+        let bounds = self.cell.bounds(state.word);
         let ticks = counter.now_ordered();
         let in_use = !self.is_over(&state, ticks, reference) && self.cell.is_still(state.word);
-        in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), envelope })
+        in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), bounds })
     }
 
     /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
@@ -269,7 +269,7 @@ impl<S: StateCell> Shared<S> {
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
-        if !word.is_live() {
+        if !word.is_published() {
             return None;
         }
         let window_ticks = self.cell.published(word).window_ticks;
@@ -309,7 +309,7 @@ impl<S: StateCell> Shared<S> {
             let state = self.cell.load();
             let word = state.word;
             match word.phase() {
-                Phase::Live => {
+                Phase::Published => {
                     let ticks = counter.now_ordered();
                     if self.is_over(&state, ticks, reference) {
                         self.expire(&state, ticks, None, reference);
@@ -317,26 +317,26 @@ impl<S: StateCell> Shared<S> {
                         return line_reading(&state, ticks);
                     }
                 }
-                Phase::Closing | Phase::Opening => match waiting {
+                Phase::Replacing | Phase::FirstPublication => match waiting {
                     Some((seen, since_ticks, looks)) if seen == word => {
                         if self.is_early(&state, since_ticks, looks, counter) {
                             waiting = Some((seen, since_ticks, looks.saturating_add(1)));
                             crate::primitive::spin_loop();
-                        } else if self.finish_closing(&state, counter, reference) {
-                            self.count(Event::Rescue);
+                        } else if self.help(&state, counter, reference) {
+                            self.count(Event::Help);
                         }
                     }
-                    _ if word.phase() == Phase::Opening => waiting = Some((word, 0, 0)),
+                    _ if word.phase() == Phase::FirstPublication => waiting = Some((word, 0, 0)),
                     // A closing word follows a live one, so the counter may be read.
                     _ => waiting = Some((word, counter.now_ordered(), 0)),
                 },
-                Phase::Cold => {
+                Phase::NoLine => {
                     let reference_ns = reference.monotonic_ns();
                     counter.barrier();
                     // Rule 6: a line that was published meanwhile may already be above this.
                     if self.cell.is_still(word) {
                         let source = Source::Reference { reference_ns };
-                        return SlowReading { ns: reference_ns.max(state.floor_ns()), source };
+                        return SlowReading { ns: reference_ns.max(state.high_water_ns()), source };
                     }
                 }
             }
@@ -349,7 +349,7 @@ impl<S: StateCell> Shared<S> {
     /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
     ///
     /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
-    /// it makes then may be as low as the floor, so the stamp is no later than that.
+    /// it makes then may be as low as the high-water mark, so the stamp is no later than that.
     pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
         loop {
             let state = self.cell.load();
@@ -361,18 +361,18 @@ impl<S: StateCell> Shared<S> {
             };
             let passed = || ticks_between(state.line.start_ticks, ticks) >= signed(state.valid_ticks());
             let limit_ns = match word.phase() {
-                Phase::Cold => state.floor_ns(),
-                Phase::Closing | Phase::Opening if by_newest => {
-                    // What comes of it, a line or a floor, decides.
+                Phase::NoLine => state.high_water_ns(),
+                Phase::Replacing | Phase::FirstPublication if by_newest => {
+                    // What comes of it, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;
                 }
-                Phase::Live if by_newest && passed() => {
+                Phase::Published if by_newest && passed() => {
                     // Retires the line, unless these are ticks of the future, which nobody has taken.
                     self.read_slow(counter, reference);
                     i64::MAX
                 }
-                Phase::Closing | Phase::Opening | Phase::Live => i64::MAX,
+                Phase::Replacing | Phase::FirstPublication | Phase::Published => i64::MAX,
             };
             if self.cell.is_still(word) {
                 return Some(ns.min(limit_ns));
@@ -382,17 +382,17 @@ impl<S: StateCell> Shared<S> {
 
     /// Rule 3: whether a writer may still be under way that had begun at `since_ticks` or before, so many `looks` ago.
     fn is_early(&self, state: &State, since_ticks: u64, looks: u32, counter: &impl Counter) -> bool {
-        if state.word.phase() == Phase::Opening {
-            return looks < OPENING_LOOKS;
+        if state.word.phase() == Phase::FirstPublication {
+            return looks < FIRST_LOADS;
         }
-        let patience_ticks = state.line.slope.ticks_in(CLOSING_NS);
-        counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS
+        let patience_ticks = state.line.slope.ticks_in(REPLACING_NS);
+        counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < REPLACING_LOADS
     }
 
     /// Rules 4 and 5: makes the clock cold because the line of `state` does not count for `ticks`, which were read after it
-    /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the floor is taken. `ticks` alone do not say
+    /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the high-water mark is taken. `ticks` alone do not say
     /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
-    /// `newest` is as for [`floor_ticks`](Self::floor_ticks).
+    /// `newest` is as for [`high_water_ticks`](Self::high_water_ticks).
     pub(crate) fn expire(
         &self,
         state: &State,
@@ -400,7 +400,7 @@ impl<S: StateCell> Shared<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let closing = State { word: state.word.closing(), ..*state };
+        let closing = State { word: state.word.replacing(), ..*state };
         if !self.cell.swap(state.word, closing.word) {
             return;
         }
@@ -408,30 +408,31 @@ impl<S: StateCell> Shared<S> {
         self.count(if reset { Event::CounterReset } else { Event::Expiry });
         // Within the window, other readers may have been later than this.
         let ticks = if reset { ticks } else { state.end_ticks() };
-        self.finish_closing_at(&closing, ticks, newest, reference);
+        self.help_at(&closing, ticks, newest, reference);
     }
 
     /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
     /// later. An opening goes back to where it came from. Returns whether this call did it.
-    pub fn finish_closing(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub fn help(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // While a clock is opening its counter is of no use here, and is left alone.
-        let ticks = if state.word.phase() == Phase::Opening { 0 } else { counter.now_ordered() };
-        self.finish_closing_at(state, ticks, None, reference)
+        let ticks = if state.word.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
+        self.help_at(state, ticks, None, reference)
     }
 
-    /// As [`finish_closing`](Self::finish_closing), with `ticks` from whoever has read the counter, and `newest` as for
-    /// [`floor_ticks`](Self::floor_ticks).
-    pub(crate) fn finish_closing_at(
+    /// As [`help`](Self::help), with `ticks` from whoever has read the counter, and `newest` as for
+    /// [`high_water_ticks`](Self::high_water_ticks).
+    pub(crate) fn help_at(
         &self,
         state: &State,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> bool {
-        if state.word.phase() == Phase::Opening {
+        if state.word.phase() == Phase::FirstPublication {
             return self.cell.swap(state.word, state.word.given_up());
         }
-        self.cell.swap(state.word, state.word.cold(self.floor_ticks(state, ticks, newest, reference)))
+        self.cell
+            .swap(state.word, state.word.without_line(self.high_water_ticks(state, ticks, newest, reference)))
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
@@ -440,13 +441,13 @@ impl<S: StateCell> Shared<S> {
         let mut was_open = false;
         loop {
             let state = self.cell.load();
-            match (state.word.phase(), state.word.is_gated()) {
-                (Phase::Cold, true) => return was_open,
-                (Phase::Closing | Phase::Opening, true) => {
-                    self.finish_closing(&state, counter, reference);
+            match (state.word.phase(), state.word.is_gate_closed()) {
+                (Phase::NoLine, true) => return was_open,
+                (Phase::Replacing | Phase::FirstPublication, true) => {
+                    self.help(&state, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.swap(state.word, state.word.gated()) {
+                    if self.cell.swap(state.word, state.word.with_gate_closed()) {
                         self.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -460,16 +461,16 @@ impl<S: StateCell> Shared<S> {
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let state = self.cell.load();
-            match (state.word.phase(), state.word.is_gated()) {
+            match (state.word.phase(), state.word.is_gate_closed()) {
                 (_, false) => return false,
-                (Phase::Cold, true) => {
-                    if self.cell.swap(state.word, state.word.ungated()) {
+                (Phase::NoLine, true) => {
+                    if self.cell.swap(state.word, state.word.with_gate_open()) {
                         self.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.finish_closing(&state, counter, reference);
+                    self.help(&state, counter, reference);
                 }
             }
         }

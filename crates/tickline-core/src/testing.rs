@@ -6,10 +6,10 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{Envelope, Latch, Published, StateCell};
-use crate::control::{Config, Control, Renewal, Round};
+use crate::cell::{Bounds, Latch, Published, StateCell};
+use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
-use crate::sample::{Point, Quanta, Reference};
+use crate::sample::{Point, Reference, Resolutions};
 use crate::shared::Shared;
 use crate::word::{Slot, Word};
 
@@ -198,8 +198,8 @@ impl StateCell for HookedCell {
     fn published_unix(&self, word: Word) -> Published {
         self.inner.published_unix(word)
     }
-    fn envelope(&self, word: Word) -> Envelope {
-        self.inner.envelope(word)
+    fn bounds(&self, word: Word) -> Bounds {
+        self.inner.bounds(word)
     }
     fn start_ticks(&self, slot: Slot) -> u64 {
         self.inner.start_ticks(slot)
@@ -211,9 +211,9 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         self.machine.hooks.run(Step::Publish(to));
-        let swapped = self.inner.publish(from, to, published, envelope);
+        let swapped = self.inner.publish(from, to, published, bounds);
         self.machine.hooks.run(Step::Published);
         swapped
     }
@@ -231,17 +231,17 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 pub(crate) fn new_control() -> Control {
     Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
 }
 
-/// Rounds, each when it is due, until the clock has been in its steady state for some intervals.
+/// Iterations, each when it is due, until the clock has been in its steady state for some intervals.
 pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control: &mut Control) {
     let mut steady = 0;
     for _ in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
-        if outcome.round == Round::Recovered {
+        if outcome.iteration == Iteration::Recovered {
             continue;
         }
         if outcome.next_in_ns == INTERVAL_NS {
@@ -256,8 +256,8 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     panic!("the clock did not settle");
 }
 
-/// Makes the clock cold without a break in the watch: closes and opens a gate, and lets the floor's slack pass.
-pub(crate) fn make_cold<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
+/// Makes the clock cold without a break in the watch: closes and opens a gate, and lets the high-water mark's slack pass.
+pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));
     machine.pass(8_000);

@@ -43,7 +43,7 @@ struct Entry {
     start_ticks: AtomicU64,
     base_ns: AtomicI64,
     slope: AtomicU64,
-    floor_ns: AtomicI64,
+    high_water_ns: AtomicI64,
 }
 
 impl Entry {
@@ -54,7 +54,7 @@ impl Entry {
             start_ticks: AtomicU64::new(0),
             base_ns: AtomicI64::new(0),
             slope: AtomicU64::new(0),
-            floor_ns: AtomicI64::new(0),
+            high_water_ns: AtomicI64::new(0),
         }
     }
 
@@ -72,7 +72,7 @@ impl Entry {
         // ORDERING: as above.
         self.slope.store(past.line.slope.to_bits(), Ordering::Release);
         // ORDERING: as above.
-        self.floor_ns.store(past.floor_ns, Ordering::Release);
+        self.high_water_ns.store(past.high_water_ns, Ordering::Release);
     }
 
     /// What it holds, unless it is empty, its tag is not `wanted`, or it changes meanwhile.
@@ -94,12 +94,12 @@ impl Entry {
             slope: Slope::from_bits(self.slope.load(Ordering::Acquire)),
         };
         // ORDERING: as above.
-        let floor_ns = self.floor_ns.load(Ordering::Acquire);
+        let high_water_ns = self.high_water_ns.load(Ordering::Acquire);
         halfway();
         let slot = if tag & SLOT_BIT == 0 { Slot::A } else { Slot::B };
         // ORDERING: Relaxed. The Acquire loads of the fields keep this one behind them, and nothing is read by it that was written
         // before: it only decides whether those count.
-        (self.tag.load(Ordering::Relaxed) == tag).then_some(Past { from_ticks, line, slot, floor_ns })
+        (self.tag.load(Ordering::Relaxed) == tag).then_some(Past { from_ticks, line, slot, high_water_ns })
     }
 }
 
@@ -111,22 +111,22 @@ pub(crate) struct Past {
     pub(crate) line: Line,
     /// Its slot in the cell.
     pub(crate) slot: Slot,
-    /// The floor of the cold spell that it has ended, ns; the largest number if it has replaced a line.
-    pub(crate) floor_ns: i64,
+    /// The high-water mark of the cold spell that it has ended, ns; the largest number if it has replaced a line.
+    pub(crate) high_water_ns: i64,
 }
 
 impl Past {
-    /// A line that follows another, or a floor, at `at_ticks`. Where the counter is coarse, readers of the old line may have read
+    /// A line that follows another, or a high-water mark, at `at_ticks`. Where the counter is coarse, readers of the old line may have read
     /// that very tick, and it stays theirs.
-    pub(crate) const fn new(at_ticks: u64, line: Line, slot: Slot, floor_ns: i64) -> Self {
-        Self { from_ticks: at_ticks.wrapping_add(1), line, slot, floor_ns }
+    pub(crate) const fn new(at_ticks: u64, line: Line, slot: Slot, high_water_ns: i64) -> Self {
+        Self { from_ticks: at_ticks.wrapping_add(1), line, slot, high_water_ns }
     }
 }
 
 /// What ticks are in ns, as far as the ring knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// By the line that was in use then, and not above the floor of a cold spell that followed it.
+    /// By the line that was in use then, and not above the high-water mark of a cold spell that followed it.
     pub(crate) ns: i64,
     /// Whether they are of the newest published line, which may since have been retired.
     pub(crate) by_newest: bool,
@@ -174,7 +174,7 @@ impl Timeline {
         self.newest.load(Ordering::Relaxed)
     }
 
-    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a rehearsal of
+    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a warm-up of
     /// [`push`](Self::push), which comes while readers wait. Only the holder of the clock's lock may call this.
     pub(crate) fn make_room(&self, rehearsed: &Past) {
         if let Some(entry) = self.entry(self.newest_tag() & COUNT_MASK) {
@@ -257,7 +257,7 @@ impl Timeline {
                 if ticks_between(newer.from_ticks, past.from_ticks) > 0 {
                     break; // the counter was reset between the two: all older lines are of another count
                 }
-                limit_ns = newer.floor_ns;
+                limit_ns = newer.high_water_ns;
                 by_newest = false;
             } else if past.slot != slot {
                 continue;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn past(k: u64) -> Past {
-        Past { from_ticks: 1_000 * k, line: line(k), slot: slot(k), floor_ns: i64::MAX }
+        Past { from_ticks: 1_000 * k, line: line(k), slot: slot(k), high_water_ns: i64::MAX }
     }
 
     fn slot(k: u64) -> Slot {
@@ -455,7 +455,7 @@ mod tests {
     fn a_line_ends_at_the_floor_of_a_cold_spell() {
         let timeline = Timeline::new();
         push(&timeline, 1);
-        timeline.push(&Past { floor_ns: 1_501, ..past(3) });
+        timeline.push(&Past { high_water_ns: 1_501, ..past(3) });
         push(&timeline, 4);
         let ns = |ticks| convert(&timeline, ticks, 4).unwrap();
         assert_eq!([1_000, 1_499, 1_501, 2_999, 3_000].map(ns), [1_001, 1_500, 1_501, 1_501, 3_003]);

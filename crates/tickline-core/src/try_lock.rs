@@ -2,7 +2,7 @@
 //!
 //! Nobody waits for it, so it may be tried in a signal handler. The owner is a token of the process: a child that finds
 //! its parent's token knows that the holder does not exist here, and takes the lock over; the content may then be half
-//! changed, and [`Guard::was_abandoned`] says so.
+//! changed, and [`LockGuard::was_abandoned`] says so.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -53,7 +53,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 /// });
 /// ```
 #[derive(Debug)]
-pub struct Guard<'a, T> {
+pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
     token: u64,
     abandoned: bool,
@@ -76,7 +76,7 @@ impl<T> TryLock<T> {
     /// `token` is the same for all threads of this process, and unlike that of any ancestor. A thread that holds this lock when
     /// it calls `fork` does not use its guard in the child, which may get a second one; if it calls `fork` in a handler that has
     /// interrupted it there, it does not return from that handler in the child.
-    pub unsafe fn try_lock(&self, token: u64) -> Option<Guard<'_, T>> {
+    pub unsafe fn try_lock(&self, token: u64) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
@@ -84,11 +84,11 @@ impl<T> TryLock<T> {
         }
         // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes are seen.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Guard { lock: self, token, abandoned: owner != 0, exclusive: PhantomData })
+        Some(LockGuard { lock: self, token, abandoned: owner != 0, exclusive: PhantomData })
     }
 }
 
-impl<T> Guard<'_, T> {
+impl<T> LockGuard<'_, T> {
     /// Whether the last holder was in another process and never let go.
     #[must_use]
     pub fn was_abandoned(&self) -> bool {
@@ -96,7 +96,7 @@ impl<T> Guard<'_, T> {
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -105,14 +105,14 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard holds the lock, so nobody else reaches the content.
         unsafe { &mut *self.lock.content.get() }
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. A failure means that another process has taken
         // the lock over, and it stays with that one.

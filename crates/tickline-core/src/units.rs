@@ -23,7 +23,7 @@ pub const fn fixed_from_ns(ns: i64) -> FixedNs {
     (ns as i128) << FRACTION_BITS
 }
 
-/// The nearest whole nanosecond (half rounds up), saturating at the ends of `i64`.
+/// The nearest whole nanosecond (half iterations up), saturating at the ends of `i64`.
 #[must_use]
 pub const fn fixed_to_ns_round(fixed: FixedNs) -> i64 {
     saturate(fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)

@@ -9,12 +9,12 @@
 //!
 //! | phase | the tick | who may read the counter |
 //! |---|---|---|
-//! | `Cold` | where the floor was taken, rounded up | nobody |
-//! | `Opening` | where the floor was taken | who opens |
-//! | `Closing` | start of the old line | who finishes the closing |
-//! | `Live` | start of the line | everybody |
+//! | `NoLine` | where the high-water mark was taken, rounded up | nobody |
+//! | `FirstPublication` | where the high-water mark was taken | who opens |
+//! | `Replacing` | start of the old line | who finishes the closing |
+//! | `Published` | start of the line | everybody |
 //!
-//! At most one of the three lowest bits is set; none is `Cold`. **A live word is the start of its line as it stands, low bits
+//! At most one of the three lowest bits is set; none is `NoLine`. **A live word is the start of its line as it stands, low bits
 //! included**: a reader subtracts it from the counter without a mask.
 //!
 //! No word comes again once a line has been published after it (rule 10 of `DESIGN.md`). The tick rises with each new line, and the
@@ -29,18 +29,18 @@
 use crate::units::ticks_between;
 
 /// Ticks in one granule, the unit of a word's tick: 0.1 us at 2.6 GHz, 11 us at 24 MHz.
-pub const GRANULE_TICKS: u64 = 1 << META_BITS;
+pub const START_GRANULARITY_TICKS: u64 = 1 << META_BITS;
 
 /// How long after its start a line may be published at the latest, ticks: whatever begins so long after its start, began when the
 /// line was in use.
-pub(crate) const FIRST_TICKS: u64 = 2 * GRANULE_TICKS;
+pub(crate) const FIRST_TICKS: u64 = 2 * START_GRANULARITY_TICKS;
 
 const META_BITS: u32 = 8;
-const META_MASK: u64 = GRANULE_TICKS - 1;
+const META_MASK: u64 = START_GRANULARITY_TICKS - 1;
 const LIVE_BIT: u64 = 1;
-const CLOSING_BIT: u64 = 1 << 1;
-const OPENING_BIT: u64 = 1 << 2;
-const PHASE_MASK: u64 = LIVE_BIT | CLOSING_BIT | OPENING_BIT;
+const REPLACING_BIT: u64 = 1 << 1;
+const FIRST_BIT: u64 = 1 << 2;
+const PHASE_MASK: u64 = LIVE_BIT | REPLACING_BIT | FIRST_BIT;
 const GATE_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
 const CHANGES_MASK: u64 = 7 << 4;
@@ -55,14 +55,14 @@ const _: () = assert!(SLOT_BIT == SLOT_BYTES as u64, "a reader finds its slot by
 /// What a [`Word`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// No line: readers return the reference clock, never below the floor.
-    Cold,
+    /// No line: readers return the reference clock, never below the high-water mark.
+    NoLine,
     /// A writer is about to publish the first line: readers wait some microseconds, then go on without it.
-    Opening,
+    FirstPublication,
     /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
-    Closing,
+    Replacing,
     /// The line may be used by everybody.
-    Live,
+    Published,
 }
 
 /// Which of the two slots holds the current line.
@@ -106,13 +106,13 @@ impl Word {
 
     /// The live word for the line that follows this word, published at `at_ticks`: it names the other slot, and its bits are at
     /// most two granules before `at_ticks`, and not after it. `None` if that would not come later than this word, so that it
-    /// might equal an earlier one. A counter that is behind by more than `slack_ticks` was reset, which counts as a change.
+    /// might equal an earlier one. A counter that is behind by more than `margin_ticks` was reset, which counts as a change.
     #[must_use]
-    pub fn next_live(self, at_ticks: u64, slack_ticks: u64) -> Option<Self> {
+    pub fn next_published(self, at_ticks: u64, margin_ticks: u64) -> Option<Self> {
         let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;
-        let ahead = ticks_between(self.granule_ticks(), granule);
+        let ahead = ticks_between(self.start_ticks(), granule);
         // The slack may be saturated, and must not turn negative then.
-        let reset = ahead < 0 && ahead.unsigned_abs() > slack_ticks;
+        let reset = ahead < 0 && ahead.unsigned_abs() > margin_ticks;
         let changes = if reset { self.0.wrapping_add(CHANGE) } else { self.0 } & CHANGES_MASK;
         let slot = (self.0 & SLOT_BIT) ^ SLOT_BIT;
         (ahead > 0 || reset).then_some(Self(granule | slot | changes | LIVE_BIT))
@@ -126,14 +126,14 @@ impl Word {
 
     /// The word that announces the replacement of this line.
     #[must_use]
-    pub const fn closing(self) -> Self {
-        let word = self.with_phase(CLOSING_BIT);
-        if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }
+    pub const fn replacing(self) -> Self {
+        let word = self.with_phase(REPLACING_BIT);
+        if self.is_published() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
-    /// The cold word that follows this one, its floor taken at `ticks` (rounded up to a granule).
+    /// The cold word that follows this one, its high-water mark taken at `ticks` (rounded up to a granule).
     #[must_use]
-    pub const fn cold(self, ticks: u64) -> Self {
+    pub const fn without_line(self, ticks: u64) -> Self {
         let granule = ticks.wrapping_add(META_MASK) & !META_MASK;
         Self(granule | (self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK)))
     }
@@ -141,8 +141,8 @@ impl Word {
     /// The word that announces the first line after this cold word: nobody reads the reference for a reading until that is
     /// published or given up.
     #[must_use]
-    pub const fn opening(self) -> Self {
-        self.with_phase(OPENING_BIT)
+    pub const fn first_publication(self) -> Self {
+        self.with_phase(FIRST_BIT)
     }
 
     /// The cold word that an opening goes back to: the one it came from. That was a state before, with the same floor and no line
@@ -154,14 +154,14 @@ impl Word {
 
     /// This word with its gate closed. A live word becomes closing: a gate never leaves a line in use.
     #[must_use]
-    pub const fn gated(self) -> Self {
-        let word = if self.is_live() { self.closing() } else { self };
+    pub const fn with_gate_closed(self) -> Self {
+        let word = if self.is_published() { self.replacing() } else { self };
         Self(word.0 | GATE_BIT)
     }
 
-    /// This cold word with its gate open again, counted so that it differs from the last seven. The tick stays: it is the floor's.
+    /// This cold word with its gate open again, counted so that it differs from the last seven. The tick stays: it is the high-water mark's.
     #[must_use]
-    pub const fn ungated(self) -> Self {
+    pub const fn with_gate_open(self) -> Self {
         Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | (self.0.wrapping_add(CHANGE) & CHANGES_MASK))
     }
 
@@ -174,31 +174,31 @@ impl Word {
     #[must_use]
     pub const fn phase(self) -> Phase {
         match self.0 & PHASE_MASK {
-            0 => Phase::Cold,
-            LIVE_BIT => Phase::Live,
-            CLOSING_BIT => Phase::Closing,
-            _ => Phase::Opening,
+            0 => Phase::NoLine,
+            LIVE_BIT => Phase::Published,
+            REPLACING_BIT => Phase::Replacing,
+            _ => Phase::FirstPublication,
         }
     }
 
     /// Whether there is a line that may be used for Unix time.
     #[inline(always)]
     #[must_use]
-    pub const fn is_live_for_unix(self) -> bool {
+    pub const fn is_published_for_unix(self) -> bool {
         self.0 & (LIVE_BIT | GATE_BIT) == LIVE_BIT
     }
 
     /// Whether there is a line that may be used.
     #[inline(always)]
     #[must_use]
-    pub const fn is_live(self) -> bool {
+    pub const fn is_published(self) -> bool {
         self.0 & LIVE_BIT != 0
     }
 
     /// Whether a gate keeps the clock cold.
     #[must_use]
-    pub const fn is_gated(self) -> bool {
-        self.0 & GATE_BIT != 0 && !self.is_live()
+    pub const fn is_gate_closed(self) -> bool {
+        self.0 & GATE_BIT != 0 && !self.is_published()
     }
 
     /// The slot in use (cold: the one that was).
@@ -208,10 +208,10 @@ impl Word {
         if self.0 & SLOT_BIT == 0 { Slot::A } else { Slot::B }
     }
 
-    /// The word's tick, a multiple of [`GRANULE_TICKS`]. Cold: the tick at which the floor was taken. Live: up to a granule before
+    /// The word's tick, a multiple of [`START_GRANULARITY_TICKS`]. Cold: the tick at which the high-water mark was taken. Live: up to a granule before
     /// the start of the line.
     #[must_use]
-    pub const fn granule_ticks(self) -> u64 {
+    pub const fn start_ticks(self) -> u64 {
         self.0 & !META_MASK
     }
 }
@@ -220,48 +220,51 @@ impl Word {
 mod tests {
     use super::*;
 
-    const SLACK_TICKS: u64 = 1 << 20;
+    const MARGIN_TICKS: u64 = 1 << 20;
 
     fn live(ticks: u64) -> Word {
-        Word::default().next_live(ticks, SLACK_TICKS).expect("later than 0")
+        Word::default().next_published(ticks, MARGIN_TICKS).expect("later than 0")
     }
 
     #[test]
     fn zero_is_cold_and_not_gated() {
         let word = Word::default();
-        assert_eq!(word.phase(), Phase::Cold);
-        assert!(!word.is_live() && !word.is_gated());
+        assert_eq!(word.phase(), Phase::NoLine);
+        assert!(!word.is_published() && !word.is_gate_closed());
     }
 
     #[test]
     fn fields_do_not_disturb_each_other() {
         for (word, slot) in [
             (live(0x1234_5678_9abc), Slot::B),
-            (live(1 << 20).next_live(0x1234_5678_9abc, 0).unwrap(), Slot::A),
+            (live(1 << 20).next_published(0x1234_5678_9abc, 0).unwrap(), Slot::A),
         ] {
-            assert_eq!((word.phase(), word.slot(), word.is_gated()), (Phase::Live, slot, false));
-            assert_eq!(word.granule_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
-            let closing = word.closing();
-            assert_eq!((closing.phase(), closing.slot()), (Phase::Closing, slot));
-            assert_eq!(closing.granule_ticks(), word.granule_ticks());
-            assert_eq!(word.gated().phase(), Phase::Closing);
-            assert!(word.gated().is_gated());
-            let cold = word.gated().cold(0x1234_5678_9abc);
-            assert_eq!((cold.phase(), cold.slot(), cold.is_gated()), (Phase::Cold, slot, true));
-            assert_eq!(cold.granule_ticks(), 0x1234_5678_9b00, "a floor's tick is rounded up");
-            let opening = cold.ungated().opening();
-            assert_eq!((opening.phase(), opening.slot(), opening.is_gated()), (Phase::Opening, slot, false));
-            assert_eq!(opening.given_up(), cold.ungated());
+            assert_eq!((word.phase(), word.slot(), word.is_gate_closed()), (Phase::Published, slot, false));
+            assert_eq!(word.start_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
+            let closing = word.replacing();
+            assert_eq!((closing.phase(), closing.slot()), (Phase::Replacing, slot));
+            assert_eq!(closing.start_ticks(), word.start_ticks());
+            assert_eq!(word.with_gate_closed().phase(), Phase::Replacing);
+            assert!(word.with_gate_closed().is_gate_closed());
+            let cold = word.with_gate_closed().without_line(0x1234_5678_9abc);
+            assert_eq!((cold.phase(), cold.slot(), cold.is_gate_closed()), (Phase::NoLine, slot, true));
+            assert_eq!(cold.start_ticks(), 0x1234_5678_9b00, "a floor's tick is rounded up");
+            let opening = cold.with_gate_open().first_publication();
+            assert_eq!(
+                (opening.phase(), opening.slot(), opening.is_gate_closed()),
+                (Phase::FirstPublication, slot, false)
+            );
+            assert_eq!(opening.given_up(), cold.with_gate_open());
         }
     }
 
     /// A reader subtracts the whole word from the counter: a word beyond the tick of its publication would look like a reset.
     #[test]
     fn a_live_word_is_a_tick_shortly_before_its_publication() {
-        for at_ticks in (1_u64 << 30)..(1 << 30) + 3 * GRANULE_TICKS {
-            for word in [live(at_ticks), live(1 << 20).next_live(at_ticks, 0).unwrap()] {
+        for at_ticks in (1_u64 << 30)..(1 << 30) + 3 * START_GRANULARITY_TICKS {
+            for word in [live(at_ticks), live(1 << 20).next_published(at_ticks, 0).unwrap()] {
                 assert!(
-                    (0..2 * GRANULE_TICKS).contains(&at_ticks.wrapping_sub(word.to_bits())),
+                    (0..2 * START_GRANULARITY_TICKS).contains(&at_ticks.wrapping_sub(word.to_bits())),
                     "{at_ticks}: {word:?}"
                 );
             }
@@ -272,59 +275,72 @@ mod tests {
     fn a_line_without_unix_time_is_closed_for_that_alone() {
         let both = live(0x1234_5678_9abc);
         let word = both.without_unix();
-        assert_eq!((both.is_live_for_unix(), word.is_live_for_unix()), (true, false));
-        assert_eq!((word.is_live(), word.is_gated()), (true, false));
+        assert_eq!((both.is_published_for_unix(), word.is_published_for_unix()), (true, false));
+        assert_eq!((word.is_published(), word.is_gate_closed()), (true, false));
         assert_eq!(
-            (word.granule_ticks(), word.slot(), word.phase()),
-            (both.granule_ticks(), both.slot(), both.phase())
+            (word.start_ticks(), word.slot(), word.phase()),
+            (both.start_ticks(), both.slot(), both.phase())
         );
         // What follows it is what would follow a line for both.
-        assert_eq!(word.closing(), both.closing());
-        assert_eq!(word.gated(), both.gated());
-        assert!(word.gated().cold(0).is_gated() && !word.closing().cold(0).is_gated());
+        assert_eq!(word.replacing(), both.replacing());
+        assert_eq!(word.with_gate_closed(), both.with_gate_closed());
+        assert!(
+            word.with_gate_closed().without_line(0).is_gate_closed()
+                && !word.replacing().without_line(0).is_gate_closed()
+        );
     }
 
     #[test]
     fn gates_opened_again_and_again_differ_from_the_last_seven() {
-        for line in [live(5 << 20), live(1 << 20).next_live(5 << 20, 0).unwrap()] {
-            let mut word = line.closing().cold(6 << 20);
+        for line in [live(5 << 20), live(1 << 20).next_published(5 << 20, 0).unwrap()] {
+            let mut word = line.replacing().without_line(6 << 20);
             let mut seen = vec![word];
             for _ in 0..200 {
-                for next in [word.gated(), word.gated().ungated()] {
+                for next in [word.with_gate_closed(), word.with_gate_closed().with_gate_open()] {
                     assert!(!seen.iter().rev().take(15).any(|seen| *seen == next), "{next:?} came twice");
-                    assert_eq!(
-                        (next.slot(), next.granule_ticks()),
-                        (line.slot(), 6 << 20),
-                        "the floor stays"
-                    );
+                    assert_eq!((next.slot(), next.start_ticks()), (line.slot(), 6 << 20), "the floor stays");
                     seen.push(next);
                 }
-                word = word.gated().ungated();
+                word = word.with_gate_closed().with_gate_open();
             }
         }
     }
 
     #[test]
     fn a_new_line_needs_a_later_granule_or_a_reset() {
-        let word = live(100 * GRANULE_TICKS);
-        let first = word.granule_ticks() + GRANULE_TICKS + META_MASK;
-        assert_eq!(word.next_live(first - 1, SLACK_TICKS), None);
+        let word = live(100 * START_GRANULARITY_TICKS);
+        let first = word.start_ticks() + START_GRANULARITY_TICKS + META_MASK;
+        assert_eq!(word.next_published(first - 1, MARGIN_TICKS), None);
         assert_eq!(
-            word.next_live(first, SLACK_TICKS).unwrap().granule_ticks(),
-            word.granule_ticks() + GRANULE_TICKS
+            word.next_published(first, MARGIN_TICKS).unwrap().start_ticks(),
+            word.start_ticks() + START_GRANULARITY_TICKS
         );
-        assert_eq!(word.next_live(90 * GRANULE_TICKS, SLACK_TICKS), None, "a little behind is not a reset");
-        assert!(live(1 << 40).next_live(5_000, SLACK_TICKS).is_some(), "a reset counter may start again");
+        assert_eq!(
+            word.next_published(90 * START_GRANULARITY_TICKS, MARGIN_TICKS),
+            None,
+            "a little behind is not a reset"
+        );
+        assert!(
+            live(1 << 40).next_published(5_000, MARGIN_TICKS).is_some(),
+            "a reset counter may start again"
+        );
     }
 
     /// A slope of 0 makes the slack `u64::MAX`, which was taken for -1: every tick would have done, even that of the word.
     #[test]
     fn with_any_slack_a_new_line_needs_a_later_granule() {
-        let word = live(100 * GRANULE_TICKS);
-        for slack_ticks in [1 << 63, u64::MAX] {
-            assert_eq!(word.next_live(100 * GRANULE_TICKS, slack_ticks), None, "{slack_ticks}");
-            assert_eq!(word.next_live(5_000, slack_ticks), None, "{slack_ticks}");
-            assert!(word.next_live(102 * GRANULE_TICKS, slack_ticks).is_some(), "{slack_ticks}");
+        let word = live(100 * START_GRANULARITY_TICKS);
+        for margin_ticks in [1 << 63, u64::MAX] {
+            assert_eq!(
+                word.next_published(100 * START_GRANULARITY_TICKS, margin_ticks),
+                None,
+                "{margin_ticks}"
+            );
+            assert_eq!(word.next_published(5_000, margin_ticks), None, "{margin_ticks}");
+            assert!(
+                word.next_published(102 * START_GRANULARITY_TICKS, margin_ticks).is_some(),
+                "{margin_ticks}"
+            );
         }
     }
 
@@ -334,13 +350,13 @@ mod tests {
         let (mut word, mut seen) = (live(7 << 20), Vec::new());
         for _ in 0..8 {
             for at_ticks in [7_u64 << 20, 1 << 40] {
-                word = word.next_live(at_ticks, SLACK_TICKS).unwrap_or(word);
-                word = word.next_live(at_ticks + (1 << 19), SLACK_TICKS).expect("later");
+                word = word.next_published(at_ticks, MARGIN_TICKS).unwrap_or(word);
+                word = word.next_published(at_ticks + (1 << 19), MARGIN_TICKS).expect("later");
                 assert!(!seen.contains(&word), "{word:?} came twice");
                 seen.push(word);
             }
             // The clock goes cold now and then, which the count survives.
-            word = word.closing().cold(word.to_bits());
+            word = word.replacing().without_line(word.to_bits());
         }
     }
 }

@@ -11,7 +11,7 @@ use proptest::test_runner::FileFailurePersistence;
 use tickline_core::discipline::Steering;
 use tickline_core::estimate::Target;
 use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::sample::Quanta;
+use tickline_core::sample::Resolutions;
 use tickline_core::units::{FixedNs, fixed_from_ns, signed};
 use tickline_core::word::Word;
 
@@ -129,13 +129,20 @@ fn look() -> impl Strategy<Value = estimate::Look> {
     )
 }
 
-fn truth(rho_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = estimate::Truth> {
-    let quanta =
+fn truth(max_drift_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = estimate::Truth> {
+    let resolutions =
         (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64]).prop_map(
-            |(counter_ticks, reference_ns)| Quanta { counter_ticks, reference_ns, resolution_ticks: 0 },
+            |(counter_ticks, reference_ns)| Resolutions { counter_ticks, reference_ns, resolution_ticks: 0 },
         );
-    (usual_slope(), rho_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, quanta)
-        .prop_map(|(slope, rho_ppb, ticks, ns, quanta)| estimate::Truth { slope, rho_ppb, ticks, ns, quanta })
+    (usual_slope(), max_drift_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, resolutions).prop_map(
+        |(slope, max_drift_ppb, ticks, ns, resolutions)| estimate::Truth {
+            slope,
+            max_drift_ppb,
+            ticks,
+            ns,
+            resolutions,
+        },
+    )
 }
 
 proptest! {
@@ -200,16 +207,16 @@ proptest! {
 
     #[test]
     fn words_have_what_they_were_made_of((bits, at, slack, floor) in (number(), number(), number(), number())) {
-        let before = Word::from_bits(bits).cold(bits);
+        let before = Word::from_bits(bits).without_line(bits);
         word::check_life(before, at, slack, floor);
-        word::check_life(before, before.granule_ticks().wrapping_add(at), slack, floor);
+        word::check_life(before, before.start_ticks().wrapping_add(at), slack, floor);
     }
 
     #[test]
-    fn words_come_in_order((bits, ticks, slack_ticks) in (number(), number(), number())) {
+    fn words_come_in_order((bits, ticks, margin_ticks) in (number(), number(), number())) {
         let word = Word::from_bits(bits);
-        word::check_order(word, ticks, slack_ticks);
-        word::check_order(word, word.granule_ticks().wrapping_add(ticks).wrapping_sub(slack_ticks), slack_ticks);
+        word::check_order(word, ticks, margin_ticks);
+        word::check_order(word, word.start_ticks().wrapping_add(ticks).wrapping_sub(margin_ticks), margin_ticks);
     }
 
     #[test]
@@ -227,14 +234,14 @@ proptest! {
     ) {
         let steering = discipline::check_steer(&old, at, &target, horizon);
         let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
-        discipline::check_join(&old, &steering, start, at, slack, probe);
+        discipline::check_meeting(&old, &steering, start, at, slack, probe);
         // Starts as the control loop has them, and slopes that differ by next to nothing.
         let close = Steering { slope: target.slope, step_to: None, offset: 0 };
-        discipline::check_join(&old, &close, at & !1023, at, slack, probe);
+        discipline::check_meeting(&old, &close, at & !1023, at, slack, probe);
         // The old line itself must come out, and one a nanosecond above it for the smallest step.
         for step_to in [None, Some(old.fixed_at(at) + 1)] {
             let same = Steering { slope: old.slope, step_to, offset: 0 };
-            discipline::check_join(&old, &same, old.start_ticks, at, slack, probe);
+            discipline::check_meeting(&old, &same, old.start_ticks, at, slack, probe);
         }
     }
 
@@ -255,8 +262,8 @@ proptest! {
     }
 
     #[test]
-    fn gates_never_repeat_a_word((bits, floor_ticks) in (number(), number())) {
-        word::check_gates(Word::from_bits(bits & !15).cold(floor_ticks), 100);
+    fn gates_never_repeat_a_word((bits, high_water_ticks) in (number(), number())) {
+        word::check_gates(Word::from_bits(bits & !15).without_line(high_water_ticks), 100);
     }
 
     #[test]
@@ -264,9 +271,9 @@ proptest! {
         (before, after, reference, counter_step, reference_step)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let quanta = Quanta { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
-        estimate::check_bracket(before, reference, after, quanta);
-        estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), quanta);
+        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
+        estimate::check_bracket(before, reference, after, resolutions);
+        estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), resolutions);
     }
 }
 

@@ -40,7 +40,7 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
-    clock: tickline::Builder,
+    clock: tickline::ClockBuilder,
     settle: Duration,
     overhead: Overhead,
     messages: Messages,
@@ -57,9 +57,9 @@ impl Builder {
     }
 
     /// Settings of the clock that the rate comes from, which has a thread of its own. For
-    /// [`trust`](tickline::Builder::trust) and [`waive_invariant`](tickline::Builder::waive_invariant); its driver is always the
+    /// [`trust`](tickline::ClockBuilder::trust) and [`assume_invariant`](tickline::ClockBuilder::assume_invariant); its driver is always the
     /// thread, and it has one line for all CPUs, because ticks of different lines do not add up.
-    pub fn clock(mut self, clock: tickline::Builder) -> Self {
+    pub fn clock(mut self, clock: tickline::ClockBuilder) -> Self {
         self.clock = clock;
         self
     }

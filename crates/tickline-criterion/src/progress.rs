@@ -78,9 +78,9 @@ impl Progress {
             // The jump may be on either side of the anchor: the next one is behind it.
             Some(anchor) if !jumped && status.state == State::Fast => {
                 if self.restart_pending {
-                    self.follower.restart(anchor, status.rho_ppb);
+                    self.follower.restart(anchor, status.max_drift_ppb);
                 } else {
-                    self.follower.advance(anchor, status.rho_ppb);
+                    self.follower.advance(anchor, status.max_drift_ppb);
                     self.rate_is_old = false;
                 }
                 self.restart_pending = false;

@@ -8,7 +8,7 @@
 //!                                                                    <=  (later.latest_ns - earlier.earliest_ns) / (later.before - earlier.after)
 //! ```
 //!
-//! The middle is used; half of the width, and the largest `rho_ppb` within the baseline, by which the rate may differ from its mean, are
+//! The middle is used; half of the width, and the largest `max_drift_ppb` within the baseline, by which the rate may differ from its mean, are
 //! the uncertainty. It holds as long as the readings' limits do (`tickline::Reading`).
 
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// The mean rate between two anchors; `None` if they say nothing, or contradict each other.
-    pub(crate) fn between(earlier: &Anchor, later: &Anchor, rho_ppb: u64) -> Option<Self> {
+    pub(crate) fn between(earlier: &Anchor, later: &Anchor, max_drift_ppb: u64) -> Option<Self> {
         let least_ns = later.earliest_ns.checked_sub(earlier.latest_ns)?;
         let most_ns = later.latest_ns.checked_sub(earlier.earliest_ns)?;
         let least_ticks = later.before_ticks.checked_sub(earlier.after_ticks).filter(|&ticks| ticks > 0)?;
@@ -75,7 +75,7 @@ impl Rate {
         let ns_per_tick = f64::midpoint(lowest, highest);
         (lowest > 0.0 && lowest <= highest).then(|| Self {
             ns_per_tick,
-            uncertainty_ppb: (highest - lowest) / 2.0 / ns_per_tick * 1e9 + as_f64(rho_ppb),
+            uncertainty_ppb: (highest - lowest) / 2.0 / ns_per_tick * 1e9 + as_f64(max_drift_ppb),
         })
     }
 }
@@ -87,17 +87,24 @@ pub(crate) struct Follower {
     to: Anchor,
     /// The largest rho seen since `from`, and the one at `to`, ppb. A clock that has had to widen it, and has learnt since that the
     /// rate is steady again, knows that of the new rate; the mean has the old one in it.
-    worst_rho_ppb: u64,
-    rho_ppb: u64,
+    worst_max_drift_ppb: u64,
+    max_drift_ppb: u64,
     rate: Rate,
     taken: Instant,
 }
 
 impl Follower {
     /// `None` if the two anchors give no rate.
-    pub(crate) fn new(from: Anchor, to: Anchor, rho_ppb: u64) -> Option<Self> {
-        let rate = Rate::between(&from, &to, rho_ppb)?;
-        Some(Self { from, to, worst_rho_ppb: rho_ppb, rho_ppb, rate, taken: Instant::now() })
+    pub(crate) fn new(from: Anchor, to: Anchor, max_drift_ppb: u64) -> Option<Self> {
+        let rate = Rate::between(&from, &to, max_drift_ppb)?;
+        Some(Self {
+            from,
+            to,
+            worst_max_drift_ppb: max_drift_ppb,
+            max_drift_ppb,
+            rate,
+            taken: Instant::now(),
+        })
     }
 
     pub(crate) fn rate(&self) -> Rate {
@@ -110,22 +117,22 @@ impl Follower {
 
     /// Goes on to `next`. A baseline that has become too long begins anew at the last anchor; one that has become senseless, because
     /// the counter or the clock has jumped, at the next one, and until then the old rate stays.
-    pub(crate) fn advance(&mut self, next: Anchor, rho_ppb: u64) {
+    pub(crate) fn advance(&mut self, next: Anchor, max_drift_ppb: u64) {
         if self.to.earliest_ns.saturating_sub(self.from.latest_ns) >= BASELINE_NS {
-            (self.from, self.worst_rho_ppb) = (self.to, self.rho_ppb);
+            (self.from, self.worst_max_drift_ppb) = (self.to, self.max_drift_ppb);
         }
-        self.worst_rho_ppb = self.worst_rho_ppb.max(rho_ppb);
-        match Rate::between(&self.from, &next, self.worst_rho_ppb) {
+        self.worst_max_drift_ppb = self.worst_max_drift_ppb.max(max_drift_ppb);
+        match Rate::between(&self.from, &next, self.worst_max_drift_ppb) {
             Some(rate) => self.rate = rate,
-            None => (self.from, self.worst_rho_ppb) = (next, rho_ppb),
+            None => (self.from, self.worst_max_drift_ppb) = (next, max_drift_ppb),
         }
-        (self.to, self.rho_ppb, self.taken) = (next, rho_ppb, Instant::now());
+        (self.to, self.max_drift_ppb, self.taken) = (next, max_drift_ppb, Instant::now());
     }
 
     /// Forgets the baseline, which a jump has made senseless.
-    pub(crate) fn restart(&mut self, next: Anchor, rho_ppb: u64) {
+    pub(crate) fn restart(&mut self, next: Anchor, max_drift_ppb: u64) {
         (self.from, self.to, self.taken) = (next, next, Instant::now());
-        (self.worst_rho_ppb, self.rho_ppb) = (rho_ppb, rho_ppb);
+        (self.worst_max_drift_ppb, self.max_drift_ppb) = (max_drift_ppb, max_drift_ppb);
     }
 }
 
@@ -153,8 +160,8 @@ mod tests {
         }
         // 30 ns and 100 ticks of 0.4 ns at both ends, half of each: 70 ns in 100 ms.
         assert!((rate.uncertainty_ppb - 700.0).abs() < 1.0, "{rate:?}");
-        let with_rho = Rate::between(&earlier, &later, 200).expect("a rate");
-        assert!((with_rho.uncertainty_ppb - rate.uncertainty_ppb - 200.0).abs() < 1e-6);
+        let with_max_drift = Rate::between(&earlier, &later, 200).expect("a rate");
+        assert!((with_max_drift.uncertainty_ppb - rate.uncertainty_ppb - 200.0).abs() < 1e-6);
     }
 
     #[test]

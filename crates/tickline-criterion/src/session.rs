@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, Events, Reason, State};
-use tickline_core::counter::{HardwareCounter, quantum_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::calibration::{Calibration, Overhead};
 use crate::cost;
@@ -27,7 +27,7 @@ pub(crate) struct Session {
     clock: Clock,
     source: Source,
     counter: HardwareCounter,
-    quantum_ticks: u64,
+    resolution_ticks: u64,
     overhead: Overhead,
     messages: Messages,
     progress: Mutex<Progress>,
@@ -50,7 +50,7 @@ impl Session {
         // The first one is for a processor that was idle, and is still speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
         let session = Self {
-            quantum_ticks: quantum_ticks(&counter),
+            resolution_ticks: resolution_ticks(&counter),
             progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
             clock,
             source,
@@ -74,7 +74,7 @@ impl Session {
         Calibration {
             frequency_hz: 1e9 / ns_per_tick,
             uncertainty_ppb,
-            resolution_ns: as_f64(self.quantum_ticks) * ns_per_tick,
+            resolution_ns: as_f64(self.resolution_ticks) * ns_per_tick,
             pair_ns: pair_ticks * ns_per_tick,
             overhead: self.overhead,
         }
@@ -145,7 +145,7 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
                     (first, found) = (None, None);
                 } else {
                     let from = *first.get_or_insert(anchor);
-                    found = Follower::new(from, anchor, after.rho_ppb).or(found);
+                    found = Follower::new(from, anchor, after.max_drift_ppb).or(found);
                 }
                 events = after.events;
             }

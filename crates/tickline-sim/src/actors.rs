@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::callers::Callers;
-use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
+use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
-use tickline_core::sample::{Quanta, Reference};
+use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 
@@ -40,7 +40,7 @@ pub(crate) struct Clock {
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
     /// Whether the thread that visits the CPUs was woken for all of them.
-    pub(crate) hurried: Cell<bool>,
+    pub(crate) forced: Cell<bool>,
     /// What the program is to do, each by the next of its threads that has nothing to do.
     pub(crate) orders: RefCell<VecDeque<Order>>,
 }
@@ -78,18 +78,18 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        // What `quantum_ticks` would find, or 0 where brackets need none.
+        // What `resolution_ticks` would find, or 0 where brackets need none.
         let step_ticks = machine.counter_step;
         let (counter_ticks, resolution_ticks) =
             if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
         let config = Config {
             interval_ns: setup.interval_ns,
-            quanta: Quanta {
+            resolutions: Resolutions {
                 counter_ticks,
                 reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
                 resolution_ticks,
             },
-            renewal: if setup.per_cpu { Renewal::Visit } else { Renewal::Ahead },
+            renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
         };
         let unit = |unit| Shared::new(SteppedCell::new(Rc::clone(world), unit));
         Self {
@@ -102,7 +102,7 @@ impl Clock {
             callers: Callers::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
-            hurried: Cell::new(false),
+            forced: Cell::new(false),
             orders: RefCell::default(),
         }
     }
@@ -160,7 +160,7 @@ impl Cast {
         }
     }
 
-    /// A round, and a second one after a recovery. `None` if somebody else is at it.
+    /// An iteration, and a second one after a recovery. `None` if somebody else is at it.
     fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
         // SAFETY: the token is the same for all actors of this process, and a forked one gets another.
@@ -180,11 +180,11 @@ impl Cast {
         let control = guard.as_mut()?;
         control.reschedule(renewal, self.clock.config.interval_ns);
         let hands = self.hands();
-        let mut outcome = self.round(ONE_LINE, control, &hands);
-        if outcome.round == Round::Recovered {
-            outcome = self.round(ONE_LINE, control, &hands);
+        let mut outcome = self.iterate(ONE_LINE, control, &hands);
+        if outcome.iteration == Iteration::Recovered {
+            outcome = self.iterate(ONE_LINE, control, &hands);
         }
-        let barred = outcome.round == Round::Gated;
+        let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_round(barred);
         if barred && self.clock.keeper.notice_closed() {
             self.world.actors[me].serving.set(false);
@@ -196,7 +196,7 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Readers look at the facts only after a round, so a verdict against the counter stays when they drive.
+    /// Readers look at the facts only after an iteration, so a verdict against the counter stays when they drive.
     fn gate_after_round(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
         self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
@@ -240,8 +240,8 @@ impl Cast {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
-    /// A round for a cell.
-    pub(crate) fn round(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
+    /// An iteration for a cell.
+    pub(crate) fn iterate(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
         let now_ps = self.world.now_ps.get();
         let noted = &self.world.units[unit];
         let idle_ps = now_ps - noted.round_began_ps.replace(now_ps);
@@ -251,7 +251,7 @@ impl Cast {
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
         counts.rounds += 1;
-        if matches!(outcome.round, Round::Published | Round::Recovered) {
+        if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
@@ -260,12 +260,12 @@ impl Cast {
         outcome
     }
 
-    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when a round is due.
+    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when an iteration is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
-        let wanted = self.clock.callers.want_round(reading, self.clock.config.interval_ns, is_due);
+        let wanted = self.clock.callers.wants_iteration(reading, self.clock.config.interval_ns, is_due);
         let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
-        if served && self.clock.callers.count_round() {
+        if served && self.clock.callers.count_iteration() {
             self.watch();
         }
         served
@@ -297,7 +297,7 @@ impl Cast {
     }
 
     /// Any time, and then `false`; or until a line is replaced, which is the moment to read: soon after the driver wakes up,
-    /// or around the time at which somebody goes on who was stopped in the middle of a round.
+    /// or around the time at which somebody goes on who was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.some_ps(most_ps);
@@ -311,7 +311,7 @@ impl Cast {
         let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            // Some fifty brackets are a round.
+            // Some fifty brackets are an iteration.
             None => driver.map(|driver| {
                 let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
                 until_ps(driver) + self.below(round_ps)
@@ -356,7 +356,7 @@ impl Cast {
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
                     // Nothing has happened since the reading's second look, so this belongs to its line.
-                    let slack_ns = shared.cell.peek_unix_slack_ns();
+                    let slack_ns = shared.cell.peek_unix_bound_ns();
                     complete();
                     check.not_behind_the_gate(begin);
                     return check.unix(ns, slack_ns);
@@ -383,7 +383,7 @@ impl Cast {
                 }
             }
         }
-        let mut reading = self.with_rescues(|| shared.read_slow(&hands, &hands));
+        let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
         let me = self.world.me();
         let (look, counter_look) = (me.look.get(), me.counter_look.get());
         let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
@@ -413,10 +413,10 @@ impl Cast {
     }
 
     /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
-    pub(crate) fn with_rescues<T>(&self, act: impl FnOnce() -> T) -> T {
-        let rescues = self.clock.events(Event::Rescue);
+    pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
+        let rescues = self.clock.events(Event::Help);
         let result = act();
-        if self.clock.events(Event::Rescue) != rescues {
+        if self.clock.events(Event::Help) != rescues {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
@@ -426,7 +426,7 @@ impl Cast {
     fn convert_stamp(&self) {
         let Some((place, ticks)) = self.check.some_stamp() else { return };
         let (shared, hands) = (self.clock.shared(), self.hands());
-        let ns = self.with_rescues(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
+        let ns = self.with_helps(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
         self.check.converted(place, ns);
     }
 
@@ -455,7 +455,7 @@ impl Cast {
         let Look { true_ns, unit, .. } = self.world.me().look.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
-        let unix_error_ns = reading.envelope.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
+        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
         Mark {
             at_ns: 0,
             offset_ns,

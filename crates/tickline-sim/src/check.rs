@@ -1,4 +1,4 @@
-//! The invariants, checked at the end of every reading and every round. A violation panics; the scheduler reports it.
+//! The invariants, checked at the end of every reading and every iteration. A violation panics; the scheduler reports it.
 //!
 //! | invariant | where |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | nor do its stamps, among each other and with its readings, whenever and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
-//! | a gate that nothing keeps closed opens within a few rounds | [`Check::gate_after_round`] |
+//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_round`] |
 //! | where each CPU has a line, the same holds for the readings by each; a reading is by the line of the CPU whose counter it read | [`Check::by_own_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
@@ -64,7 +64,7 @@ counts! {
     slow: "readings from the OS", saturating_add;
     /// Readings that began after another thread's was complete, which the thread had not seen yet.
     handovers: "handovers", saturating_add;
-    /// Rounds of the control loop.
+    /// Iterations of the control loop.
     rounds: "rounds", saturating_add;
     /// Published lines, first lines included.
     publications: "publications", saturating_add;
@@ -98,7 +98,7 @@ counts! {
 /// that has a range of its own in the bounds.
 const LEAST_SPREAD_PPB: u128 = 9;
 
-/// Rounds that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
+/// Iterations that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
 /// judges them, one that finds what a late act has left.
 const MOST_BARRED: u64 = 3;
 
@@ -116,7 +116,7 @@ pub(crate) enum From {
 /// What was known when a reading began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
-    floors_ns: [i64; MAX_CPUS],
+    high_water_ns: [i64; MAX_CPUS],
     completed: u64,
     gate_turns: u64,
 }
@@ -164,7 +164,7 @@ pub(crate) struct Check {
     enables_under_way: Cell<u64>,
     /// Acts of the program on the gate that have not returned.
     acts_under_way: Cell<u64>,
-    /// Rounds in a row that a gate kept from a line though nothing speaks against one.
+    /// Iterations in a row that a gate kept from a line though nothing speaks against one.
     barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
@@ -224,7 +224,7 @@ impl Check {
     /// A reading begins.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
-            floors_ns: self.largest_ns.each_ref().map(Cell::get),
+            high_water_ns: self.largest_ns.each_ref().map(Cell::get),
             completed: self.completed.get(),
             gate_turns: self.gate_turns.get(),
         }
@@ -249,11 +249,11 @@ impl Check {
             return;
         }
         let step_back_ns = self.limits.step_back_ns;
-        let floor_ns = begin.floors_ns[unit];
+        let high_water_ns = begin.high_water_ns[unit];
         assert!(
-            !ordered || ns >= floor_ns.saturating_sub(step_back_ns),
-            "order: {ns} ns, though {floor_ns} ns had been returned before it began: {} ns back",
-            floor_ns - ns
+            !ordered || ns >= high_water_ns.saturating_sub(step_back_ns),
+            "order: {ns} ns, though {high_water_ns} ns had been returned before it began: {} ns back",
+            high_water_ns - ns
         );
         let last_ns = self.own_last_ns[me][unit].replace(ns);
         assert!(
@@ -272,7 +272,10 @@ impl Check {
             let window_ticks = world.me().window_ticks.get();
             let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
             let delta = look.ticks.wrapping_sub(word.to_bits());
-            assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
+            assert!(
+                word.is_published() && delta < window,
+                "an expired line: {delta} ticks of {window}, {word:?}"
+            );
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.counts.borrow_mut();
@@ -333,11 +336,11 @@ impl Check {
         self.judge_bounds();
     }
 
-    /// Judges the bounds whose evidence is known by now. Those of a round that never ended stay open.
+    /// Judges the bounds whose evidence is known by now. Those of an iteration that never ended stay open.
     fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.units[pending.unit].evidence.borrow();
-            let Some(since_ps) = evidence.get(&pending.reading.envelope.lower.start_ticks) else {
+            let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
                 return self.world.now_ps.get() - pending.from_ps < 100 * crate::machine::PS_PER_S;
             };
             self.judge(pending, *since_ps);
@@ -348,12 +351,12 @@ impl Check {
     fn judge(&self, pending: &Pending, since_ps: u64) {
         let Pending { unit, reading, truth_ns, .. } = pending;
         let mut counts = self.counts.borrow_mut();
-        let envelope = &reading.envelope;
-        let (slowest, fastest) = (envelope.lower.slope.to_bits(), envelope.upper.slope.to_bits());
+        let bounds = &reading.bounds;
+        let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
         // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
         // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
-        let start_ps = self.world.units[*unit].time_ps(&clocks, envelope.lower.start_ticks);
+        let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
@@ -472,7 +475,7 @@ impl Check {
             last_ns.set(last_ns.get().max(ns));
         }
         // One that was taken late, when no line was in use, is of the end of its line.
-        if look.at_ps > jumped_ps && look.word.is_live() {
+        if look.at_ps > jumped_ps && look.word.is_published() {
             self.offset(ns - look.told_ns, look.at_ps);
         }
     }
@@ -525,7 +528,7 @@ impl Check {
         self.acts_under_way.set(0);
     }
 
-    /// A round is over. `barred`: a gate kept it from a line. `excused`: something speaks against one.
+    /// An iteration is over. `barred`: a gate kept it from a line. `excused`: something speaks against one.
     pub(crate) fn gate_after_round(&self, barred: bool, excused: bool) {
         if !barred || excused || self.acts_under_way.get() != 0 {
             return self.barred.set(0);
@@ -546,12 +549,12 @@ impl Check {
         }
     }
 
-    /// The driver has done a round for a cell, or was not let. `excused`: there need not be a line.
+    /// The driver has done an iteration for a cell, or was not let. `excused`: there need not be a line.
     pub(crate) fn after_round(&self, unit: usize, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
-        if word.is_live() {
+        if word.is_published() {
             if !self.recovered[unit].replace(true) {
                 counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
             }
@@ -562,7 +565,7 @@ impl Check {
             since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             word.phase(),
-            if word.is_gated() { ", gated" } else { "" },
+            if word.is_gate_closed() { ", gated" } else { "" },
             since_ps / PS
         );
     }

@@ -1,7 +1,7 @@
 //! The limits that a scenario states: how far off, how long.
 
-use tickline_core::discipline::JOIN_SLACK_NS;
-use tickline_core::word::GRANULE_TICKS;
+use tickline_core::discipline::MEETING_MARGIN_NS;
+use tickline_core::word::START_GRANULARITY_TICKS;
 
 use crate::machine::Clocks;
 use crate::scenario::{Driver, Scenario, Sleep, What};
@@ -27,8 +27,8 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
     if scenario.clock.per_cpu { 8 } else { 4 }
 }
 
-/// How far ahead of the reference the floor of a line may be whose writer was moved to another CPU in the middle, ns: nobody knows when
-/// it was last read, but for the time since the round's sample, at a reference that is 36.9 % slower. The writer was stopped
+/// How far ahead of the reference the high-water mark of a line may be whose writer was moved to another CPU in the middle, ns: nobody knows when
+/// it was last read, but for the time since the iteration's sample, at a reference that is 36.9 % slower. The writer was stopped
 /// in between, three times at the most before somebody else goes on. The end of the window, if it might have been a suspend.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
@@ -58,15 +58,15 @@ impl Limits {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * valid_intervals(scenario);
-        // The longest window. So far ahead of the reference a suspend can put readings, and the floor of a line that ends: past it the
+        // The longest window. So far ahead of the reference a suspend can put readings, and the high-water mark of a line that ends: past it the
         // reference must vouch for them (rule 13).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        // A floor taken on the faster CPU has its slack and its granule, too.
+        // A high-water mark taken on the faster CPU has its slack and its granule, too.
         let skew_ns = if machine.skew_ticks == 0 || scenario.clock.per_cpu {
             0
         } else {
-            ticks_ns(machine.skew_ticks) + JOIN_SLACK_NS + ticks_ns(GRANULE_TICKS)
+            ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS)
         };
         // Two brackets: half of one at both ends of the shortest baseline, carried once more by as much.
         // Staleness is worse than a bracket of that length, for the samples do not know of it.
@@ -74,8 +74,8 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A floor is the old line at the end of the granule of a tick 5 us later.
-        let floor_ns = JOIN_SLACK_NS + ticks_ns(GRANULE_TICKS);
+        // A high-water mark is the old line at the end of the granule of a tick 5 us later.
+        let high_water_ns = MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS);
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for fault in &scenario.faults {
@@ -84,12 +84,12 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // The floor is the end of the window at most; or as a counter that stands still.
+                // The high-water mark is the end of the window at most; or as a counter that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
                     jumps_ns += longest_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a floor, are ahead by the window at most.
+                // A line that runs on, and a high-water mark, are ahead by the window at most.
                 What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
                     jumps_ns += for_ns.min(longest_window_ns);
                 }
@@ -100,7 +100,7 @@ impl Limits {
         }
         if scenario.clock.per_cpu {
             // Readings of a line begin two granules after its start, and end as much later.
-            let first_ns = ticks_ns(2 * GRANULE_TICKS);
+            let first_ns = ticks_ns(2 * START_GRANULARITY_TICKS);
             let lost_ns = lost_ns(scenario).min(longest_window_ns);
             jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });
         }
@@ -117,7 +117,7 @@ impl Limits {
             offset_ns: 1_000
                 + look_ns
                 + skewed_ns
-                + floor_ns
+                + high_water_ns
                 + dither_ns
                 // Slewed away by the end of the window, so as much on the other side at the end of the validity.
                 + jumps_ns * 3 / 2

@@ -1,6 +1,6 @@
 //! A line for each CPU: the cells' facts, the thread that visits the CPUs, the readers, and what is checked of them.
 //!
-//! The code is `tickline_core::per_cpu`; `drive_cpus`, `pay` and `visit` stand for `Sweep` and `Visit` of `tickline`. A look at the counter and
+//! The code is `tickline_core::per_cpu`; `drive_cpus`, `calibrate` and `visit` stand for `CpuSweep` and `CpuCalibration` of `tickline`. A look at the counter and
 //! at the CPU's id is one step, as with `rdtscp`. Before any other step the scheduler may move the thread; one that is bound to its
 //! CPU is moved by chance too, though seldom, and whenever its CPU goes offline.
 //!
@@ -13,11 +13,11 @@ use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use tickline_core::cell::Published;
-use tickline_core::control::{Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
+use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::{self, Seat};
+use tickline_core::per_cpu::{self, PinnedCounter};
 use tickline_core::shared::Source;
-use tickline_core::word::{GRANULE_TICKS, Phase, Word};
+use tickline_core::word::{Phase, START_GRANULARITY_TICKS, Word};
 
 use crate::actors::Cast;
 use crate::check::{Begin, Check, From, Mark};
@@ -26,7 +26,7 @@ use crate::world::{Actor, Hand, Hands, Look, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
-const STAY_ROUNDS: u32 = 16;
+const STAY_ITERATIONS: u32 = 16;
 
 /// A thread that is bound to its CPU is moved when it is stopped, once in so many times: somebody changed its cpuset.
 const UNBOUND_ONE_IN: u32 = 16;
@@ -40,11 +40,11 @@ pub(crate) struct Unit {
     pub(crate) word: Cell<Word>,
     /// What it held when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(Word, u64)>>,
-    /// When the round began that published the line, ps.
+    /// When the iteration began that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
     /// Lines published so far.
     pub(crate) lines: Cell<u64>,
-    /// When the round under way began, ps.
+    /// When the iteration under way began, ps.
     pub(crate) round_began_ps: Cell<u64>,
     /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
@@ -72,13 +72,13 @@ impl Unit {
     pub(crate) fn swapped(&self, to: Word, now_ps: u64) {
         self.word.set(to);
         match to.phase() {
-            Phase::Live => {
+            Phase::Published => {
                 self.born_ps.set(self.round_began_ps.get());
                 self.lines.set(self.lines.get() + 1);
                 self.newest_line.set(to);
             }
-            Phase::Closing | Phase::Opening => self.closed_ps.set(now_ps),
-            Phase::Cold => {}
+            Phase::Replacing | Phase::FirstPublication => self.closed_ps.set(now_ps),
+            Phase::NoLine => {}
         }
     }
 
@@ -147,7 +147,7 @@ impl CpuCounter for Hands {
 
 /// What the thread remembers of a CPU.
 #[derive(Debug, Default)]
-struct Visit {
+struct CpuCalibration {
     control: Option<Box<Control>>,
     due_ns: i64,
     ready_ns: i64,
@@ -157,31 +157,32 @@ impl Cast {
     /// The thread, which visits the CPUs by turns.
     pub(crate) fn drive_cpus(&self, hand: &Hand) {
         self.world.enter(hand);
-        let mut visits: Vec<Visit> = self.clock.units.iter().map(|_| Visit::default()).collect();
+        let mut visits: Vec<CpuCalibration> =
+            self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
         let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
         loop {
-            if self.clock.hurried.take() {
+            if self.clock.forced.take() {
                 visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
             }
             let mut next_ns = self.world.told_ns().saturating_add(interval_ns);
             for (cpu, visit) in visits.iter_mut().enumerate() {
                 if visit.ready_ns <= self.world.told_ns() {
-                    self.pay(cpu, visit);
+                    self.calibrate(cpu, visit);
                 }
                 next_ns = next_ns.min(visit.due_ns);
             }
             self.world.me().bound.set(false);
-            let wait_ns = if self.clock.hurried.get() { 0 } else { next_ns - self.world.told_ns() };
+            let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.told_ns() };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
     }
 
-    /// Rounds on `cpu`, until the next one is far enough away to leave.
-    fn pay(&self, cpu: usize, visit: &mut Visit) {
+    /// Iterations on `cpu`, until the next one is far enough away to leave.
+    fn calibrate(&self, cpu: usize, visit: &mut CpuCalibration) {
         let interval_ns = self.clock.config.interval_ns;
         let mut outcome = None;
-        for _ in 0..STAY_ROUNDS {
+        for _ in 0..STAY_ITERATIONS {
             outcome = self.visit(cpu, visit);
             match outcome {
                 Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
@@ -189,7 +190,7 @@ impl Cast {
                 }
                 _ => break,
             }
-            if self.clock.hurried.get() {
+            if self.clock.forced.get() {
                 break;
             }
         }
@@ -199,20 +200,20 @@ impl Cast {
         visit.ready_ns = visit.due_ns - (wait_ns >> 2);
     }
 
-    /// A round on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
-    fn visit(&self, cpu: usize, visit: &mut Visit) -> Option<Outcome> {
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
+    fn visit(&self, cpu: usize, visit: &mut CpuCalibration) -> Option<Outcome> {
         let me = self.world.me();
         if !self.go_to(cpu) {
             return None;
         }
         let hands = self.hands();
-        let seat = Seat::take(&hands, cpu)?;
+        let seat = PinnedCounter::take(&hands, cpu)?;
         me.serving.set(true);
         let control = visit.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
-        control.reschedule(Renewal::Visit, self.clock.config.interval_ns);
-        let mut outcome = self.round(cpu, control, &seat);
-        if outcome.round == Round::Recovered {
-            outcome = self.round(cpu, control, &seat);
+        control.reschedule(Renewal::Pinned, self.clock.config.interval_ns);
+        let mut outcome = self.iterate(cpu, control, &seat);
+        if outcome.iteration == Iteration::Recovered {
+            outcome = self.iterate(cpu, control, &seat);
         }
         me.serving.set(false);
         if seat.is_lost() {
@@ -273,7 +274,7 @@ impl Cast {
             2 => {
                 if let Some(ns) = per_cpu::read_unix(units, &hands) {
                     // As for one line: nothing has happened since the second look.
-                    let slack_ns = units[unit_looked_at()].cell.peek_unix_slack_ns();
+                    let slack_ns = units[unit_looked_at()].cell.peek_unix_bound_ns();
                     complete();
                     return check.unix(ns, slack_ns);
                 }
@@ -286,9 +287,8 @@ impl Cast {
                 }
             }
         }
-        let (cpu, reading) = self
-            .with_rescues(|| per_cpu::read_slow(units, &hands, &hands))
-            .expect("every CPU is in the table");
+        let (cpu, reading) =
+            self.with_helps(|| per_cpu::read_slow(units, &hands, &hands)).expect("every CPU is in the table");
         complete();
         let from = match reading.source {
             Source::Line { .. } => From::SlowPath,
@@ -342,10 +342,13 @@ impl Check {
         let delta = look.ticks.wrapping_sub(word.to_bits());
         let window = match from {
             // Without the two granules at its start, and as much later.
-            From::Inlined => published.window_ticks + 2 * GRANULE_TICKS,
+            From::Inlined => published.window_ticks + 2 * START_GRANULARITY_TICKS,
             _ => 2 * published.window_ticks,
         };
-        assert!(word.is_live() && delta < window, "an expired line: {delta} ticks of {window}, {word:?}");
+        assert!(
+            word.is_published() && delta < window,
+            "an expired line: {delta} ticks of {window}, {word:?}"
+        );
         self.counts.borrow_mut().by_cpu += 1;
     }
 

@@ -221,8 +221,8 @@ impl Stage {
         let phase = world.units[world.unit_of(actor)].word.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
-            Step::Reference if phase == Phase::Cold => true,
-            _ => actor.serving.get() && phase == Phase::Closing,
+            Step::Reference if phase == Phase::NoLine => true,
+            _ => actor.serving.get() && phase == Phase::Replacing,
         };
         let often = if critical { 16 } else { 1 };
         let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
@@ -292,7 +292,7 @@ impl Stage {
                 world.clocks.borrow_mut().step_unix(by_ns);
                 self.cast.check.unix_step_ps.set(now_ps);
                 // The kernel tells the thread.
-                self.cast.clock.hurried.set(true);
+                self.cast.clock.forced.set(true);
                 let driver = self.driver.map(|place| &world.actors[place]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
@@ -326,7 +326,7 @@ impl Stage {
                 if let Some(place) = driver.filter(|_| told) {
                     let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
                     world.actors[place].ready_ps.set(over_ps + within_ps);
-                    self.cast.clock.hurried.set(true);
+                    self.cast.clock.forced.set(true);
                 }
             }
             What::Pause { cpu, for_ns } => {
@@ -401,7 +401,7 @@ impl Stage {
         }
     }
 
-    /// One reader that is not in the middle of a round goes on alone; the others' halves of rounds stay as they are.
+    /// One reader that is not in the middle of an iteration goes on alone; the others' halves of iterations stay as they are.
     fn fork(&mut self) {
         let world = Rc::clone(&self.cast.world);
         let survivor = (0..MAX_ACTORS).find(|&place| {
@@ -431,7 +431,7 @@ impl Stage {
         let mut counts = self.cast.check.counts.borrow().clone();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.rescues = events(Event::Rescue);
+        counts.rescues = events(Event::Help);
         counts.expiries = events(Event::Expiry);
         Outcome {
             counts,

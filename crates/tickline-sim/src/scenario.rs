@@ -76,14 +76,14 @@ pub struct Machine {
 pub struct Clock {
     /// The interval, ns: 1 ms to 10 s.
     pub interval_ns: u64,
-    /// Who does the rounds.
+    /// Who does the iterations.
     pub driver: Driver,
     /// Whether there is a line for each CPU, by its own counter; with the thread only. Then nothing happens that is about the gate.
     #[serde(default)]
     pub per_cpu: bool,
 }
 
-/// Who does the rounds.
+/// Who does the iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
@@ -391,7 +391,7 @@ impl Scenario {
             }
         }
         if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
-            // Callers about as frequent as they must be for a round to pay.
+            // Callers about as frequent as they must be for an iteration to pay.
             scenario.even = true;
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }

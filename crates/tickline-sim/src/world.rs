@@ -17,7 +17,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Envelope, Latch, Published, StateCell};
+use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Point, Reference};
 use tickline_core::word::{Slot, Word};
@@ -67,7 +67,7 @@ pub(crate) struct Look {
     pub(crate) at_ps: u64,
     /// The cell's word then.
     pub(crate) word: Word,
-    /// When the round began that published this word, ps.
+    /// When the iteration began that published this word, ps.
     pub(crate) born_ps: u64,
     /// Lines published until then.
     pub(crate) lines: u64,
@@ -321,8 +321,8 @@ impl SteppedCell {
     }
 
     /// How well the present line claims to know Unix time, without a step.
-    pub(crate) fn peek_unix_slack_ns(&self) -> u64 {
-        self.inner.envelope(self.peek()).unix_slack_ns
+    pub(crate) fn peek_unix_bound_ns(&self) -> u64 {
+        self.inner.bounds(self.peek()).unix_bound_ns
     }
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
@@ -361,9 +361,9 @@ impl StateCell for SteppedCell {
         published
     }
 
-    fn envelope(&self, word: Word) -> Envelope {
+    fn bounds(&self, word: Word) -> Bounds {
         self.world.step(Step::Load);
-        self.inner.envelope(word)
+        self.inner.bounds(word)
     }
 
     fn start_ticks(&self, slot: Slot) -> u64 {
@@ -381,9 +381,9 @@ impl StateCell for SteppedCell {
         self.swapped(self.inner.swap(from, to), to)
     }
 
-    fn publish(&self, from: Word, to: Word, published: &Published, envelope: &Envelope) -> bool {
+    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         self.world.step(Step::Swap);
-        let swapped = self.swapped(self.inner.publish(from, to, published, envelope), to);
+        let swapped = self.swapped(self.inner.publish(from, to, published, bounds), to);
         if swapped {
             self.world.units[self.unit].published(to, published);
         }

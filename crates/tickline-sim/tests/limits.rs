@@ -71,7 +71,7 @@ fn a_step_of_an_hour_is_followed_at_the_next_wake_up() {
     }
 }
 
-/// Slews: the error is what the rate can do until the next round, and gone soon after.
+/// Slews: the error is what the rate can do until the next iteration, and gone soon after.
 #[test]
 fn slews_are_followed() {
     for (scenario, ppb) in [(named::ntp_slew(3), 500_000), (named::violent_slew(3), 100_000_000)] {
@@ -198,7 +198,7 @@ fn faults_lead_to_the_states_they_should() {
     assert_eq!(fast(16, 20), (true, true));
 }
 
-/// Readers that drive a clock pay for rounds only if they call often: 256 times in an interval. Then nearly all readings come from a line;
+/// Readers that drive a clock pay for iterations only if they call often: 256 times in an interval. Then nearly all readings come from a line;
 /// else none ever does, and none costs more than the OS.
 #[test]
 fn frequent_callers_drive_a_clock_and_rare_ones_never_pay() {
@@ -321,5 +321,5 @@ fn each_cpu_keeps_its_limits_while_threads_are_moved() {
         assert!(away.clone().any(|mark| mark.fast), "seed {seed}: no line after it came back");
         assert!(outcome.counts.bounds_checked > 5_000, "{:?}", outcome.counts);
     }
-    assert!(lost > 5 * SEEDS, "a thread that was moved in the middle of a round: {lost}");
+    assert!(lost > 5 * SEEDS, "a thread that was moved in the middle of an iteration: {lost}");
 }

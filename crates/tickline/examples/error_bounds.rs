@@ -5,7 +5,7 @@
 //!
 //! Its output has: "took between", "before", "cannot be told", "of UTC", "serves".
 //!
-//! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::rho_ppb`, and nothing jumped since the last
+//! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`, and nothing jumped since the last
 //! recalibration.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
@@ -89,6 +89,6 @@ fn main() -> Result<(), tickline::Error> {
             unix.earliest_ns, unix.latest_ns
         ),
     }
-    println!("rho is {} ppb; {}", status.rho_ppb, status.state);
+    println!("rho is {} ppb; {}", status.max_drift_ppb, status.state);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example event_loop`
 //!
-//! Its output has: "requests", "timers", "rounds of the clock", "serves".
+//! Its output has: "requests", "timers", "iterations of the clock", "serves".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::collections::VecDeque;
@@ -24,11 +24,11 @@ const ANSWER_AFTER_NS: u64 = 3_000_000;
 /// The loop ends when it has heard nothing for so long, ns: packets may be lost.
 const PATIENCE_NS: u64 = 500_000_000;
 
-/// The clock of an event loop, and when it wants its next round.
+/// The clock of an event loop, and when it wants its next iteration.
 struct LoopClock {
     clock: Clock,
     due_ns: u64,
-    /// Rounds so far, and after how long the last one wanted the next.
+    /// Iterations so far, and after how long the last one wanted the next.
     rounds: u32,
     interval: Duration,
 }
@@ -39,7 +39,7 @@ impl LoopClock {
         Ok(Self { clock, due_ns: 0, rounds: 0, interval: Duration::ZERO })
     }
 
-    /// The time, ns, after a round if one is due: once in each turn of the loop, so that all it does has one time.
+    /// The time, ns, after an iteration if one is due: once in each turn of the loop, so that all it does has one time.
     fn turn(&mut self) -> u64 {
         if self.clock.now_ns() >= self.due_ns {
             self.interval = self.clock.maintain();
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut end_ns = clock.turn() + PATIENCE_NS;
     let mut events = Events::with_capacity(16);
     while answers < REQUESTS {
-        // The clock's rounds are a timer like others.
+        // The clock's iterations are a timer like others.
         let now_ns = clock.turn();
         let next_ns = timers.front().copied().unwrap_or(end_ns).min(clock.due_ns).min(end_ns);
         poll.poll(&mut events, Some(Duration::from_nanos(next_ns.saturating_sub(now_ns))))?;

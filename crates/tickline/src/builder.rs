@@ -5,7 +5,7 @@ use core::time::Duration;
 use tickline_core::control::INTERVAL_RANGE_NS;
 use tickline_core::gate::Trust;
 
-use crate::clock::{Clock, Guard, Settings};
+use crate::clock::{Clock, ClockGuard, Settings};
 use crate::engine::DEFAULT_INTERVAL_NS;
 use crate::error::Error;
 use crate::per_cpu::{self, PerCpu};
@@ -16,7 +16,7 @@ use crate::status::Driver;
 /// The least and the most time between two stores of the coarse clock. 100 us is about what a sleeping thread can keep.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
-/// What a clock may ask the system, by [`Builder::probes`].
+/// What a clock may ask the system, by [`ClockBuilder::probes`].
 ///
 /// ```
 /// use tickline::{Clock, Driver, Probes};
@@ -60,7 +60,7 @@ pub enum Probes {
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
-pub struct Builder {
+pub struct ClockBuilder {
     driver: Driver,
     interval: Duration,
     recent_every: Option<Duration>,
@@ -70,7 +70,7 @@ pub struct Builder {
     per_cpu: PerCpu,
 }
 
-impl Builder {
+impl ClockBuilder {
     pub(crate) fn new() -> Self {
         Self {
             driver: Driver::Thread,
@@ -137,12 +137,12 @@ impl Builder {
 
     /// Does without CPUID's word that the counter runs at one rate in all power states. For virtual machines that are not
     /// told (QEMU withholds it by default, because it bars migration) though their host's counter does.
-    pub fn waive_invariant(mut self) -> Self {
+    pub fn assume_invariant(mut self) -> Self {
         self.policy.invariant_waived = true;
         self
     }
 
-    /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first round of the
+    /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first iteration of the
     /// control loop; until then, and if one is closed, readings are served by the OS clock.
     ///
     /// # Errors
@@ -156,18 +156,18 @@ impl Builder {
         Clock::own(self.driver, settings)
     }
 
-    /// Starts the global clock's thread with these settings. It runs until the last [`Guard`] is dropped.
+    /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`] is dropped.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start); also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
     /// [`Running`](crate::ErrorKind::Running) if it already runs with other settings.
-    pub fn start_global(self) -> Result<Guard, Error> {
+    pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
             return Err(Error::unused("start_global"));
         }
-        Guard::start(settings)
+        ClockGuard::start(settings)
     }
 
     fn check(&self) -> Result<Settings, Error> {

@@ -11,7 +11,7 @@ use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
-use crate::builder::{Builder, Probes};
+use crate::builder::{ClockBuilder, Probes};
 use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
 use crate::error::Error;
 use crate::per_cpu::PerCpu;
@@ -89,8 +89,8 @@ impl Clock {
     }
 
     /// Settings for a clock of one's own.
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> ClockBuilder {
+        ClockBuilder::new()
     }
 
     pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
@@ -292,7 +292,7 @@ impl Drop for Clock {
 /// ```
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
-pub struct Guard {
+pub struct ClockGuard {
     /// The process that made it.
     token: u64,
 }
@@ -328,7 +328,7 @@ struct GlobalThread {
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The global clock's thread, if it is in this process, under its lock. What a `fork` has left behind is forgotten.
-fn global_thread() -> try_lock::Guard<'static, Option<GlobalThread>> {
+fn global_thread() -> try_lock::LockGuard<'static, Option<GlobalThread>> {
     loop {
         // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
         // dropping are not for signal handlers.
@@ -346,7 +346,7 @@ fn global_thread() -> try_lock::Guard<'static, Option<GlobalThread>> {
     }
 }
 
-impl Guard {
+impl ClockGuard {
     pub(crate) fn start_default() -> Result<Self, Error> {
         let mut slot = global_thread();
         match slot.as_mut() {
@@ -386,7 +386,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ClockGuard {
     fn drop(&mut self) {
         if self.token != process::token() {
             return;

@@ -1,19 +1,19 @@
 //! Everything of one clock that its readers and its driver share, and the slow path of every reading.
 //!
 //! The inlined path is one call into [`Shared::read`]. If it refuses, [`Engine::now_slow`] reads by the rules of
-//! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does a round of
+//! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does an iteration of
 //! the control loop first.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::callers::Callers;
 use tickline_core::cell::Latch;
-use tickline_core::control::{Control, Outcome, Renewal, Round};
+use tickline_core::control::{Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
-use tickline_core::try_lock::{Guard, TryLock};
+use tickline_core::try_lock::{LockGuard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
 use crate::builder::Probes;
@@ -22,13 +22,13 @@ use crate::per_cpu::Mode;
 use crate::policy::Policy;
 use crate::process;
 use crate::reference::{self, Followed, OsClock};
-use crate::seen::Seen;
+use crate::seen::TrustSnapshot;
 use crate::status::Driver;
 
 mod by_cpu;
 mod gates;
 
-/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and a round of the
+/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and an iteration of the
 /// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
@@ -58,7 +58,7 @@ pub(crate) struct Engine {
     /// A [`Policy`], packed.
     policy: AtomicU8,
     /// What the last judgement saw, as far as it may change.
-    seen: Seen,
+    seen: TrustSnapshot,
     /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// The reader driver's memory.
@@ -79,7 +79,7 @@ impl Engine {
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
-            seen: Seen::new(),
+            seen: TrustSnapshot::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             callers: Callers::new(),
         }
@@ -188,7 +188,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no floor, so where the OS is to tell it, nobody looks at the monotonic clock.
+        // Unix time has no high-water mark, so where the OS is to tell it, nobody looks at the monotonic clock.
         let stays_by_os = match self.keeper.stage() {
             Stage::New => false,
             Stage::Closed | Stage::Disabled => true,
@@ -199,7 +199,7 @@ impl Engine {
             let served = self.serve_as_reader(&reading);
             if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
                 if let Some(reading) = self.read_bounds_of_valid() {
-                    return saturating_unsigned(reading.ns.wrapping_add(reading.envelope.unix_offset_ns));
+                    return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
                 }
             }
         }
@@ -286,20 +286,20 @@ impl Engine {
         Followed(self.probes())
     }
 
-    /// Does a round if a reader should, now. Returns whether it did.
+    /// Does an iteration if a reader should, now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.keeper.is_due(now_ns);
-        let wanted = self.callers.want_round(reading, self.interval_ns(), is_due);
+        let wanted = self.callers.wants_iteration(reading, self.interval_ns(), is_due);
         let _errno = if wanted { process::PreserveErrno::new() } else { return false };
         let served =
             self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
-        if served && self.callers.count_round() {
+        if served && self.callers.count_iteration() {
             self.watch();
         }
         served
     }
 
-    /// A round of the control loop, with the gates judged before the first one, and a second round after a recovery.
+    /// An iteration of the control loop, with the gates judged before the first one, and a second iteration after a recovery.
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = process::PreserveErrno::new();
@@ -313,18 +313,18 @@ impl Engine {
         control.reschedule(renewal, self.interval_ns());
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
-        if outcome.round == Round::Recovered {
+        if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        if outcome.round == Round::Gated && self.keeper.notice_closed() {
-            return None; // the gates are to be judged before the next round
+        if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
+            return None; // the gates are to be judged before the next iteration
         }
         self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
-    fn lock_judged(&self, renewal: Renewal) -> Option<Guard<'_, Option<Control>>> {
+    fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Option<Control>>> {
         let mut control = self.lock()?;
         let known = control.is_some();
         let judge = || self.judge(&mut control, renewal);
@@ -333,7 +333,7 @@ impl Engine {
     }
 
     /// The lock, its content reset if it was left half changed by another process.
-    fn lock(&self) -> Option<Guard<'_, Option<Control>>> {
+    fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
         // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor. A program that
         // forks in a signal handler and returns from it in the child breaks what POSIX says of such children anyway.
         let mut guard = unsafe { self.control.try_lock(process::token()) }?;
@@ -344,7 +344,7 @@ impl Engine {
     }
 
     /// The lock on what is collected; `None` while another thread has it.
-    pub(crate) fn collector(&self) -> Option<Guard<'_, Collector>> {
+    pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: as in `lock`.
         let mut guard = unsafe { self.collector.try_lock(process::token()) }?;
         if guard.was_abandoned() {
@@ -357,7 +357,7 @@ impl Engine {
 /// A reading from a line by the inlined path, or one that was stored.
 ///
 /// Without a look at the sign, which would be an instruction in each reading. A monotonic one is not negative: the first line
-/// is at no tick below its floor of 0, and no later line below its predecessor. Neither is Unix time where it follows
+/// is at no tick below its high-water mark of 0, and no later line below its predecessor. Neither is Unix time where it follows
 /// `CLOCK_REALTIME`, which Linux does not let anybody set below `CLOCK_MONOTONIC`. A system that takes a year before 1970
 /// gets a time beyond the year 2554 from the inlined path, and 0 from every other.
 #[inline(always)]

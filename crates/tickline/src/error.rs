@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
-use crate::per_cpu::NoPerCpu;
+use crate::per_cpu::PerCpuUnsupported;
 
 /// Why a clock could not be made or started.
 ///
@@ -26,7 +26,7 @@ enum Inner {
     Unused { setting: &'static str },
     Thread(io::Error),
     Running,
-    PerCpu(NoPerCpu),
+    PerCpu(PerCpuUnsupported),
 }
 
 /// The kinds of [`Error`].
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     /// The global clock's thread already runs, with other settings.
     Running,
     /// There cannot be a line for each CPU here, and why.
-    PerCpu(NoPerCpu),
+    PerCpu(PerCpuUnsupported),
 }
 
 impl Error {
@@ -90,7 +90,7 @@ impl Error {
         Self(Inner::Running)
     }
 
-    pub(crate) fn per_cpu(reason: NoPerCpu) -> Self {
+    pub(crate) fn per_cpu(reason: PerCpuUnsupported) -> Self {
         Self(Inner::PerCpu(reason))
     }
 }

@@ -30,7 +30,7 @@
 //! | guaranteed | not guaranteed |
 //! |---|---|
 //! | a reading never fails, blocks, allocates or panics, and may be made in a signal handler | that the counter is used: [`Clock::status`] says whether, and why not |
-//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as the rate that it keeps to stays within [`Status::rho_ppb`], with what the kernel dithers about that, and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
+//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as the rate that it keeps to stays within [`Status::max_drift_ppb`], with what the kernel dithers about that, and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
 //! | a counter that started again at zero is noticed by the next reading, a control loop that has died by the first one past the line's validity: 4 intervals, 2 s by default; 8 intervals with a line for each CPU | a suspend while the counter runs on: readings are ahead by as much, at most by the rest of the window (half of that), and are slewed back at half rate from the next recalibration on, which with a thread is the resume; meanwhile the state is [`State::Disrupted`] |
 //! | a forked child does not depend on its parent's thread | |
 //!
@@ -54,7 +54,7 @@
 //! # A line for each CPU
 //!
 //! Counters that have one rate but were not started together can serve all the same, with a line for each
-//! ([`Builder::per_cpu`]). Then the table above holds on one CPU; between two, a reading may step back by their bounds.
+//! ([`ClockBuilder::per_cpu`]). Then the table above holds on one CPU; between two, a reading may step back by their bounds.
 //!
 //! # Features
 //!
@@ -85,11 +85,11 @@ mod status;
 mod unix_time;
 mod warp;
 
-pub use builder::{Builder, Probes};
-pub use clock::{Clock, Guard};
+pub use builder::{ClockBuilder, Probes};
+pub use clock::{Clock, ClockGuard};
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
-pub use per_cpu::{CpuState, CpuStatus, NoPerCpu, PerCpu};
+pub use per_cpu::{CpuState, CpuStatus, PerCpu, PerCpuUnsupported};
 pub use reading::Reading;
 pub use status::{Driver, Environment, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};
@@ -119,8 +119,8 @@ use clock::GLOBAL;
 /// # Ok(())
 /// # }
 /// ```
-pub fn start() -> Result<Guard, Error> {
-    Guard::start_default()
+pub fn start() -> Result<ClockGuard, Error> {
+    ClockGuard::start_default()
 }
 
 /// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. In order within a thread; see
@@ -159,7 +159,7 @@ pub fn unix_ns() -> u64 {
 }
 
 /// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
-/// last wake-up ([`Builder::recent_every`]). Without a thread in this process, [`now_ns`].
+/// last wake-up ([`ClockBuilder::recent_every`]). Without a thread in this process, [`now_ns`].
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {

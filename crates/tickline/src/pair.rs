@@ -2,7 +2,7 @@
 //!
 //! Each is a thread of its own, pinned, so that no mask needs to be put back; they hand over for a millisecond at the most
 //! (`tickline_core::compare` has the arithmetic). On a busy machine the two may not get to run at once for long. What little
-//! they find out counts all the same, as no handover is ever wrong, and tries add up.
+//! they find out counts all the same, as no exchange is ever wrong, and tries add up.
 //!
 //! Hidden, not private: the program `tickline` looks at all pairs in the foreground by the same code. No part of the public
 //! interface; it may change with any version.
@@ -18,7 +18,7 @@ use tickline_core::units::ticks_between;
 use crate::process;
 use crate::reference::OsClock;
 
-/// Handovers to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
+/// Exchanges to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
 const ROUNDS: u32 = 1_000;
 
 /// For how long a pair may hand over, ns.
@@ -77,9 +77,9 @@ impl Token {
     }
 }
 
-/// What handovers between two CPUs, here and there, have found.
+/// What exchanges between two CPUs, here and there, have found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handovers {
+pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
     /// How many there were, to and fro counted apart.
@@ -88,7 +88,7 @@ pub struct Handovers {
     pub backward: u64,
 }
 
-impl Handovers {
+impl Exchanges {
     /// None yet.
     pub const NONE: Self = Self { difference: Difference::UNKNOWN, count: 0, backward: 0 };
 
@@ -115,9 +115,9 @@ impl Handovers {
     }
 }
 
-/// Has two CPUs hand over, and adds what was found to `handovers`. Returns how often it went to and fro: 0 if one of the threads
+/// Has two CPUs hand over, and adds what was found to `exchanges`. Returns how often it went to and fro: 0 if one of the threads
 /// did not get there. The process must be allowed to read the counter.
-pub fn compare(counter: HardwareCounter, here: u32, there: u32, handovers: &mut Handovers) -> u32 {
+pub fn compare(counter: HardwareCounter, here: u32, there: u32, handovers: &mut Exchanges) -> u32 {
     let token = Token::default();
     let found = thread::scope(|scope| {
         let builder = || thread::Builder::new().name("tickline-warp".to_owned());
@@ -151,8 +151,8 @@ pub fn compare(counter: HardwareCounter, here: u32, there: u32, handovers: &mut 
     rounds
 }
 
-fn ask(token: &Token, counter: HardwareCounter) -> (Handovers, u32) {
-    let mut handovers = Handovers::NONE;
+fn ask(token: &Token, counter: HardwareCounter) -> (Exchanges, u32) {
+    let mut handovers = Exchanges::NONE;
     let mut started_ns = None;
     for round in 0..ROUNDS {
         token.give(2 * round + 1, counter.now_ordered());
@@ -161,7 +161,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> (Handovers, u32) {
         };
         handovers.received(given_ticks, got_ticks);
         let now_ns = OsClock.monotonic_ns();
-        // The first handover waits until the other thread runs.
+        // The first exchange waits until the other thread runs.
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
             // ORDERING: Relaxed, the word is all there is.
             token.turn.store(GIVEN_UP, Ordering::Relaxed);
@@ -171,8 +171,8 @@ fn ask(token: &Token, counter: HardwareCounter) -> (Handovers, u32) {
     (handovers, ROUNDS)
 }
 
-fn answer(token: &Token, counter: HardwareCounter) -> Handovers {
-    let mut handovers = Handovers::NONE;
+fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
+    let mut handovers = Exchanges::NONE;
     for round in 0..ROUNDS {
         let Some((given_ticks, got_ticks)) = token.get(2 * round + 1, counter) else { break };
         handovers.sent(given_ticks, got_ticks);
@@ -215,11 +215,11 @@ mod tests {
 
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
-        let mut handovers = Handovers::NONE;
+        let mut handovers = Exchanges::NONE;
         handovers.sent(1_000, 1_060);
         handovers.received(2_000, 2_070);
         assert_eq!((handovers.count, handovers.backward), (2, 0));
-        let mut more = Handovers::NONE;
+        let mut more = Exchanges::NONE;
         more.sent(3_000, 2_990);
         handovers.add(&more);
         assert_eq!((handovers.count, handovers.backward), (3, 1));

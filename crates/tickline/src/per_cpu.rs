@@ -2,11 +2,11 @@
 //!
 //! Readers find the line by the CPU they run on (`tickline_core::per_cpu`); the common line stays cold, so that the inlined path
 //! of every other clock is what it was. The thread that recalibrates visits the CPUs by turns: it binds itself to one,
-//! looks where it is, does a round of that CPU's control loop, and goes on; at the end it gets its own set of CPUs back. Which
+//! looks where it is, does an iteration of that CPU's control loop, and goes on; at the end it gets its own set of CPUs back. Which
 //! CPUs: those that it may run on, asked anew each time (cpusets change, CPUs go offline), and those on which a reader has
 //! missed a line. `core_affinity` does not serve: its masks end at 1,024 CPUs.
 //!
-//! A CPU that cannot be visited, or whose rounds make no line, is served by the OS alone, at the latest when its line ends;
+//! A CPU that cannot be visited, or whose iterations make no line, is served by the OS alone, at the latest when its line ends;
 //! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
 //!
 //! A unit takes 6 KB for each CPU id that the system may ever use.
@@ -20,16 +20,16 @@ use core::time::Duration;
 
 use tickline_core::cell::{Latch, StateCell};
 use tickline_core::compare::Comparison;
-use tickline_core::control::{Config, Control, MIN_INTERVAL_NS, Outcome, Renewal, Round};
+use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
-use tickline_core::per_cpu::{self, CPU_IDS, Seat, mode};
+use tickline_core::per_cpu::{self, CPU_IDS, PinnedCounter, mode};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineReading, Shared, Source};
 
-use crate::process::{self, CpuMask, Notice, Woken};
+use crate::process::{self, ClockSetNotifier, CpuMask, Woken};
 use crate::reference::OsClock;
 
-pub use shown::{CpuState, CpuStatus, NoPerCpu, PerCpu};
+pub use shown::{CpuState, CpuStatus, PerCpu, PerCpuUnsupported};
 
 /// How long a CPU is without a line before it counts as fallen back, ns: as in libmtev, whose `mtev_time.c` gives a core up
 /// after 15 s without a calibration.
@@ -40,15 +40,15 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
-        PerCpu::Auto => matches!(comparison, Comparison::Apart(_)),
+        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised(_)),
     }
 }
 
 /// What the mode needs: the counter with its id, and how many ids there are.
-pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), NoPerCpu> {
-    let counter = HardwareCpuCounter::detect().ok_or(NoPerCpu::Instruction)?;
-    let ids = process::cpu_ids().ok_or(NoPerCpu::System)?;
-    if ids > CPU_IDS { Err(NoPerCpu::TooManyIds) } else { Ok((counter, ids)) }
+pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), PerCpuUnsupported> {
+    let counter = HardwareCpuCounter::detect().ok_or(PerCpuUnsupported::Instruction)?;
+    let ids = process::cpu_ids().ok_or(PerCpuUnsupported::System)?;
+    if ids > CPU_IDS { Err(PerCpuUnsupported::TooManyIds) } else { Ok((counter, ids)) }
 }
 
 const fn state_of(live: bool, waited_ns: i64) -> CpuState {
@@ -63,7 +63,7 @@ const fn state_of(live: bool, waited_ns: i64) -> CpuState {
 
 /// What is known of a CPU besides its line. Written by the thread, but for `asked`.
 #[derive(Debug, Default)]
-struct Note {
+struct CpuRecord {
     /// A reader was here, and had no line.
     asked: AtomicBool,
     /// 0: not visited. Else a `CpuState` without a line, plus one.
@@ -73,7 +73,7 @@ struct Note {
     published_ns: AtomicI64,
 }
 
-impl Note {
+impl CpuRecord {
     fn ask(&self) {
         // ORDERING: Relaxed for both, a wish that orders nothing. Looked at first: a store would take the cache line each time.
         if !self.asked.load(Ordering::Relaxed) {
@@ -89,14 +89,14 @@ impl Note {
 }
 
 /// A CPU that is to be visited again this soon is waited for there, ns: to go elsewhere and come back takes milliseconds if it
-/// is busy, and the short lines of the start would not live for so long. The intervals grow by half from round to round, so
-/// this is left after some 10 rounds and 6 ms.
+/// is busy, and the short lines of the start would not live for so long. The intervals grow by half from round to iteration, so
+/// this is left after some 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// ...but no longer than for so many rounds.
-const STAY_ROUNDS: u32 = 16;
+/// ...but no longer than for so many iterations.
+const STAY_ITERATIONS: u32 = 16;
 
-/// Not visited; and the other values of `Note::state`.
+/// Not visited; and the other values of `CpuRecord::state`.
 const UNVISITED: u8 = 0;
 const VISITED: u8 = 1;
 const FALLEN_BACK: u8 = 2;
@@ -105,7 +105,7 @@ const FALLEN_BACK: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Table {
     units: Box<[Shared<Latch>]>,
-    notes: Box<[Note]>,
+    notes: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
 
@@ -117,7 +117,7 @@ impl Table {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             units: (0..ids).map(|_| Shared::new(Latch::new())).collect(),
-            notes: (0..ids).map(|_| Note::default()).collect(),
+            notes: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
     }
@@ -157,8 +157,8 @@ impl Table {
     }
 
     /// Whether any CPU has a line.
-    pub(crate) fn is_live(&self) -> bool {
-        self.units.iter().any(|unit| unit.cell.word().is_live())
+    pub(crate) fn is_published(&self) -> bool {
+        self.units.iter().any(|unit| unit.cell.word().is_published())
     }
 
     pub(crate) fn events(&self, event: Event) -> u64 {
@@ -179,7 +179,7 @@ impl Table {
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
-                    _ if unit.cell.word().is_live() => CpuState::Fast,
+                    _ if unit.cell.word().is_published() => CpuState::Fast,
                     FALLEN_BACK => CpuState::Fallback,
                     _ => CpuState::Calibrating,
                 },
@@ -242,14 +242,14 @@ impl Drop for Mode {
 
 /// What the thread remembers of its visits.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    visits: Vec<Visit>,
+pub(crate) struct CpuSweep {
+    visits: Vec<CpuCalibration>,
     /// Whether the clock was set since the last sweep.
-    hurried: bool,
+    forced: bool,
 }
 
 #[derive(Debug, Default)]
-struct Visit {
+struct CpuCalibration {
     control: Option<Box<Control>>,
     /// When the next one is due, ns...
     due_ns: i64,
@@ -260,49 +260,49 @@ struct Visit {
 }
 
 /// Puts the thread back where it may run, when dropped.
-struct Home<'a>(&'a CpuMask);
+struct AffinityGuard<'a>(&'a CpuMask);
 
-impl Drop for Home<'_> {
+impl Drop for AffinityGuard<'_> {
     fn drop(&mut self) {
         self.0.restore();
     }
 }
 
-impl Sweep {
+impl CpuSweep {
     /// Every CPU is due: the clock was set.
-    pub(crate) fn hurry(&mut self) {
-        self.hurried = true;
+    pub(crate) fn force_due(&mut self) {
+        self.forced = true;
     }
 
     /// Visits the CPUs that are due, until `notice` says that the thread is to stop. Returns the time until the next one is, ns.
-    pub(crate) fn run(&mut self, table: &Table, config: &Config, notice: &Notice) -> u64 {
+    pub(crate) fn run(&mut self, table: &Table, config: &Config, notice: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
-        self.visits.resize_with(table.units.len(), Visit::default);
+        self.visits.resize_with(table.units.len(), CpuCalibration::default);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
-        if core::mem::take(&mut self.hurried) {
+        if core::mem::take(&mut self.forced) {
             self.visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
         }
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        let home = Home(&mask);
+        let home = AffinityGuard(&mask);
         for (cpu, (visit, note)) in self.visits.iter_mut().zip(&table.notes).enumerate() {
-            // ORDERING: Relaxed, see `Note::ask`.
+            // ORDERING: Relaxed, see `CpuRecord::ask`.
             if !mask.contains(cpu) && !note.asked.load(Ordering::Relaxed) {
-                *visit = Visit::default();
+                *visit = CpuCalibration::default();
                 // ORDERING: Relaxed, for display.
                 note.state.store(UNVISITED, Ordering::Relaxed);
                 continue;
             }
             if visit.ready_ns <= OsClock.monotonic_ns() {
-                match visit.pay(cpu, table, config, notice) {
+                match visit.calibrate(cpu, table, config, notice) {
                     Woken::Timeout => {}
-                    Woken::ClockSet => self.hurried = true,
+                    Woken::ClockSet => self.forced = true,
                     Woken::Stopped => break,
                 }
             }
             next_ns = next_ns.min(visit.due_ns);
         }
         drop(home);
-        if self.hurried {
+        if self.forced {
             return MIN_INTERVAL_NS;
         }
         let wait_ns = next_ns.saturating_sub(OsClock.monotonic_ns());
@@ -310,14 +310,14 @@ impl Sweep {
     }
 }
 
-impl Visit {
-    fn pay(&mut self, cpu: usize, table: &Table, config: &Config, notice: &Notice) -> Woken {
+impl CpuCalibration {
+    fn calibrate(&mut self, cpu: usize, table: &Table, config: &Config, notice: &ClockSetNotifier) -> Woken {
         let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
             return Woken::Timeout;
         };
         let (mut outcome, mut woken) = (None, Woken::Timeout);
-        for _ in 0..STAY_ROUNDS {
-            outcome = self.round(cpu, unit, &table.counter, config);
+        for _ in 0..STAY_ITERATIONS {
+            outcome = self.iterate(cpu, unit, &table.counter, config);
             match outcome {
                 Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
                     woken = notice.wait(Duration::from_nanos(next_in_ns));
@@ -330,7 +330,7 @@ impl Visit {
         }
         let now_ns = OsClock.monotonic_ns();
         match outcome {
-            Some(Outcome { round: Round::Published | Round::Recovered, .. }) => {
+            Some(Outcome { iteration: Iteration::Published | Iteration::Recovered, .. }) => {
                 // ORDERING: Relaxed, for display.
                 note.published_ns.store(now_ns, Ordering::Relaxed);
                 self.waiting_since_ns = Some(now_ns);
@@ -338,7 +338,7 @@ impl Visit {
             Some(_) => {}
             None => {
                 note.fail();
-                // ORDERING: Relaxed, see `Note::ask`. Who is there after all will ask again.
+                // ORDERING: Relaxed, see `CpuRecord::ask`. Who is there after all will ask again.
                 note.asked.store(false, Ordering::Relaxed);
             }
         }
@@ -347,7 +347,7 @@ impl Visit {
         self.due_ns = now_ns.saturating_add(wait_ns);
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
-        let fallen_back = state_of(unit.cell.word().is_live(), waited_ns) == CpuState::Fallback;
+        let fallen_back = state_of(unit.cell.word().is_published(), waited_ns) == CpuState::Fallback;
         let state = if fallen_back { FALLEN_BACK } else { VISITED };
         // ORDERING: Relaxed, for display; only this thread writes it.
         if note.state.swap(state, Ordering::Relaxed) != state && fallen_back {
@@ -356,8 +356,8 @@ impl Visit {
         woken
     }
 
-    /// A round on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
-    fn round(
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
+    fn iterate(
         &mut self,
         cpu: usize,
         unit: &Shared<Latch>,
@@ -368,11 +368,11 @@ impl Visit {
             return None;
         }
         // Some systems number their CPUs otherwise than the register does.
-        let seat = Seat::take(counter, cpu)?;
+        let seat = PinnedCounter::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
-        control.reschedule(Renewal::Visit, config.interval_ns);
+        control.reschedule(Renewal::Pinned, config.interval_ns);
         let mut outcome = control.maintain(unit, &seat, &OsClock);
-        if outcome.round == Round::Recovered {
+        if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(unit, &seat, &OsClock);
         }
         (!seat.is_lost()).then_some(outcome)
@@ -387,9 +387,13 @@ mod tests {
     #[test]
     fn the_builder_decides_and_else_the_counters() {
         let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
-        let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
-        let others =
-            [Comparison::Pending, Comparison::Single, Comparison::InStep { cpus: 2 }, Comparison::Impossible];
+        let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
+        let others = [
+            Comparison::Pending,
+            Comparison::Single,
+            Comparison::Synchronised { cpus: 2 },
+            Comparison::Impossible,
+        ];
         for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(apart, true)]) {
             assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
             assert_eq!(wanted(PerCpu::Auto, comparison), auto);
@@ -402,7 +406,7 @@ mod tests {
     fn a_cpu_that_cannot_be_visited_fails_alone() {
         use crate::facts;
         use std::io::Write;
-        use tickline_core::sample::Quanta;
+        use tickline_core::sample::Resolutions;
         let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
         let (counter, ids) = match needs() {
             Ok(needs) => needs,
@@ -417,11 +421,11 @@ mod tests {
         table.notes[absent].ask();
         let config = Config {
             interval_ns: 1_000_000,
-            quanta: Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
-            renewal: Renewal::Visit,
+            resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
+            renewal: Renewal::Pinned,
         };
-        let mut sweep = Sweep::default();
-        let notice = Notice::new();
+        let mut sweep = CpuSweep::default();
+        let notice = ClockSetNotifier::new();
         let wait_ns = sweep.run(&table, &config, &notice);
         assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
         let status = table.status();

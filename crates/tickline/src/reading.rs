@@ -7,7 +7,7 @@ use crate::status::State;
 /// A time, and the limits between which the OS clock must have been when it was read.
 ///
 /// The limits hold as long as the rate that the OS clock keeps to stays within
-/// [`Status::rho_ppb`](crate::Status::rho_ppb) of the measured one; they allow for the kernel's dither about it. A jump of the OS clock or of the counter since the
+/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one; they allow for the kernel's dither about it. A jump of the OS clock or of the counter since the
 /// last recalibration voids them until the next one.
 ///
 /// ```
@@ -38,7 +38,7 @@ impl Reading {
     #[inline]
     pub(crate) fn unix(line: &LineReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
-        let (offset_ns, slack_ns) = (line.envelope.unix_offset_ns, line.envelope.unix_slack_ns);
+        let (offset_ns, slack_ns) = (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns);
         Self::new(
             earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(slack_ns),
             line.ns.wrapping_add(offset_ns),

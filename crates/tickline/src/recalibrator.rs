@@ -12,8 +12,8 @@ use tickline_core::sample::Reference;
 use crate::builder::Probes;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::per_cpu::{self, PerCpu, Sweep};
-use crate::process::{self, Notice, SignalsBlocked, Woken};
+use crate::per_cpu::{self, CpuSweep, PerCpu};
+use crate::process::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::reference::OsClock;
 use crate::warp::{self, Comparing};
 
@@ -47,7 +47,7 @@ pub(crate) enum Priority {
 #[derive(Debug)]
 pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
     engine: E,
-    notice: Arc<Notice>,
+    notice: Arc<ClockSetNotifier>,
     thread: Option<JoinHandle<()>>,
     /// The process that made the thread: nobody else may join it.
     token: u64,
@@ -60,10 +60,10 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
         let notice = Arc::new(match probes {
             Probes::Full => {
                 builder = builder.name("tickline".to_owned());
-                Notice::new()
+                ClockSetNotifier::new()
             }
             // A name is given by prctl.
-            Probes::Minimal => Notice::without_timer(),
+            Probes::Minimal => ClockSetNotifier::without_timer(),
         });
         engine.leave_per_cpu(); // what a fork has left behind
         engine.attach_thread();
@@ -96,11 +96,11 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
     }
 }
 
-fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
+fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
     if schedule.priority == Priority::Realtime && engine.probes() == Probes::Full {
         process::prefer_realtime();
     }
-    let (mut comparing, mut sweep) = (Comparing::default(), Sweep::default());
+    let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
     let (mut watched_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {
         compared = warp::result().unwrap_or(compared);
@@ -115,7 +115,7 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
         let mut wait_ns = match served_for_ns {
             Some(next_in_ns) => next_in_ns,
             None if closed => engine.interval_ns(),
-            // A reader is doing a round of its own.
+            // A reader is doing an iteration of its own.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
@@ -135,14 +135,14 @@ fn run(engine: &Engine, notice: &Notice, schedule: Schedule) {
         }
         match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
             Woken::Timeout => {}
-            Woken::ClockSet => sweep.hurry(),
+            Woken::ClockSet => sweep.force_due(),
             Woken::Stopped => return,
         }
     }
 }
 
 /// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
-fn sleep(engine: &Engine, notice: &Notice, time: Duration, step: Option<Duration>) -> Woken {
+fn sleep(engine: &Engine, notice: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
     let mut left = time;
     loop {
         engine.store_recent(engine.now_ordered_ns());

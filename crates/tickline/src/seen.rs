@@ -3,13 +3,13 @@
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Demand, Facts, Switch, demand};
+use tickline_core::gate::{Clocksource, Facts, NeededComparison, Switch, demand};
 
 use crate::{facts, warp};
 
 /// What a judgement has seen of the facts that may change at run time.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct TrustSnapshot {
     /// The place of the clocksource in `Clocksource::NAMED` plus one; 0 for one without a name there.
     clocksource: AtomicU8,
     /// Whether the kernel would accept the counter, by [`available_code`].
@@ -28,13 +28,13 @@ const fn available_code(available: Option<bool>) -> u8 {
     }
 }
 
-impl Seen {
+impl TrustSnapshot {
     pub(crate) const fn new() -> Self {
         Self {
             clocksource: AtomicU8::new(0),
             available: AtomicU8::new(0),
             comparisons: AtomicU32::new(0),
-            demand: AtomicU8::new(Demand::Idle as u8),
+            demand: AtomicU8::new(NeededComparison::Idle as u8),
         }
     }
 
@@ -52,7 +52,7 @@ impl Seen {
         self.comparisons.store(comparisons, Ordering::Relaxed);
         // To compare means to read the counter, which is a SIGSEGV where that is denied, and not asked for where it is off.
         let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
-        let demand = if usable { demand(facts) } else { Demand::Idle };
+        let demand = if usable { demand(facts) } else { NeededComparison::Idle };
         // ORDERING: as above.
         self.demand.store(demand as u8, Ordering::Relaxed);
     }
@@ -73,7 +73,7 @@ impl Seen {
     /// goes on watching), or may have been slow to accept it.
     fn rests_on_availability(&self) -> bool {
         // ORDERING: as above.
-        self.demand.load(Ordering::Relaxed) == Demand::Needed as u8
+        self.demand.load(Ordering::Relaxed) == NeededComparison::Needed as u8
     }
 
     /// A number that tells one clocksource from another.
@@ -85,7 +85,7 @@ impl Seen {
     /// Whether the CPUs' counters should be compared.
     pub(crate) fn wants_comparison(&self) -> bool {
         // ORDERING: as above.
-        self.demand.load(Ordering::Relaxed) != Demand::Idle as u8
+        self.demand.load(Ordering::Relaxed) != NeededComparison::Idle as u8
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_no_longer_accepts_the_counter_is_noticed_though_it_keeps_time_with_something_else() {
-        let mut facts = facts::collect(&facts::Own {
+        let mut facts = facts::collect(&facts::OsClockFacts {
             disabled: false,
             probes: Probes::Full,
             policy: Policy::DEFAULT,
@@ -112,7 +112,7 @@ mod tests {
         facts.available = facts::is_available(HardwareCounter::CLOCKSOURCE);
         let was = facts.available;
         let is_current = |facts: &Facts| {
-            let seen = Seen::new();
+            let seen = TrustSnapshot::new();
             seen.note(facts, warp::changes());
             seen.is_current()
         };
@@ -120,7 +120,7 @@ mod tests {
         // As if the counter were usable, and one that no kernel keeps time with.
         (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
         facts.counters_clocksource = Clocksource::Other;
-        assert_eq!(demand(&facts), Demand::Needed);
+        assert_eq!(demand(&facts), NeededComparison::Needed);
         assert!(is_current(&facts));
         facts.available = Some(was != Some(true));
         assert!(!is_current(&facts));

@@ -182,7 +182,7 @@ pub struct Status {
     /// The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of the measured
     /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
     /// where the rate has been seen to be steady for long.
-    pub rho_ppb: u64,
+    pub max_drift_ppb: u64,
     /// What the bound of the present line is made of.
     pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
@@ -218,7 +218,7 @@ impl Status {
             nominal_hz: crate::facts::nominal_hz(engine.probes()),
             frequency_hz: gauges.frequency_hz(),
             bound_ns,
-            rho_ppb: gauges.rho_ppb(),
+            max_drift_ppb: gauges.max_drift_ppb(),
             bound_parts: gauges.bound_parts(),
             offset_ns: gauges.offset_ns(),
             interval_ns: gauges.interval_ns(),

@@ -4,7 +4,7 @@
 //! times as long. Isolated CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long
 //! as a clock's thread lives to want it. Never in a caller.
 //!
-//! If the handovers of all tries together are too few, it is tried again later, and takes back nothing that was found before.
+//! If the exchanges of all tries together are too few, it is tried again later, and takes back nothing that was found before.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::thread;
 
 use tickline_core::compare::{Comparison, Pair};
-use tickline_core::counter::quantum_ticks;
+use tickline_core::counter::resolution_ticks;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
 use crate::facts::COUNTER;
-use crate::pair::{self, Handovers};
+use crate::pair::{self, Exchanges};
 use crate::process::{self, SignalsBlocked};
 use crate::reference::OsClock;
 
@@ -56,7 +56,7 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
 /// The lock on what is known; `None` while somebody else has it. A child takes it over from threads that it does not have.
-fn known() -> Option<try_lock::Guard<'static, Option<Known>>> {
+fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
     // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
     // handlers, see `Engine::lock`.
     let mut known = unsafe { RESULT.try_lock(process::token()) }?;
@@ -198,9 +198,9 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     if others.is_empty() {
         return Some(Comparison::Single);
     }
-    let quantum_ticks = quantum_ticks(&counter);
+    let resolution_ticks = resolution_ticks(&counter);
     for other in others {
-        let (mut handovers, mut rounds) = (Handovers::NONE, 0);
+        let (mut handovers, mut rounds) = (Exchanges::NONE, 0);
         for _ in 0..TRIES {
             if !rest(stop) {
                 return None;
@@ -214,11 +214,11 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
             return Some(Comparison::Impossible);
         }
         let difference = handovers.difference;
-        if !difference.is_none(quantum_ticks) {
-            return Some(Comparison::Apart(Pair { here: *first, there: *other, difference }));
+        if !difference.is_none(resolution_ticks) {
+            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
         }
     }
-    Some(Comparison::InStep { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
+    Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
 }
 
 #[cfg(test)]
@@ -276,7 +276,7 @@ mod tests {
                 let status = clock.status();
                 match status.reason() {
                     _ if done(&status) => return true,
-                    None | Some(Reason::Apart | Reason::Untested) => {}
+                    None | Some(Reason::Unsynchronised | Reason::Untested) => {}
                     Some(other) => {
                         eprintln!("SKIPPED: {other}");
                         return false;
@@ -287,23 +287,23 @@ mod tests {
             }
         };
         let builder = || Clock::builder().interval(Duration::from_millis(5));
-        publish(Comparison::InStep { cpus: 2 });
+        publish(Comparison::Synchronised { cpus: 2 });
         let (auto, off) = (builder().start().unwrap(), builder().per_cpu(PerCpu::Off).start().unwrap());
         let one = |status: &Status| status.state == State::Fast && status.per_cpu.is_empty();
         if !until("one line", &auto, one) || !until("one line", &off, one) {
             return;
         }
         let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
-        publish(Comparison::Apart(Pair { here: 0, there: 1, difference }));
-        until("the OS", &off, |status| status.state == State::Fallback(Reason::Apart));
+        publish(Comparison::Unsynchronised(Pair { here: 0, there: 1, difference }));
+        until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
         until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
-        publish(Comparison::InStep { cpus: 2 });
+        publish(Comparison::Synchronised { cpus: 2 });
         assert!(until("one line again", &auto, one) && until("one line again", &off, one));
     }
 
     #[test]
     fn what_was_found_stays_known_and_what_was_impossible_is_tried_again_later_and_later() {
-        let good = Comparison::InStep { cpus: 2 };
+        let good = Comparison::Synchronised { cpus: 2 };
         let first = Known::after(None, Comparison::Impossible, 0);
         assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
         let second = Known::after(Some(first), Comparison::Impossible, 0);
@@ -317,7 +317,7 @@ mod tests {
             assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
         }
         let difference = Difference { least_ticks: 5_000, most_ticks: 5_100 };
-        let apart = Comparison::Apart(Pair { here: 0, there: 1, difference });
+        let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
         assert_eq!(Known::after(Some(known), apart, 0).comparison, apart);
     }
 }

@@ -217,7 +217,7 @@ fn differences_of_stamps_go_across_a_gate() {
 
 #[test]
 fn bad_settings_are_named_with_value_and_limits() {
-    type Setting = fn(tickline::Builder) -> tickline::Builder;
+    type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
     let cases: [(Setting, &str); 5] = [
         (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
         (|b| b.interval(Duration::from_micros(999)), "interval of 999µs is outside 1ms to 10s"),

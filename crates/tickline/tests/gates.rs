@@ -11,7 +11,7 @@ use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
 
 const THREADS: usize = 8;
 
-/// How far a reading may be from the OS clock around it, ns: the floor that a closed gate leaves is the line 5 us later, up
+/// How far a reading may be from the OS clock around it, ns: the high-water mark that a closed gate leaves is the line 5 us later, up
 /// to the end of that tick's granule (11 us at 24 MHz), and a line that is made at once knows its slope to
 /// 2e-3 for 0.2 ms.
 const NEAR_NS: u64 = 50_000;

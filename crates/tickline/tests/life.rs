@@ -465,7 +465,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
         let clock =
             Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
         if until_fast(&clock).is_none() {
-            return; // the OS clock itself steps back there, and no line has left a floor
+            return; // the OS clock itself steps back there, and no line has left a high-water mark
         }
         let mut last = clock.now_ordered_ns();
         let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();

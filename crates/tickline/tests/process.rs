@@ -224,7 +224,7 @@ fn an_inherited_guard_does_nothing_in_the_child() {
     });
 }
 
-/// Reading the time leaves errno alone, though the first round opens a file, and here that fails.
+/// Reading the time leaves errno alone, though the first iteration opens a file, and here that fails.
 #[test]
 fn errno_survives_a_reading() {
     in_child("errno_survives_a_reading", &[], || {

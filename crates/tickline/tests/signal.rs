@@ -159,7 +159,7 @@ extern "C" fn interrupter(_: libc::c_int) {
     INSIDE.set(was_inside);
 }
 
-/// Handlers interrupt readings, rounds, switches and starts of the same thread wherever they are, and finish: nobody waits
+/// Handlers interrupt readings, iterations, switches and starts of the same thread wherever they are, and finish: nobody waits
 /// for what lies below on the same stack.
 #[test]
 fn handlers_may_interrupt_every_other_call() {

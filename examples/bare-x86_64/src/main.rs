@@ -28,15 +28,15 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, Tsc};
 use port::End;
 use tickline_core::cell::Latch;
-use tickline_core::control::{Config, Control, Renewal, Round};
-use tickline_core::counter::quantum_ticks;
-use tickline_core::sample::{Quanta, Reference};
+use tickline_core::control::{Config, Control, Renewal, Iteration};
+use tickline_core::counter::resolution_ticks;
+use tickline_core::sample::{Resolutions, Reference};
 use tickline_core::shared::{Event, LineReading, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared<Latch> = Shared::new(Latch::new());
 
-/// The time between rounds in the steady state, ns. Short, so that there is something to see in seconds.
+/// The time between iterations in the steady state, ns. Short, so that there is something to see in seconds.
 const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
@@ -49,7 +49,7 @@ fn now_ns(hpet: &Hpet) -> i64 {
     }
 }
 
-/// The manual driver: a round when one is due.
+/// The manual driver: an iteration when one is due.
 struct Driver {
     control: Control,
     due_ns: i64,
@@ -59,7 +59,7 @@ impl Driver {
     fn serve(&mut self, hpet: &Hpet) {
         while now_ns(hpet) >= self.due_ns {
             let outcome = self.control.maintain(&CLOCK, &Tsc, hpet);
-            if outcome.round != Round::Recovered {
+            if outcome.iteration != Iteration::Recovered {
                 self.due_ns = now_ns(hpet) + i64::try_from(outcome.next_in_ns).unwrap_or(i64::MAX);
             }
         }
@@ -121,7 +121,7 @@ fn report(hpet: &Hpet) {
         "{:>7}  live: by the TSC {:>13} {:>9} {:>12} {:>10} {:>9}",
         reading.ns / MS,
         gauges.frequency_hz().unwrap_or(0),
-        gauges.rho_ppb(),
+        gauges.max_drift_ppb(),
         gauges.interval_ns() / 1_000,
         offset_ns,
         (latest_ns - earliest_ns) / 2,
@@ -152,19 +152,19 @@ extern "C" fn main() -> ! {
         say!("there is no HPET with 64 bits at 0xfed00000, so there is no reference");
         port::exit(End::Failed);
     };
-    let counter_ticks = quantum_ticks(&Tsc);
+    let counter_ticks = resolution_ticks(&Tsc);
     if let Some(reason) = trust::judge(counter_ticks) {
         say!("the counter is not used: {reason}");
         port::exit(End::Failed);
     }
-    let quanta = Quanta { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
-    say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", quanta.reference_ns);
+    let resolutions = Resolutions { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
+    say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
-    let config = Config { interval_ns: INTERVAL_NS, quanta, renewal: Renewal::Ahead };
+    let config = Config { interval_ns: INTERVAL_NS, resolutions, renewal: Renewal::Ahead };
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
     let mut seen = Seen::default();
 
-    say!("     ms  served            frequency_hz   rho_ppb  interval_us  offset_ns  bound_ns");
+    say!("     ms  served            frequency_hz   max_drift_ppb  interval_us  offset_ns  bound_ns");
     watch(&mut seen, None, &hpet, 20);
     say!("        the driver comes when it is due");
     // The first line, as soon as there is one.
@@ -172,9 +172,9 @@ extern "C" fn main() -> ! {
         driver.serve(&hpet);
     }
     report(&hpet);
-    let rho_ppb = CLOCK.gauges.rho_ppb();
+    let max_drift_ppb = CLOCK.gauges.max_drift_ppb();
     let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
-    let has_converged = CLOCK.gauges.rho_ppb() < rho_ppb;
+    let has_converged = CLOCK.gauges.max_drift_ppb() < max_drift_ppb;
     say!("        the driver has stopped: lines last for 4 intervals");
     watch(&mut seen, None, &hpet, 1_000);
     let was_cold = CLOCK.read(&Tsc).is_none();

@@ -34,7 +34,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         cost: None,
         was_slow: false,
         unix_was_slow: false,
-        quantum_ticks: Some(counter_ticks),
+        resolution_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);
     for verdict in &verdicts {

@@ -28,7 +28,7 @@ pub(crate) struct Mutant {
 pub(crate) const SOURCES: &str = "crates/tickline-core/src";
 
 /// Where rules 5 and 13 are kept.
-pub(crate) const FLOOR: &str = "shared/floor.rs";
+pub(crate) const HIGH_WATER: &str = "shared/high_water.rs";
 
 const fn mutant(
     rule: &'static str,

@@ -42,7 +42,7 @@ impl When {
 
 /// Whether the counters of two CPUs have been found to differ.
 pub(super) fn is_apart(phase: &Value) -> bool {
-    phase["comparison"]["found"] == "apart"
+    phase["comparison"]["found"] == "unsynchronised"
 }
 
 /// What a value must be.

@@ -151,7 +151,7 @@ mod tests {
             (Rule::Is("tsc"), json!("tsc"), json!("tsc-early")),
             (Rule::Has("echo tsc"), json!("echo tsc | tee"), json!("echo hpet | tee")),
             (Rule::OneOf(&["hpet", "acpi_pm"]), json!("hpet"), json!("tsc")),
-            (Rule::Lists(&["slow"]), json!(["apart", "slow"]), json!(["slower"])),
+            (Rule::Lists(&["slow"]), json!(["unsynchronised", "slow"]), json!(["slower"])),
             (Rule::True, json!(true), json!(null)),
             (Rule::Nothing, json!(null), json!("slow")),
             (Rule::Exactly(0), json!(0), json!(1)),
@@ -193,7 +193,7 @@ mod tests {
         assert!(untestable(&phase("impossible", "fallback", "untestable")).is_some());
         assert!(untestable(&phase("impossible", "fast", "untestable")).is_none());
         assert!(untestable(&phase("impossible", "fallback", "slow")).is_none());
-        assert!(untestable(&phase("in_step", "fallback", "untestable")).is_none());
+        assert!(untestable(&phase("synchronised", "fallback", "untestable")).is_none());
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn what_is_right_depends_on_what_the_comparison_found() {
-        let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "apart" } });
-        let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "in_step" } });
+        let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "unsynchronised" } });
+        let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "synchronised" } });
         for (when, rule, bad, good) in [
             (When::Apart, Rule::Is("fallback"), &used, &refused),
             (When::NotApart, Rule::Is("fast"), &refused, &used),

@@ -11,7 +11,7 @@ pub(super) use guests::all;
 const NOT_YET: &[&str] = &["untested", "kernel_rejected"];
 
 /// What a comparison that was made may have found.
-const COMPARED: &[&str] = &["single", "in_step", "apart"];
+const COMPARED: &[&str] = &["single", "synchronised", "unsynchronised"];
 
 /// How soon after a resume a reading is within its stated bounds again, or the status says that it is not, ms. The kernel wakes the
 /// clock's thread at once (`timerfd_resume`).
@@ -260,7 +260,7 @@ impl Scenario {
 
     fn unused_if_apart(&mut self, phase: &'static str) {
         self.apart(phase, "state", Rule::Is("fallback"), "counters that are apart are not used");
-        self.apart(phase, "reason", Rule::Is("apart"), "and that is the reason");
+        self.apart(phase, "reason", Rule::Is("unsynchronised"), "and that is the reason");
     }
 
     /// After each switch the counter is judged by what is known of it: the kernel would accept it, and the comparison decides.

@@ -175,7 +175,7 @@ impl Facts {
 
     /// ...by the comparison that tickline's clock makes.
     pub(super) fn are_apart_to_clock(&self) -> bool {
-        self.machine.counters_apart_ticks.is_some() || self.reason.as_deref() == Some("apart")
+        self.machine.counters_apart_ticks.is_some() || self.reason.as_deref() == Some("unsynchronised")
     }
 
     /// ...by the comparison of all pairs: the worst one, in words.

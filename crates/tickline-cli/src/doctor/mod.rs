@@ -38,7 +38,7 @@ pub(crate) struct Patient {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
     /// The global clock's thread runs until the end.
-    _guard: tickline::Guard,
+    _guard: tickline::ClockGuard,
 }
 
 impl Patient {

@@ -276,7 +276,7 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
         writeln!(
             out,
             "the bound holds as long as CLOCK_MONOTONIC's rate stays within {} ppb of the measured one",
-            document.clock.rho_ppb
+            document.clock.max_drift_ppb
         )?;
     }
     match document.clock.utc_error_ns {

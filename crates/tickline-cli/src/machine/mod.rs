@@ -101,7 +101,7 @@ impl Machine {
             kernel_log,
             counters: comparison(status.comparison),
             counters_apart_ticks: match status.comparison {
-                Comparison::Apart(pair) => Some(pair.difference.size_ticks()),
+                Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
                 _ => None,
             },
         }
@@ -142,8 +142,8 @@ fn comparison(comparison: Comparison) -> String {
     match comparison {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
-        Comparison::InStep { cpus } => in_step_on(cpus),
-        Comparison::Apart(pair) => format!(
+        Comparison::Synchronised { cpus } => in_step_on(cpus),
+        Comparison::Unsynchronised(pair) => format!(
             "CPU {} and CPU {} are apart by {} ticks at least",
             pair.here,
             pair.there,

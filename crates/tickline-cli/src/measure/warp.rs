@@ -1,13 +1,13 @@
 //! The counters of the CPUs against each other: pairs, each with the interval that must contain their difference. By the
-//! handovers with which tickline itself compares them (`tickline::pair`), but all pairs, and for longer.
+//! exchanges with which tickline itself compares them (`tickline::pair`), but all pairs, and for longer.
 
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickline::pair::{self, Handovers};
+use tickline::pair::{self, Exchanges};
 use tickline_core::compare::Difference;
-use tickline_core::counter::{Counter, HardwareCounter, quantum_ticks};
+use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
@@ -18,7 +18,7 @@ pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
 /// Up to so many CPUs, all pairs may be asked for: 523,776 of them, in half an hour.
 pub(crate) const MOST_CPUS: usize = 1_024;
 
-/// Tries for each pair, of a millisecond at the most: some thousands of handovers.
+/// Tries for each pair, of a millisecond at the most: some thousands of exchanges.
 const TRIES: u32 = 3;
 
 /// ...and so many more while the two threads did not get to run at once.
@@ -61,7 +61,7 @@ pub(crate) struct Warp {
     pub(crate) in_step: Option<bool>,
     /// Why nothing could be compared.
     pub(crate) unknown: Option<String>,
-    /// By how much a handover seemed to go back in time at the most, ns.
+    /// By how much a exchange seemed to go back in time at the most, ns.
     pub(crate) largest_warp_ns: f64,
     /// What was found of each pair.
     pub(crate) pairs: Vec<WarpPair>,
@@ -76,16 +76,16 @@ pub(crate) struct WarpPair {
     /// The other one.
     pub(crate) to_cpu: u32,
     /// How often one handed over to the other, either way.
-    pub(crate) handovers: u64,
+    pub(crate) exchanges: u64,
     /// How many of these seemed to go back in time.
     pub(crate) warps: u64,
     /// By how much at the most, ns.
     pub(crate) largest_warp_ns: f64,
-    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few handovers...
+    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few exchanges...
     pub(crate) offset_least_ns: Option<f64>,
     /// ...and at most this, ns.
     pub(crate) offset_most_ns: Option<f64>,
-    /// Whether the two are in step; null if there were too few handovers.
+    /// Whether the two are in step; null if there were too few exchanges.
     pub(crate) in_step: Option<bool>,
 }
 
@@ -116,23 +116,23 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
     let Some(&first) = cpus.first() else {
         return none("this system does not say on which CPUs a thread may run");
     };
-    let rate = pair::on_cpu(first, || (rate_hz(counter), quantum_ticks(&counter)));
-    let Some((frequency_hz, quantum_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
+    let rate = pair::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
+    let Some((frequency_hz, resolution_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
         return none("the counter's rate could not be measured on the first CPU");
     };
     let ends = pairs(cpus, pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
-        let (handovers, rounds) = hand_over(counter, from_cpu, to_cpu);
+        let (exchanges, rounds) = hand_over(counter, from_cpu, to_cpu);
         let known = rounds >= LEAST_ROUNDS;
-        found.push(describe(from_cpu, to_cpu, &handovers, known, frequency_hz, quantum_ticks));
+        found.push(describe(from_cpu, to_cpu, &exchanges, known, frequency_hz, resolution_ticks));
         progress(share(found.len(), ends.len()));
     }
     Warp {
         cpus: cpus.to_vec(),
         pattern,
         frequency_hz: Some(frequency_hz),
-        step_ns: Some(ns(quantum_ticks, frequency_hz)),
+        step_ns: Some(ns(resolution_ticks, frequency_hz)),
         in_step: all_in_step(&found),
         unknown: None,
         largest_warp_ns: found.iter().map(|pair| pair.largest_warp_ns).fold(0.0, f64::max),
@@ -161,38 +161,38 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
     cpus.iter().enumerate().take(centres).flat_map(with_later).collect()
 }
 
-/// Handovers between two CPUs, and how often it went to and fro.
-fn hand_over(counter: HardwareCounter, from_cpu: u32, to_cpu: u32) -> (Handovers, u32) {
-    let (mut handovers, mut rounds) = (Handovers::NONE, 0);
+/// Exchanges between two CPUs, and how often it went to and fro.
+fn hand_over(counter: HardwareCounter, from_cpu: u32, to_cpu: u32) -> (Exchanges, u32) {
+    let (mut exchanges, mut rounds) = (Exchanges::NONE, 0);
     for done in 0..TRIES + MORE_TRIES {
         if done >= TRIES && rounds >= LEAST_ROUNDS {
             break;
         }
-        rounds += pair::compare(counter, from_cpu, to_cpu, &mut handovers);
+        rounds += pair::compare(counter, from_cpu, to_cpu, &mut exchanges);
     }
-    (handovers, rounds)
+    (exchanges, rounds)
 }
 
 fn describe(
     from_cpu: u32,
     to_cpu: u32,
-    handovers: &Handovers,
+    exchanges: &Exchanges,
     known: bool,
     frequency_hz: f64,
-    quantum_ticks: u64,
+    resolution_ticks: u64,
 ) -> WarpPair {
-    let Difference { least_ticks, most_ticks } = handovers.difference;
+    let Difference { least_ticks, most_ticks } = exchanges.difference;
     let signed_ns = |ticks: i64| ns(ticks.unsigned_abs(), frequency_hz).copysign(sign(ticks));
     WarpPair {
         from_cpu,
         to_cpu,
-        handovers: handovers.count,
-        warps: handovers.backward,
+        exchanges: exchanges.count,
+        warps: exchanges.backward,
         // The largest step back is by as much as the counters are apart at the least.
-        largest_warp_ns: ns(handovers.difference.size_ticks(), frequency_hz),
+        largest_warp_ns: ns(exchanges.difference.size_ticks(), frequency_hz),
         offset_least_ns: known.then(|| signed_ns(least_ticks)),
         offset_most_ns: known.then(|| signed_ns(most_ticks)),
-        in_step: known.then(|| handovers.difference.is_none(quantum_ticks)),
+        in_step: known.then(|| exchanges.difference.is_none(resolution_ticks)),
     }
 }
 
@@ -232,8 +232,8 @@ fn share(done: usize, all: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Handovers {
-        Handovers { difference: Difference { least_ticks, most_ticks }, count: 200, backward }
+    fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Exchanges {
+        Exchanges { difference: Difference { least_ticks, most_ticks }, count: 200, backward }
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         let apart = describe(0, 1, &found(-66_930, -66_800, 100), true, 2e9, 26);
         assert_eq!((apart.in_step, apart.warps), (Some(false), 100));
         assert!((apart.largest_warp_ns - 33_400.0).abs() < 1e-6);
-        let few = describe(0, 1, &Handovers::NONE, false, 2e9, 26);
+        let few = describe(0, 1, &Exchanges::NONE, false, 2e9, 26);
         assert_eq!((few.in_step, few.offset_least_ns, few.offset_most_ns), (None, None, None));
         assert_eq!(all_in_step(&[near, apart, few]), Some(false));
         assert_eq!(all_in_step(&[near, few]), None);

@@ -74,7 +74,7 @@ fn warp() -> Warp {
         WarpPair {
             from_cpu,
             to_cpu,
-            handovers: 5_000,
+            exchanges: 5_000,
             warps: if apart { 2_000 } else { 0 },
             largest_warp_ns: if apart { 3_900.0 } else { 0.0 },
             offset_least_ns: known.then_some(-far_ns),

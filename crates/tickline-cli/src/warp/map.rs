@@ -30,7 +30,7 @@ pub(crate) enum Cell {
     Same,
     /// In step: apart by no more than this, ns.
     Near(f64),
-    /// Too few handovers.
+    /// Too few exchanges.
     Unknown,
     /// Not in step: apart by no more than this, ns.
     Apart(f64),
@@ -160,7 +160,7 @@ mod tests {
         WarpPair {
             from_cpu,
             to_cpu,
-            handovers: 1_000,
+            exchanges: 1_000,
             warps: u64::from(in_step == Some(false)),
             largest_warp_ns: 0.0,
             offset_least_ns: ns.map(|ns| -ns),

@@ -78,13 +78,13 @@ fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
     } else {
         writeln!(out, "\nPairs: {which}")?;
     }
-    writeln!(out, "   CPU    CPU  handovers    warps  largest warp      offset, at least      at most")?;
+    writeln!(out, "   CPU    CPU  exchanges    warps  largest warp      offset, at least      at most")?;
     for pair in pairs {
-        write!(out, "  {:>4}   {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.handovers, pair.warps)?;
+        write!(out, "  {:>4}   {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.exchanges, pair.warps)?;
         write!(out, "  {:>9.1} ns", pair.largest_warp_ns)?;
         match (pair.offset_least_ns, pair.offset_most_ns) {
             (Some(least), Some(most)) => write!(out, "  {least:>+17.1} ns  {most:>+8.1} ns")?,
-            _ => write!(out, "  too few handovers")?,
+            _ => write!(out, "  too few exchanges")?,
         }
         writeln!(out, "{}", if pair.in_step == Some(false) { "  not in step" } else { "" })?;
     }
@@ -108,7 +108,7 @@ mod tests {
         let pair = |to_cpu| WarpPair {
             from_cpu: 0,
             to_cpu,
-            handovers: 5_000,
+            exchanges: 5_000,
             warps: 0,
             largest_warp_ns: if in_step == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
             offset_least_ns: in_step.map(|_| -30.0),

@@ -48,7 +48,7 @@ const COLUMNS: [Column; 15] = [
     ("inside_bracket", |row| row.point().inside.to_string()),
     ("bound_violated", |row| row.point().violated.to_string()),
     ("skew_ppb", |row| row.own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
-    ("rho_ppb", |row| row.own(|sample| Some(sample.status.rho_ppb.to_string()))),
+    ("max_drift_ppb", |row| row.own(|sample| Some(sample.status.max_drift_ppb.to_string()))),
     ("frequency_hz", |row| row.own(|sample| Some(sample.status.frequency_hz?.to_string()))),
     ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
 ];

@@ -179,7 +179,7 @@ impl View {
             format!("bound -{}/+{} ns", point.before_ns, point.after_ns),
             format!("skew {skew} ppb over {SKEW_S:.0} s"),
             hz,
-            format!("rho {} ppb", status.rho_ppb),
+            format!("rho {} ppb", status.max_drift_ppb),
             format!("recalibrated every {} ms", status.interval_ns / 1_000_000),
             format!("{:.0} s", point.at_s),
         ];

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn envelope(word: Word, seed: i64) -> Envelope {
+fn bounds(word: Word, seed: i64) -> Bounds {
     let line = |base_ns| Line { start_ticks: word.to_bits(), base_ns, slope: Slope::from_bits(1 << 47) };
-    Envelope {
+    Bounds {
         lower: line(seed),
         upper: line(seed + 5),
         unix_offset_ns: seed * 3,
-        unix_slack_ns: 9,
-        ..Envelope::default()
+        unix_bound_ns: 9,
+        ..Bounds::default()
     }
 }
 
@@ -21,44 +21,41 @@ fn published(word: Word, base_ns: i64, slope: Slope) -> Published {
 fn a_line_is_published_and_retired() {
     let cell = Latch::new();
     let zero = cell.load();
-    assert_eq!((zero, zero.floor_ns()), (State::default(), 0), "a new cell is cold with floor 0");
+    assert_eq!((zero, zero.high_water_ns()), (State::default(), 0), "a new cell is cold with floor 0");
 
-    let live = zero.word.next_live(1 << 20, 0).unwrap();
+    let live = zero.word.next_published(1 << 20, 0).unwrap();
     let first = published(live, -5_000, Slope::from_hz(1_000_000_000).unwrap());
-    assert!(cell.publish(zero.word, live, &first, &envelope(live, 4)));
+    assert!(cell.publish(zero.word, live, &first, &bounds(live, 4)));
     let state = State { word: live, line: first.line, window_ticks: 1 << 20 };
     assert_eq!((cell.load(), cell.published(live)), (state, first));
     assert!(cell.is_still(live) && !cell.is_still(zero.word));
-    assert_eq!(
-        (cell.envelope(live), cell.published_unix(live).line.base_ns),
-        (envelope(live, 4), -5_000 + 12)
-    );
+    assert_eq!((cell.bounds(live), cell.published_unix(live).line.base_ns), (bounds(live, 4), -5_000 + 12));
 
     // A swap that expects a word that is gone must not happen (rule 10).
-    assert!(!cell.swap(zero.word, zero.word.gated()));
-    assert!(!cell.publish(zero.word, live, &first, &envelope(live, 4)));
+    assert!(!cell.swap(zero.word, zero.word.with_gate_closed()));
+    assert!(!cell.publish(zero.word, live, &first, &bounds(live, 4)));
     assert_eq!(cell.load(), state);
 
-    assert!(cell.swap(live, live.closing()));
-    assert_eq!(cell.load(), State { word: live.closing(), ..state }, "closing keeps the old line");
+    assert!(cell.swap(live, live.replacing()));
+    assert_eq!(cell.load(), State { word: live.replacing(), ..state }, "closing keeps the old line");
 
     for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
-        let cold = State { word: live.cold(ticks), ..state };
-        let later_ns = cold.floor_ns() - first.line.at(ticks);
+        let cold = State { word: live.without_line(ticks), ..state };
+        let later_ns = cold.high_water_ns() - first.line.at(ticks);
         assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
     }
-    assert!(cell.swap(live.closing(), live.cold(state.end_ticks())));
+    assert!(cell.swap(live.replacing(), live.without_line(state.end_ticks())));
     let cold = cell.load();
-    let floor_ns = first.line.at(state.end_ticks());
-    assert_eq!((cold.word.phase(), cold.floor_ns()), (Phase::Cold, floor_ns));
-    assert!(cell.swap(cold.word, cold.word.gated()));
-    assert_eq!(cell.load().floor_ns(), floor_ns, "a gate keeps the floor");
+    let high_water_ns = first.line.at(state.end_ticks());
+    assert_eq!((cold.word.phase(), cold.high_water_ns()), (Phase::NoLine, high_water_ns));
+    assert!(cell.swap(cold.word, cold.word.with_gate_closed()));
+    assert_eq!(cell.load().high_water_ns(), high_water_ns, "a gate keeps the floor");
 
     // A writer whose word was cold before the gate closed comes too late (rule 8).
-    let late = cold.word.next_live(1 << 30, 0).unwrap();
-    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &envelope(late, 4)));
-    assert_eq!(cell.word(), cold.word.gated());
-    assert_eq!(cell.load().floor_ns(), floor_ns, "what it wrote is in the other slot");
+    let late = cold.word.next_published(1 << 30, 0).unwrap();
+    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &bounds(late, 4)));
+    assert_eq!(cell.word(), cold.word.with_gate_closed());
+    assert_eq!(cell.load().high_water_ns(), high_water_ns, "what it wrote is in the other slot");
 }
 
 #[test]
@@ -85,7 +82,7 @@ fn concurrent_readers_never_see_a_mixture() {
     // Every line has slope and base derived from its number, so a mixture of two is recognised.
     let cell = &Latch::new();
     let rounds: u64 = if cfg!(miri) { 50 } else { 100_000 };
-    let number = |word: Word| (word.granule_ticks() + 2 * crate::word::GRANULE_TICKS) >> 20;
+    let number = |word: Word| (word.start_ticks() + 2 * crate::word::START_GRANULARITY_TICKS) >> 20;
     let line =
         |number: u64, word| published(word, i64::try_from(number).unwrap() << 32, Slope::from_bits(number));
     let checked = std::thread::scope(|scope| {
@@ -100,13 +97,13 @@ fn concurrent_readers_never_see_a_mixture() {
                             continue;
                         }
                         let seen = cell.published(word);
-                        let bounds = cell.envelope(word);
+                        let loaded = cell.bounds(word);
                         if !cell.is_still(word) {
                             continue;
                         }
                         assert!(number >= last, "lines came out of order");
                         assert_eq!(seen, line(number, word));
-                        assert_eq!(bounds, envelope(word, i64::try_from(number).unwrap()));
+                        assert_eq!(loaded, bounds(word, i64::try_from(number).unwrap()));
                         (checked, last) = (checked + 1, number);
                     }
                     checked
@@ -115,8 +112,8 @@ fn concurrent_readers_never_see_a_mixture() {
             .collect();
         for number in 1..=rounds {
             let from = cell.word();
-            let to = from.next_live(number << 20, 0).unwrap();
-            assert!(cell.publish(from, to, &line(number, to), &envelope(to, i64::try_from(number).unwrap())));
+            let to = from.next_published(number << 20, 0).unwrap();
+            assert!(cell.publish(from, to, &line(number, to), &bounds(to, i64::try_from(number).unwrap())));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
@@ -134,11 +131,11 @@ fn bounds_count_from_the_start_of_the_line() {
         let line = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
         let (lower, upper) = (line(1_000, slow), line(1_010, fast));
         let cell = Latch::new();
-        let live = Word::default().next_live(1 << 30, 0).unwrap();
-        let envelope = Envelope { lower, upper, unix_offset_ns: 5, unix_slack_ns: 3, ..Envelope::default() };
-        assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &envelope));
-        let read = cell.envelope(live);
-        assert_eq!((read.unix_offset_ns, read.unix_slack_ns), (5, 3));
+        let live = Word::default().next_published(1 << 30, 0).unwrap();
+        let bounds = Bounds { lower, upper, unix_offset_ns: 5, unix_bound_ns: 3, ..Bounds::default() };
+        assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &bounds));
+        let read = cell.bounds(live);
+        assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
         for ticks in (live.to_bits()..live.to_bits() + 20_000).step_by(7) {
             // Between the two edges; before the sample, between them as seen backwards.
             let (low, high) = if ticks < sample_ticks {

@@ -51,7 +51,7 @@ impl Kernel {
         self.error_ns += if self.is_fast { change_ns } else { -change_ns };
     }
 
-    /// Lets time pass, with rounds when they are due and readings in between.
+    /// Lets time pass, with iterations when they are due and readings in between.
     fn run(&mut self, clock: &HookedClock, control: &mut Control, for_ns: u64) {
         let mut left_ns = for_ns;
         while left_ns > 0 {
@@ -60,7 +60,8 @@ impl Kernel {
             }
             if self.round_in_ns == 0 {
                 let outcome = control.maintain(clock, self.machine, self.machine);
-                self.round_in_ns = if outcome.round == Round::Recovered { 1 } else { outcome.next_in_ns };
+                self.round_in_ns =
+                    if outcome.iteration == Iteration::Recovered { 1 } else { outcome.next_in_ns };
             }
             let reading_in_ns = 1 + self.below(10_000_000);
             let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.round_in_ns).min(left_ns);

@@ -2,7 +2,7 @@
 //! suspends.
 
 use super::*;
-use crate::testing::{INTERVAL_NS, Machine, Steered, make_cold, new_clock, settle, settled_clock};
+use crate::testing::{INTERVAL_NS, Machine, Steered, end_line, new_clock, settle, settled_clock};
 use core::cell::Cell;
 
 /// In the steady state the error is below the bracket, the bound holds and is narrow.
@@ -28,7 +28,7 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     assert_eq!(clock.events(Event::Disruption), 0);
 }
 
-/// From nothing to the first line in two rounds, and to the full interval once the kernel's dither is known; good at every moment.
+/// From nothing to the first line in two iterations, and to the full interval once the kernel's dither is known; good at every moment.
 #[test]
 fn start_up_is_short_and_never_far_off() {
     let machine = Machine::new();
@@ -120,12 +120,12 @@ fn a_change_of_steering_widens_rho() {
     let (clock, mut control) = new_clock(machine);
     settle(machine, clock, &mut control);
     control.maintain(clock, machine, &reference);
-    assert!(clock.gauges.rho_ppb() < 1_000, "{} ppb", clock.gauges.rho_ppb());
+    assert!(clock.gauges.max_drift_ppb() < 1_000, "{} ppb", clock.gauges.max_drift_ppb());
     for steering_ppb in [-83_000_000, 5_000] {
         reference.ppb.set(steering_ppb);
         machine.pass(MIN_INTERVAL_NS);
         control.maintain(clock, machine, &reference);
-        assert!(clock.gauges.rho_ppb() >= 83_000_000, "{} ppb", clock.gauges.rho_ppb());
+        assert!(clock.gauges.max_drift_ppb() >= 83_000_000, "{} ppb", clock.gauges.max_drift_ppb());
     }
 }
 
@@ -151,7 +151,7 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     assert_eq!(clock.events(Event::BoundViolation), 0);
 }
 
-/// A suspend with the counter running, noticed by the next round: from then on the bounds hold, and the clock says that it is
+/// A suspend with the counter running, noticed by the next iteration: from then on the bounds hold, and the clock says that it is
 /// not back yet until it is.
 #[test]
 fn after_a_suspend_the_clock_says_so_until_it_is_back() {
@@ -167,7 +167,7 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
         while machine.truth_ns() - start_ns < 4_000_000_000 {
             let outcome = control.maintain(clock, machine, machine);
             for _ in 0..4 {
-                if outcome.round != Round::Recovered {
+                if outcome.iteration != Iteration::Recovered {
                     machine.pass(outcome.next_in_ns / 4);
                 }
                 let reading = clock.read_bounds(machine);
@@ -223,7 +223,7 @@ fn a_suspend_while_learning_makes_no_line() {
     }
 }
 
-/// A reference that stands still (a simulator's) makes no line, and the rounds become rare.
+/// A reference that stands still (a simulator's) makes no line, and the iterations become rare.
 #[test]
 fn a_frozen_reference_makes_no_line() {
     let machine = Machine::new();
@@ -232,7 +232,7 @@ fn a_frozen_reference_makes_no_line() {
     let mut last = 0;
     for _ in 0..60 {
         let outcome = control.maintain(clock, machine, machine);
-        assert!(matches!(outcome.round, Round::Learning | Round::Lost), "{outcome:?}");
+        assert!(matches!(outcome.iteration, Iteration::Learning | Iteration::Lost), "{outcome:?}");
         last = outcome.next_in_ns;
         machine.pass(last);
     }
@@ -255,7 +255,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             control.maintain(clock, machine, &reference);
             machine.pass(INTERVAL_NS - 1_000);
         }
-        // A microsecond before the round, so that its sample cannot tell.
+        // A microsecond before the iteration, so that its sample cannot tell.
         machine.set_rate_ppb(change_ppb);
         reference.ppb.set(change_ppb);
         machine.pass(1_000);
@@ -268,7 +268,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz a granule is 11 us: the round that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz a granule is 11 us: the iteration that settles a recovery comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_rounds() {
     struct Slow(Cell<u64>);
@@ -297,14 +297,14 @@ fn a_slow_counter_recovers_in_a_few_rounds() {
         let clock = Shared::new(crate::cell::Latch::new());
         let mut control = Control::new(Config {
             interval_ns: INTERVAL_NS,
-            quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+            resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
             renewal: Renewal::Ahead,
         });
         pass(phase * 701);
         let (mut rounds, mut steady) = (0, 0);
         while steady < 3 {
             let mut outcome = control.maintain(&clock, &machine, &machine);
-            if outcome.round == Round::Recovered {
+            if outcome.iteration == Iteration::Recovered {
                 outcome = control.maintain(&clock, &machine, &machine);
             }
             steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
@@ -326,7 +326,7 @@ fn lines_that_are_off_live_until_a_late_thread_has_come() {
     control.reschedule(Renewal::Ahead, 10_000_000);
     let mut late_round = || {
         let mut outcome = control.maintain(clock, machine, machine);
-        if outcome.round == Round::Recovered {
+        if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(clock, machine, machine);
         }
         machine.pass(outcome.next_in_ns + 5_000_000);
@@ -353,7 +353,7 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     }
     assert_eq!(clock.events(Event::Disruption), 1);
     control.maintain(clock, machine, machine);
-    assert!(clock.gauges.rho_ppb() < 1_000, "rho {} ppb", clock.gauges.rho_ppb());
+    assert!(clock.gauges.max_drift_ppb() < 1_000, "rho {} ppb", clock.gauges.max_drift_ppb());
 }
 
 /// After a break in the watch the rate may be another one: no line before three samples agree, and short windows first;
@@ -368,7 +368,7 @@ fn a_break_in_the_watch_voids_what_was_known() {
         for round in 0..40 {
             let outcome = control.maintain(clock, machine, machine);
             assert!(round > 2 || outcome.next_in_ns <= 2 * MIN_INTERVAL_NS, "{outcome:?} in round {round}");
-            if outcome.round == Round::Recovered {
+            if outcome.iteration == Iteration::Recovered {
                 continue;
             }
             machine.pass(outcome.next_in_ns - 1_000);
@@ -399,7 +399,7 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
         panic!("it takes too long");
     };
     round(&|next_in_ns| next_in_ns > INTERVAL_NS / 20);
-    let rho = || clock.gauges.rho_ppb();
+    let rho = || clock.gauges.max_drift_ppb();
     assert!(rho() >= 480, "{} ppb before the kernel's dither is known", rho());
     round(&|next_in_ns| next_in_ns == INTERVAL_NS);
     for _ in 0..80 {
@@ -416,7 +416,7 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
     assert!(rho() < 3_000, "{} ppb after a jump", rho());
 }
 
-/// A floor a few microseconds ahead is waited for, one far ahead is not.
+/// A high-water mark a few microseconds ahead is waited for, one far ahead is not.
 #[test]
 fn a_recovery_waits_for_a_near_floor_only() {
     for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
@@ -431,17 +431,21 @@ fn a_recovery_waits_for_a_near_floor_only() {
             }
             machine.pass(1_000);
         }
-        make_cold(machine, clock);
+        end_line(machine, clock);
         let outcome = control.maintain(clock, machine, machine);
-        assert_eq!(outcome.round, if waits { Round::Lost } else { Round::Recovered }, "{ahead_ns} ns");
+        assert_eq!(
+            outcome.iteration,
+            if waits { Iteration::Lost } else { Iteration::Recovered },
+            "{ahead_ns} ns"
+        );
         machine.pass(outcome.next_in_ns);
-        assert_ne!(control.maintain(clock, machine, machine).round, Round::Lost);
+        assert_ne!(control.maintain(clock, machine, machine).iteration, Iteration::Lost);
         let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
 }
 
-/// A reference that stops while the clock is live ends the line: rounds become rare, and the clock stops with it.
+/// A reference that stops while the clock is live ends the line: iterations become rare, and the clock stops with it.
 #[test]
 fn a_reference_that_stops_while_live_costs_little() {
     let (machine, clock, mut control) = settled_clock();
@@ -459,7 +463,7 @@ fn a_reference_that_stops_while_live_costs_little() {
     settle(machine, clock, &mut control);
 }
 
-/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds: rounds one interval apart are no break.
+/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds: iterations one interval apart are no break.
 #[test]
 fn a_fast_counter_learns_after_a_long_fruitless_time() {
     struct Fast(&'static Machine);
@@ -475,16 +479,16 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     machine.set_rate_ppb(-1_000_000_000);
-    let mut rounds = |count, wanted: Option<Round>| {
+    let mut rounds = |count, wanted: Option<Iteration>| {
         (0..count).any(|_| {
             let outcome = control.maintain(clock, &Fast(machine), machine);
             machine.pass(outcome.next_in_ns);
-            Some(outcome.round) == wanted
+            Some(outcome.iteration) == wanted
         })
     };
     rounds(60, None);
     machine.set_rate_ppb(0);
-    assert!(rounds(100, Some(Round::Recovered)), "never fast");
+    assert!(rounds(100, Some(Iteration::Recovered)), "never fast");
 }
 
 /// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
@@ -497,7 +501,7 @@ fn a_late_renewal_does_not_swing() {
     machine.suspend(30_000); // a jump, so the rate is not in doubt, and not so large that the slew is capped
     let lead = clock.read(machine).expect("live") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
-    assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+    assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.pass(clock.cell.load().valid_ticks() - 5_000);
     let reading = clock.read_slow(machine, machine);
     assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
@@ -537,7 +541,7 @@ fn a_slow_machine_gets_a_line() {
     assert!(error.abs() <= 8_000, "{error} ns");
 }
 
-/// Where a round takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
+/// Where an iteration takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
 /// rate since. Samples of 37 to 75 ms made lines at an interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
@@ -548,12 +552,15 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     control.reschedule(Renewal::Ahead, SHORT_NS);
     for round in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
-        assert!(matches!(outcome.round, Round::Learning | Round::Lost), "{outcome:?} in round {round}");
+        assert!(
+            matches!(outcome.iteration, Iteration::Learning | Iteration::Lost),
+            "{outcome:?} in round {round}"
+        );
         machine.pass(outcome.next_in_ns);
     }
     assert_eq!(clock.read(machine), None);
     assert!(clock.gauges.samples_are_stale());
-    // Quick again: the next rounds make a line, and nothing is stale.
+    // Quick again: the next iterations make a line, and nothing is stale.
     machine.look_ticks.set((10, 10));
     for _ in 0..80 {
         let outcome = control.maintain(clock, machine, machine);
@@ -571,14 +578,14 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     control.maintain(clock, machine, machine);
     let bent = clock.cell.load();
     assert!(
-        bent.word.is_live()
+        bent.word.is_published()
             && bent.line.slope.ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
     );
     machine.pass(20_000);
     let before = clock.read_ordered(machine).expect("live");
     let mut anew = crate::testing::new_control();
-    assert_eq!(anew.maintain(clock, machine, machine).round, Round::Learning);
-    assert_eq!(clock.cell.word().phase(), Phase::Cold);
+    assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
+    assert_eq!(clock.cell.word().phase(), Phase::NoLine);
     settle(machine, clock, &mut anew);
     let reading = clock.read_bounds(machine).expect("live again");
     let (earliest, latest) = reading.bounds_ns();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::shared::Source;
-use crate::testing::{HookedClock, Machine, Step, leak, make_cold, new_clock, settled_clock};
+use crate::testing::{HookedClock, Machine, Step, end_line, leak, new_clock, settled_clock};
 use core::cell::Cell;
 
 /// What a stamp is converted to.
@@ -31,7 +31,7 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
     for first in [false, true] {
         let (machine, clock, mut control) = settled_clock();
         if first {
-            make_cold(machine, clock);
+            end_line(machine, clock);
         } else {
             machine.suspend(1_000_000); // the line is ahead by 1 ms, so the next one has half its slope
         }
@@ -72,7 +72,7 @@ fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
         }
     });
     for _ in 0..40 {
-        if control.maintain(clock, machine, machine).round == Round::Recovered {
+        if control.maintain(clock, machine, machine).iteration == Iteration::Recovered {
             break;
         }
         machine.pass(MIN_INTERVAL_NS);
@@ -89,7 +89,7 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
         let (machine, clock, mut control) = settled_clock();
         let old = clock.cell.load().line;
         if first {
-            make_cold(machine, clock);
+            end_line(machine, clock);
         } else {
             machine.jump_reference(10_000_000); // the next line steps forward
         }
@@ -138,7 +138,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
             machine,
             |step| step == Step::Counter,
             move || {
-                make_cold(machine, clock);
+                end_line(machine, clock);
                 machine.pass(100_000);
             },
         );
@@ -151,7 +151,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
         machine.pass(100_000);
         assert_eq!(ns_of(clock, machine, ticks), early, "the reference has gone on, the stamp has not");
         if recovers {
-            while control.borrow_mut().maintain(clock, machine, machine).round != Round::Recovered {
+            while control.borrow_mut().maintain(clock, machine, machine).iteration != Iteration::Recovered {
                 machine.pass(MIN_INTERVAL_NS);
             }
         }
@@ -171,9 +171,9 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
         machine,
         |step| step == Step::Counter,
         move || {
-            make_cold(machine, clock);
+            end_line(machine, clock);
             let outcome = control.borrow_mut().maintain(clock, machine, machine);
-            assert_eq!(outcome.round, Round::Recovered); // for 200 us at most
+            assert_eq!(outcome.iteration, Iteration::Recovered); // for 200 us at most
             machine.set_rate_ppb(-100_000_000);
             machine.pass(1_000_000);
         },
@@ -181,7 +181,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
     let ticks = clock.stamp(machine).expect("the word was live, and its window has not passed");
     machine.hooks.clear();
     assert!(ran.get());
-    assert!(clock.cell.word().is_live(), "somebody has found it");
+    assert!(clock.cell.word().is_published(), "somebody has found it");
     let ns = ns_of(clock, machine, ticks);
     let after = clock.read_slow(machine, machine);
     assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
@@ -191,7 +191,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
     let (machine, clock, _) = settled_clock();
     let now = machine.now();
     assert!(ns_of(clock, machine, now + (1 << 40)).abs_diff(machine.truth_ns() + (1 << 40)) < 100_000);
-    assert!(clock.cell.word().is_live());
+    assert!(clock.cell.word().is_published());
 }
 
 /// A counter that the CPU reads before the loads that precede it in the program.
@@ -215,12 +215,12 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     machine.jump_reference(10_000_000);
     let seen = leak(Cell::new(None));
     machine.hooks.set(move |step| {
-        if matches!(step, Step::Swap(word) if word.phase() == Phase::Closing) {
+        if matches!(step, Step::Swap(word) if word.phase() == Phase::Replacing) {
             let met = Early(machine.now() + 10); // the writer's next look
             seen.set(clock.stamp(&met).zip(clock.read(&met)));
         }
     });
-    assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+    assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.hooks.clear();
     let (ticks, ns) = seen.get().expect("live");
     assert!(clock.read_ordered(machine).expect("live") > ns + 9_000_000, "no step forward");
@@ -241,7 +241,7 @@ fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
                 met.set(machine.now() - 10); // the writer's last look
             }
         });
-        assert_eq!(control.maintain(clock, machine, machine).round, Round::Published);
+        assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
         machine.hooks.clear();
         let word = clock.cell.word();
         for early in [met.get() - 30, word.to_bits() + 10, met.get() - 11] {

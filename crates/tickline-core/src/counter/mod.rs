@@ -7,7 +7,7 @@
 //! 1. count at one rate as long as the clock is not told otherwise (gates: `invariant`, `kernel`);
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has its value, and before any
-//!    later load takes its value, save for the out-of-order window of the CPU (see [`JOIN_SLACK_NS`]);
+//!    later load takes its value, save for the out-of-order window of the CPU (see [`MEETING_MARGIN_NS`]);
 //! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier instruction is complete;
 //! 5. not fault: whoever makes one has checked that the process may read the counter (on Linux,
 //!    `prctl(PR_GET_TSC)`).
@@ -24,7 +24,7 @@
 //!
 //! A register of fewer than 64 bits is made one by [`extended`].
 //!
-//! [`JOIN_SLACK_NS`]: crate::discipline::JOIN_SLACK_NS
+//! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -43,7 +43,7 @@ mod x86_64;
 pub use aarch64::HardwareCounter;
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
-pub use resolution::quantum_ticks;
+pub use resolution::resolution_ticks;
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::HardwareCounter;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -121,6 +121,6 @@ mod tests {
         };
         let (plain, ordered) = (counter.now(), counter.now_ordered());
         assert!(crate::units::ticks_between(plain, ordered) >= 0);
-        assert!(quantum_ticks(&counter) > 0, "the counter stood still for 20,000 reads");
+        assert!(resolution_ticks(&counter) > 0, "the counter stood still for 20,000 reads");
     }
 }

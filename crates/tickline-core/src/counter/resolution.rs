@@ -55,7 +55,7 @@ const PARTS: u64 = 16;
 /// Reads the counter 127 times if it moves with each read, some microseconds; 1,024 times at most where it seldom moves, and
 /// more often only until it has moved 8 times.
 #[must_use]
-pub fn quantum_ticks(counter: &impl Counter) -> u64 {
+pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     let mut differences = [0; DIFFERENCES];
     let seen = observe(counter, &mut differences);
     let differences = differences.get_mut(..seen).unwrap_or(&mut []);

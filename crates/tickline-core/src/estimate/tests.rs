@@ -1,10 +1,10 @@
 //! The estimator against brute force and against references that bend.
 
 use super::*;
-use crate::sample::{Bracket, Quanta};
+use crate::sample::{Bracket, Resolutions};
 use crate::units::{fixed_from_ns, fixed_to_ns_round};
 
-const QUANTA: Quanta = Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
+const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()
@@ -13,7 +13,7 @@ fn ghz() -> Slope {
 /// A bracket around `ticks` with the reference at `ns`, `before` and `after` ticks wide.
 fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
     Bracket { before_ticks: ticks - before, reference_ns: ns, after_ticks: ticks + after }
-        .sample(QUANTA)
+        .sample(RESOLUTIONS)
         .unwrap()
 }
 
@@ -105,17 +105,17 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
         let ticks = second * 1_000_000_000;
         add(&mut history, sample(ticks, i64::try_from(ticks).unwrap(), 15, 15));
     }
-    let envelope = history.envelope(ghz(), 1_000).unwrap();
+    let bounds = history.bounds(ghz(), 1_000).unwrap();
     let at = 11_000_000_000;
     for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
         let truth = 10_000_000_000 + fixed_to_ns_round(ghz().adjusted_ppb(ppb).over(1_000_000_000));
-        let found = (envelope.lower.at(at)..=envelope.upper.at(at)).contains(&truth);
-        assert_eq!(found, inside, "{ppb} ppb, {envelope:?}");
+        let found = (bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth);
+        assert_eq!(found, inside, "{ppb} ppb, {bounds:?}");
     }
 }
 
 /// The polygon is no proof: the reference bends, the set stays feasible, and the polygon's edge lies below the truth
-/// while the envelope with an honest rho contains it.
+/// while the bounds with an honest rho contains it.
 #[test]
 fn the_envelope_survives_a_bend_that_the_polygon_misses() {
     let mut history = History::new();
@@ -130,10 +130,10 @@ fn the_envelope_survives_a_bend_that_the_polygon_misses() {
     let fit = history.fit().0.unwrap();
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
-    let polygon_top = history.upper_edge(at, fit.slope_max).unwrap();
+    let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
     assert!(polygon_top < fixed_from_ns(truth), "the polygon claims to know better");
-    let envelope = history.envelope(ghz(), 25).unwrap();
-    assert!((envelope.lower.at(at)..=envelope.upper.at(at)).contains(&truth));
+    let bounds = history.bounds(ghz(), 25).unwrap();
+    assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the gates judge. Collected elsewhere; here are only the names that kernels and processors use for it.
 
 use crate::compare::Comparison;
-use crate::sample::Quanta;
+use crate::sample::Resolutions;
 
 /// Whose word counts.
 ///
@@ -98,13 +98,13 @@ impl Clocksource {
     /// takes as long as one here is said of x86 only, where it is the same instruction behind the same barrier (`rdtsc_ordered`): Arm
     /// processors may have a quicker one for it (`CNTVCTSS_EL0`), and RISC-V's has no barrier.
     #[must_use]
-    pub const fn quanta(self, counters_clocksource: Self, counter_ticks: u64) -> Quanta {
+    pub const fn resolutions(self, counters_clocksource: Self, counter_ticks: u64) -> Resolutions {
         let reference_ns = match (self, counters_clocksource) {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
                 let resolution_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
-                return Quanta { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+                return Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
@@ -120,7 +120,7 @@ impl Clocksource {
             // As coarse as the coarsest timer that a PC has.
             (Self::Other | Self::Unknown, _) => 280,
         };
-        Quanta { counter_ticks, reference_ns, resolution_ticks: 0 }
+        Resolutions { counter_ticks, reference_ns, resolution_ticks: 0 }
     }
 }
 
@@ -252,5 +252,5 @@ pub struct Facts {
     /// The same for Unix time.
     pub unix_was_slow: bool,
     /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
-    pub quantum_ticks: Option<u64>,
+    pub resolution_ticks: Option<u64>,
 }

@@ -11,7 +11,7 @@
 //! | [`Stage`] | the gate | who goes on from there |
 //! |---|---|---|
 //! | `New` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
-//! | `Open` | open | the holder of the lock does rounds |
+//! | `Open` | open | the holder of the lock does iterations |
 //! | `Waiting` | closed | the holder of the lock judges when that is due |
 //! | `Closed` | closed | whoever asks for another judgement |
 //! | `Disabled` | closed | whoever switches the counter on |
@@ -24,7 +24,7 @@
 //!    So one of two things is true of a judge and of a change: the exchange fails; or it came first, and whoever made the change
 //!    sees the open gate, and closes it.
 //! 3. **A closing that comes late is noticed.** A thread that is stopped between its change and its closing closes a gate that has
-//!    since been judged and opened. The first round behind it finds that, and has the gates judged again
+//!    since been judged and opened. The first iteration behind it finds that, and has the gates judged again
 //!    ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
 //!
 //! What follows: no reading that begins after [`disable`](Keeper::disable) has returned uses the counter, until somebody calls
@@ -105,7 +105,7 @@ const fn stage_of(word: u64) -> Stage {
 #[derive(Debug)]
 pub struct Keeper {
     word: AtomicU64,
-    /// When the next round is due, or with a gate closed the next judgement, ns.
+    /// When the next iteration is due, or with a gate closed the next judgement, ns.
     due_ns: AtomicI64,
 }
 
@@ -135,7 +135,7 @@ impl Keeper {
         self.stage() == Stage::Disabled
     }
 
-    /// Whether the holder of the clock's lock would have something to do now: another round, or a judgement.
+    /// Whether the holder of the clock's lock would have something to do now: another iteration, or a judgement.
     #[must_use]
     pub fn is_due(&self, now_ns: i64) -> bool {
         self.is_due_at(self.stage(), now_ns)
@@ -150,13 +150,13 @@ impl Keeper {
         }
     }
 
-    /// Says when the next round is due, ns. For the holder of the clock's lock.
+    /// Says when the next iteration is due, ns. For the holder of the clock's lock.
     pub fn set_due(&self, due_ns: i64) {
         // ORDERING: Relaxed, pairs with the load in `is_due_at`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: whether it may do a round. Judges first, if nobody has since the last change. `known`:
+    /// For the holder of the clock's lock: whether it may do an iteration. Judges first, if nobody has since the last change. `known`:
     /// whether the holder has what a judgement leaves behind.
     pub fn admit(
         &self,
@@ -195,7 +195,7 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, which has found the gate closed in a round that [`admit`](Self::admit) had let it do:
+    /// For the holder of the clock's lock, which has found the gate closed in an iteration that [`admit`](Self::admit) had let it do:
     /// has it judged again if nobody has asked for that. Returns whether there is something to judge.
     pub fn notice_closed(&self) -> bool {
         // ORDERING: Relaxed, only decides what the exchange expects.

@@ -144,7 +144,7 @@ pub enum Reason {
     /// The counters of the CPUs could not be compared.
     Untestable,
     /// The counters of two CPUs differ.
-    Apart,
+    Unsynchronised,
     /// Reading the counter takes longer than asking the OS.
     Slow,
     /// The counter stood still while its cost was measured.
@@ -172,7 +172,7 @@ impl Reason {
         Self::KernelUnknown,
         Self::Untested,
         Self::Untestable,
-        Self::Apart,
+        Self::Unsynchronised,
         Self::Slow,
         Self::Stuck,
         Self::SamplesStale,
@@ -196,7 +196,7 @@ impl Reason {
             Self::KernelUnknown => "kernel_unknown",
             Self::Untested => "untested",
             Self::Untestable => "untestable",
-            Self::Apart => "apart",
+            Self::Unsynchronised => "unsynchronised",
             Self::Slow => "slow",
             Self::Stuck => "stuck",
             Self::SamplesStale => "samples_stale",
@@ -223,7 +223,7 @@ impl Reason {
                 "the counters of the CPUs have not been compared yet, which a clock's thread does"
             }
             Self::Untestable => "the counters of the CPUs could not be compared",
-            Self::Apart => "the counters of two CPUs differ",
+            Self::Unsynchronised => "the counters of two CPUs differ",
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
             Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
@@ -268,7 +268,7 @@ impl Verdict {
 
 /// What the kernel says about the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stance {
+enum KernelVerdict {
     /// It keeps time with it.
     Uses,
     /// It is still looking at it.
@@ -283,40 +283,40 @@ enum Stance {
     Unknown,
 }
 
-const fn stance(facts: &Facts) -> Stance {
+const fn stance(facts: &Facts) -> KernelVerdict {
     match (facts.clocksource, facts.counters_clocksource) {
         (Clocksource::Tsc, Clocksource::Tsc)
         | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter)
-        | (Clocksource::Riscv, Clocksource::Riscv) => Stance::Uses,
-        (Clocksource::TscEarly, Clocksource::Tsc) => Stance::Undecided,
-        (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => Stance::NotRejected,
-        (Clocksource::HypervPage, Clocksource::Tsc) => Stance::HypervisorPolicy,
-        (Clocksource::Unknown, _) => Stance::Unknown,
+        | (Clocksource::Riscv, Clocksource::Riscv) => KernelVerdict::Uses,
+        (Clocksource::TscEarly, Clocksource::Tsc) => KernelVerdict::Undecided,
+        (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => KernelVerdict::NotRejected,
+        (Clocksource::HypervPage, Clocksource::Tsc) => KernelVerdict::HypervisorPolicy,
+        (Clocksource::Unknown, _) => KernelVerdict::Unknown,
         _ => match facts.available {
-            Some(true) => Stance::NotRejected,
-            Some(false) => Stance::Rejects,
-            None => Stance::Unknown,
+            Some(true) => KernelVerdict::NotRejected,
+            Some(false) => KernelVerdict::Rejects,
+            None => KernelVerdict::Unknown,
         },
     }
 }
 
 const fn judge_kernel(facts: &Facts) -> Option<Reason> {
     match (stance(facts), facts.trust) {
-        (Stance::Uses, _) => None,
+        (KernelVerdict::Uses, _) => None,
         // Within seconds of boot it makes up its mind; nobody is in such a hurry.
-        (Stance::Undecided, _) => Some(Reason::KernelUndecided),
+        (KernelVerdict::Undecided, _) => Some(Reason::KernelUndecided),
         (_, Trust::Measured) => None,
-        (Stance::Rejects, _) => Some(Reason::KernelRejected),
+        (KernelVerdict::Rejects, _) => Some(Reason::KernelRejected),
         (_, Trust::Auto) => None,
-        (Stance::NotRejected, Trust::Kernel) => Some(Reason::KernelUsesOther),
-        (Stance::HypervisorPolicy, Trust::Kernel) => Some(Reason::HypervisorPolicy),
-        (Stance::Unknown, Trust::Kernel) => Some(Reason::KernelUnknown),
+        (KernelVerdict::NotRejected, Trust::Kernel) => Some(Reason::KernelUsesOther),
+        (KernelVerdict::HypervisorPolicy, Trust::Kernel) => Some(Reason::HypervisorPolicy),
+        (KernelVerdict::Unknown, Trust::Kernel) => Some(Reason::KernelUnknown),
     }
 }
 
 /// How much a comparison of the counters matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Demand {
+pub enum NeededComparison {
     /// Not at all: the kernel has compared them, and nobody is between it and them.
     Idle,
     /// It may close the gate: under a hypervisor the kernel's own checks may have been skipped.
@@ -327,11 +327,11 @@ pub enum Demand {
 
 /// How much a comparison of the counters matters on this machine.
 #[must_use]
-pub const fn demand(facts: &Facts) -> Demand {
+pub const fn demand(facts: &Facts) -> NeededComparison {
     match (stance(facts), facts.hypervisor) {
-        (Stance::Uses, Hypervisor::None) => Demand::Idle,
-        (Stance::Uses, _) => Demand::Welcome,
-        _ => Demand::Needed,
+        (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Idle,
+        (KernelVerdict::Uses, _) => NeededComparison::Welcome,
+        _ => NeededComparison::Needed,
     }
 }
 
@@ -339,11 +339,11 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     match (facts.comparison, demand(facts)) {
         // Counters of one rate may start anywhere where each CPU has a line of its own.
         (_, _) if facts.line_per_cpu => None,
-        (Comparison::Apart(_), _) => Some(Reason::Apart),
-        (Comparison::Single | Comparison::InStep { .. }, _) => None,
-        (_, Demand::Idle | Demand::Welcome) => None,
-        (Comparison::Pending, Demand::Needed) => Some(Reason::Untested),
-        (Comparison::Impossible, Demand::Needed) => Some(Reason::Untestable),
+        (Comparison::Unsynchronised(_), _) => Some(Reason::Unsynchronised),
+        (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
+        (_, NeededComparison::Idle | NeededComparison::Welcome) => None,
+        (Comparison::Pending, NeededComparison::Needed) => Some(Reason::Untested),
+        (Comparison::Impossible, NeededComparison::Needed) => Some(Reason::Untestable),
     }
 }
 
@@ -363,7 +363,7 @@ const fn is_worth_it_for_unix(cost: Cost, was_slow: bool) -> bool {
 
 const fn judge_cost(facts: &Facts) -> Verdict {
     let slow = Some(Reason::Slow);
-    let (closed, warning) = match (facts.quantum_ticks, facts.cost) {
+    let (closed, warning) = match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => (Some(Reason::Stuck), None),
         (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slow) => {
             match (is_worth_it_for_unix(cost, facts.was_slow), cost.counter_ps > cost.os_ps) {
@@ -426,7 +426,7 @@ pub enum Calibration {
 }
 
 /// Judges [`Gate::Calibration`]: closed on a machine that is too slow to make a line, else a warning while there is none, though
-/// there has been one. The rounds go on, and the first one that makes a line opens it.
+/// there has been one. The iterations go on, and the first one that makes a line opens it.
 #[must_use]
 pub const fn judge_calibration(calibration: Calibration) -> Verdict {
     let (closed, warning) = match calibration {

@@ -21,10 +21,10 @@ struct Situation {
     expected: [(Option<Reason>, Option<Reason>); 3],
 }
 
-const IN_STEP: Comparison = Comparison::InStep { cpus: 8 };
+const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": the kernel's log in SOURCES.md D.
-const WARPED: Comparison = Comparison::Apart(Pair {
+const WARPED: Comparison = Comparison::Unsynchronised(Pair {
     here: 0,
     there: 1,
     difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
@@ -160,7 +160,7 @@ const SITUATIONS: [Situation; 21] = [
         expected: [
             closed(Reason::KernelRejected),
             closed(Reason::KernelRejected),
-            (Some(Reason::Untested), Some(Reason::Apart)),
+            (Some(Reason::Untested), Some(Reason::Unsynchronised)),
         ],
         ..X86
     },
@@ -169,7 +169,7 @@ const SITUATIONS: [Situation; 21] = [
         available: b"tsc acpi_pm \n",
         signature: b"KVMKVMKVM\0\0\0",
         comparison: WARPED,
-        expected: [(None, Some(Reason::Apart)); 3],
+        expected: [(None, Some(Reason::Unsynchronised)); 3],
         ..X86
     },
     Situation {

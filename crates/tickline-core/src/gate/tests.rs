@@ -20,7 +20,7 @@ pub(super) fn healthy() -> Facts {
         cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000, os_unix_ps: 25_000 }),
         was_slow: false,
         unix_was_slow: false,
-        quantum_ticks: Some(26),
+        resolution_ticks: Some(26),
     }
 }
 
@@ -32,7 +32,7 @@ fn reason(change: impl FnOnce(&mut Facts)) -> Option<Reason> {
 
 fn apart(facts: &mut Facts) {
     let difference = Difference { least_ticks: 500, most_ticks: 600 };
-    facts.comparison = Comparison::Apart(Pair { here: 0, there: 3, difference });
+    facts.comparison = Comparison::Unsynchronised(Pair { here: 0, there: 3, difference });
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn each_fault_closes_its_gate_with_its_reason() {
         (Reason::Untestable, |facts| {
             (facts.clocksource, facts.comparison) = (Clocksource::Hpet, Comparison::Impossible);
         }),
-        (Reason::Apart, apart),
+        (Reason::Unsynchronised, apart),
         (Reason::Slow, |facts| {
             facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000, os_unix_ps: 25_000 });
         }),
-        (Reason::Stuck, |facts| facts.quantum_ticks = Some(0)),
+        (Reason::Stuck, |facts| facts.resolution_ticks = Some(0)),
     ];
     for (index, (expected, fault)) in cases.into_iter().enumerate() {
         assert_eq!(reason(fault), Some(expected));
@@ -103,9 +103,9 @@ fn a_kernel_speaks_for_the_counter_that_it_keeps_time_with_alone() {
                 facts.available = Some(kernels == own);
             });
             assert_eq!(found.is_none(), kernels == own, "{kernels:?}, {own:?}");
-            let quanta = kernels.quanta(own, 26);
-            assert_eq!(quanta.counter_ticks == 0, kernels == own, "{kernels:?}, {own:?}");
-            assert_eq!(quanta.reference_ns, 1);
+            let resolutions = kernels.resolutions(own, 26);
+            assert_eq!(resolutions.counter_ticks == 0, kernels == own, "{kernels:?}, {own:?}");
+            assert_eq!(resolutions.reference_ns, 1);
         }
     }
 }
@@ -120,7 +120,7 @@ fn counters_that_are_apart_are_used_only_with_a_line_per_cpu() {
                     (facts.trust, facts.hypervisor, facts.line_per_cpu) = (trust, hypervisor, line_per_cpu);
                 })
             };
-            assert_eq!(fault(false), Some(Reason::Apart));
+            assert_eq!(fault(false), Some(Reason::Unsynchronised));
             assert_eq!(fault(true), None);
         }
     }
@@ -213,10 +213,10 @@ fn a_gate_for_unix_time_alone_closes_nothing_else() {
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
     let demand = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::None), Demand::Idle);
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::Vmware), Demand::Welcome);
-    assert_eq!(demand(Clocksource::Hpet, Hypervisor::None), Demand::Needed);
-    assert_eq!(demand(Clocksource::Unknown, Hypervisor::None), Demand::Needed);
+    assert_eq!(demand(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
+    assert_eq!(demand(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
+    assert_eq!(demand(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
+    assert_eq!(demand(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
 }
 
 #[test]
@@ -267,20 +267,23 @@ fn hypervisors_are_known_by_their_whole_signature() {
 
 #[test]
 fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
-    let quanta = |clocksource: Clocksource| clocksource.quanta(Clocksource::Tsc, 26);
-    assert_eq!((quanta(Clocksource::Tsc).counter_ticks, quanta(Clocksource::Tsc).reference_ns), (0, 1));
+    let resolutions = |clocksource: Clocksource| clocksource.resolutions(Clocksource::Tsc, 26);
+    assert_eq!(
+        (resolutions(Clocksource::Tsc).counter_ticks, resolutions(Clocksource::Tsc).reference_ns),
+        (0, 1)
+    );
     for (_, clocksource) in Clocksource::NAMED {
         if !matches!(clocksource, Clocksource::Tsc | Clocksource::TscEarly) {
-            assert_eq!(quanta(clocksource).counter_ticks, 26, "{clocksource:?}");
+            assert_eq!(resolutions(clocksource).counter_ticks, 26, "{clocksource:?}");
         }
     }
-    assert_eq!(quanta(Clocksource::Tsc).resolution_ticks, 26);
+    assert_eq!(resolutions(Clocksource::Tsc).resolution_ticks, 26);
     for clocksource in [Clocksource::ArchSysCounter, Clocksource::Riscv] {
-        let quanta = clocksource.quanta(clocksource, 26);
-        assert_eq!((quanta.counter_ticks, quanta.resolution_ticks), (0, 0), "{clocksource:?}");
+        let resolutions = clocksource.resolutions(clocksource, 26);
+        assert_eq!((resolutions.counter_ticks, resolutions.resolution_ticks), (0, 0), "{clocksource:?}");
     }
-    assert!(quanta(Clocksource::AcpiPm).reference_ns >= 279);
-    assert!(quanta(Clocksource::Unknown).reference_ns >= quanta(Clocksource::AcpiPm).reference_ns);
+    assert!(resolutions(Clocksource::AcpiPm).reference_ns >= 279);
+    assert!(resolutions(Clocksource::Unknown).reference_ns >= resolutions(Clocksource::AcpiPm).reference_ns);
 }
 
 #[test]

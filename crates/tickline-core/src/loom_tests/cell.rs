@@ -3,16 +3,16 @@
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::{check, envelope_of, made};
+use super::{bounds_of, check, made};
 use crate::cell::{Latch, Published, StateCell};
 use crate::line::{Line, Slope};
 use crate::timeline::{CAPACITY, Past, Timeline, Unconverted};
 use crate::try_lock::TryLock;
-use crate::word::{GRANULE_TICKS, Phase, Slot, Word};
+use crate::word::{Phase, START_GRANULARITY_TICKS, Slot, Word};
 
 /// The number of a line, which is published at tick `number << 20`.
 fn number_of(word: Word) -> u64 {
-    (word.granule_ticks() + 2 * GRANULE_TICKS) >> 20
+    (word.start_ticks() + 2 * START_GRANULARITY_TICKS) >> 20
 }
 
 /// Every field tells the number of the line.
@@ -27,9 +27,9 @@ fn line(word: Word) -> Published {
 }
 
 fn publish(cell: &Latch, from: Word, number: u64) -> Word {
-    let word = from.next_live(number << 20, 0).unwrap();
+    let word = from.next_published(number << 20, 0).unwrap();
     let line = line(word);
-    assert!(cell.publish(from, word, &line, &envelope_of(&line.line)), "nobody else swaps");
+    assert!(cell.publish(from, word, &line, &bounds_of(&line.line)), "nobody else swaps");
     word
 }
 
@@ -54,7 +54,7 @@ fn a_reading_is_never_a_mixture() {
                 let unix = cell.published_unix(word);
                 if cell.is_still(word) {
                     assert_eq!(published, line(word));
-                    let offset_ns = envelope_of(&published.line).unix_offset_ns;
+                    let offset_ns = bounds_of(&published.line).unix_offset_ns;
                     assert_eq!(unix.line.base_ns, published.line.base_ns + offset_ns);
                     seen.note(accepted(word));
                 } else {
@@ -78,9 +78,9 @@ fn bounds_are_never_a_mixture() {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
                 let word = cell.word();
-                let bounds = cell.envelope(word);
+                let bounds = cell.bounds(word);
                 if cell.is_still(word) {
-                    assert_eq!(bounds, envelope_of(&line(word).line));
+                    assert_eq!(bounds, bounds_of(&line(word).line));
                     seen.note(accepted(word));
                 } else {
                     seen.note("refused");
@@ -100,21 +100,21 @@ fn a_floor_is_never_a_mixture() {
         let cell = made(Latch::new());
         let tick = |number: u64| (number << 20) + (1 << 19);
         let retire = |live: Word| {
-            let cold = live.cold(tick(number_of(live)));
+            let cold = live.without_line(tick(number_of(live)));
             assert!(cell.swap(live, cold));
             cold
         };
         let first = publish(&cell, Word::default(), 1);
-        let floor_ns = |live: Word| line(live).line.at(tick(number_of(live)));
-        let floors = [first, first.next_live(2 << 20, 0).unwrap()].map(floor_ns);
+        let high_water_ns = |live: Word| line(live).line.at(tick(number_of(live)));
+        let floors = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
         let cold = retire(first);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
                 let state = cell.load();
-                if cell.is_still(state.word) && state.word.phase() == Phase::Cold {
-                    let number = state.word.granule_ticks() >> 20;
-                    assert_eq!(state.floor_ns(), floors[usize::try_from(number - 1).unwrap()]);
+                if cell.is_still(state.word) && state.word.phase() == Phase::NoLine {
+                    let number = state.word.start_ticks() >> 20;
+                    assert_eq!(state.high_water_ns(), floors[usize::try_from(number - 1).unwrap()]);
                     seen.note(format!("line {number}"));
                 }
             })
@@ -134,13 +134,13 @@ fn a_line_is_retired_once() {
         let live = publish(&cell, Word::default(), 1);
         let other = {
             let cell = cell.clone();
-            thread::spawn(move || cell.swap(live, live.gated()))
+            thread::spawn(move || cell.swap(live, live.with_gate_closed()))
         };
-        let mine = cell.swap(live, live.closing());
+        let mine = cell.swap(live, live.replacing());
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { live.closing() } else { live.gated() });
+        assert_eq!(cell.word(), if mine { live.replacing() } else { live.with_gate_closed() });
     });
 }
 
@@ -178,12 +178,17 @@ fn past_line(k: u64) -> Line {
 }
 
 fn push(timeline: &Timeline, k: u64) {
-    timeline.push(&Past { floor_ns: i64::MAX, ..past(k) });
+    timeline.push(&Past { high_water_ns: i64::MAX, ..past(k) });
 }
 
 /// Line `k` as an entry in which each field tells its number.
 fn past(k: u64) -> Past {
-    Past { from_ticks: 1_000 * k, line: past_line(k), slot: slot(k), floor_ns: i64::try_from(k).unwrap() }
+    Past {
+        from_ticks: 1_000 * k,
+        line: past_line(k),
+        slot: slot(k),
+        high_water_ns: i64::try_from(k).unwrap(),
+    }
 }
 
 fn slot(k: u64) -> Slot {

@@ -1,5 +1,5 @@
 //! The gate: threads that switch the counter off and on, and set a policy, while the holder of the clock's lock judges and does
-//! rounds. The rules are those of `gate::keeper`; what is asserted is what it says follows from them.
+//! iterations. The rules are those of `gate::keeper`; what is asserted is what it says follows from them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use loom::thread;
 use super::order::cold;
 use super::{Clock, Look, Seen, Time, check, made, reading};
 use crate::cell::StateCell;
-use crate::control::{Control, Round};
+use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
@@ -68,16 +68,16 @@ impl Scene {
     }
 
     /// What the holder of the clock's lock does. `None`: it is not let in.
-    fn serve(&self, control: &mut Control) -> Option<Round> {
+    fn serve(&self, control: &mut Control) -> Option<Iteration> {
         let line = self.line();
         if !self.keeper.admit(&line, true, || 0, || self.judge()) {
             return None;
         }
-        let round = control.maintain(&self.clock, &line.look, &line.look).round;
-        if round == Round::Gated && self.keeper.notice_closed() { None } else { Some(round) }
+        let round = control.maintain(&self.clock, &line.look, &line.look).iteration;
+        if round == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(round) }
     }
 
-    /// Nobody acts any more: what the next two rounds, of which one may have to notice a late closing, come to.
+    /// Nobody acts any more: what the next two iterations, of which one may have to notice a late closing, come to.
     fn settle(&self, control: &mut Control, seen: &Seen) {
         self.time.pass(8_000);
         let first = self.serve(control);
@@ -85,9 +85,9 @@ impl Scene {
         seen.note(format!("{:?}", second.or(first)));
         let (word, stage) = (self.clock.cell.word(), self.keeper.stage());
         match stage {
-            Stage::Open => assert!(word.is_live(), "{word:?} after {first:?}, {second:?}"),
+            Stage::Open => assert!(word.is_published(), "{word:?} after {first:?}, {second:?}"),
             Stage::Closed | Stage::Disabled => {
-                assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}, {stage:?}");
+                assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}, {stage:?}");
             }
             Stage::New | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
         }
@@ -117,7 +117,7 @@ fn a_counter_is_switched_off_under_a_judge() {
         let noted = seen.clone();
         let switch = act(&scene, move |scene| {
             let look = scene.time.look(TICKS);
-            if scene.clock.cell.word().is_live() {
+            if scene.clock.cell.word().is_published() {
                 noted.note("a line before");
             }
             let last_ns = reading(&scene.clock, &look);
@@ -149,12 +149,12 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
         scene.serve(&mut control);
         off.join().unwrap();
         on.join().unwrap();
-        if scene.keeper.stage() == Stage::Open && scene.clock.cell.word().is_gated() {
+        if scene.keeper.stage() == Stage::Open && scene.clock.cell.word().is_gate_closed() {
             seen.note("late");
         }
         scene.settle(&mut control, seen);
         let disabled = scene.keeper.is_disabled();
-        assert_eq!(scene.clock.cell.word().is_live(), !disabled);
+        assert_eq!(scene.clock.cell.word().is_published(), !disabled);
     });
 }
 

@@ -19,12 +19,12 @@ mod order;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::cell::{Envelope, Latch};
-use crate::control::{Config, Control, Renewal, Round};
+use crate::cell::{Bounds, Latch};
+use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
 use crate::line::Line;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
-use crate::sample::{Quanta, Reference};
+use crate::sample::{Reference, Resolutions};
 use crate::shared::Shared;
 
 pub(crate) type Clock = Shared<Latch>;
@@ -68,14 +68,14 @@ fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
 }
 
 /// Bounds that tell which line they were published with.
-fn envelope_of(line: &Line) -> Envelope {
+fn bounds_of(line: &Line) -> Bounds {
     let above = Line { base_ns: line.base_ns + 1, ..*line };
-    Envelope {
+    Bounds {
         lower: *line,
         upper: above,
         unix_offset_ns: line.base_ns + 2,
-        unix_slack_ns: line.start_ticks + 3,
-        ..Envelope::default()
+        unix_bound_ns: line.start_ticks + 3,
+        ..Bounds::default()
     }
 }
 
@@ -151,13 +151,13 @@ impl Reference for Look<'_> {
 fn new_control() -> Control {
     Control::new(Config {
         interval_ns: 1_000_000,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     })
 }
 
-/// Rounds until one ends with `wanted`; readings between them do not decrease.
-fn run_until(wanted: Round, clock: &Clock, control: &mut Control, time: &Time) {
+/// Iterations until one ends with `wanted`; readings between them do not decrease.
+fn run_until(wanted: Iteration, clock: &Clock, control: &mut Control, time: &Time) {
     let look = time.look(10);
     let mut last = i64::MIN;
     for _ in 0..10 {
@@ -165,10 +165,10 @@ fn run_until(wanted: Round, clock: &Clock, control: &mut Control, time: &Time) {
         let now = reading(clock, &look);
         assert!(now >= last, "{now} after {last}");
         last = now;
-        if outcome.round == wanted {
+        if outcome.iteration == wanted {
             return;
         }
-        time.pass(if outcome.round == Round::Recovered { 2_000 } else { outcome.next_in_ns });
+        time.pass(if outcome.iteration == Iteration::Recovered { 2_000 } else { outcome.next_in_ns });
     }
     panic!("no round was {wanted:?}");
 }

@@ -1,4 +1,4 @@
-//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or gives it up, while a reader does a round
+//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or gives it up, while a reader does an iteration
 //! with the common line, and the program switches the counter off.
 
 use core::ptr::NonNull;
@@ -11,7 +11,7 @@ use super::gate::{Line, TICKS};
 use super::order::cold;
 use super::{Clock, Seen, Time, check, made};
 use crate::cell::StateCell;
-use crate::control::{Control, Round};
+use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
@@ -135,14 +135,14 @@ impl Scene {
     }
 
     /// A reader that drives the clock: publishes a common line, if that is the mode.
-    fn serve(&self) -> Option<Round> {
+    fn serve(&self) -> Option<Iteration> {
         self.admitted(|control, lines| {
             if self.mode.is_in_force() {
                 return None;
             }
             let look = &lines.1.look;
-            let round = control.maintain(&self.clock, look, look).round;
-            if round == Round::Gated && self.keeper.notice_closed() { None } else { Some(round) }
+            let round = control.maintain(&self.clock, look, look).iteration;
+            if round == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(round) }
         })
     }
 
@@ -156,14 +156,14 @@ impl Scene {
             }
             // Nobody publishes a common line any more, and the last one has ended.
             let word = self.clock.cell.word();
-            assert!(!word.is_live(), "a common line beside those of the CPUs: {word:?}");
+            assert!(!word.is_published(), "a common line beside those of the CPUs: {word:?}");
             Some(())
         })
     }
 
     /// What a reading would be served by: at most one of the two.
     fn serves(&self) -> (bool, bool) {
-        let serves = (self.clock.cell.word().is_live(), self.mode.open_table().is_some());
+        let serves = (self.clock.cell.word().is_published(), self.mode.open_table().is_some());
         assert_ne!(serves, (true, true));
         serves
     }
@@ -208,7 +208,7 @@ fn the_mode_is_given_up_under_a_reader() {
         assert!(!scene.serves().1);
         scene.time.pass(8_000);
         let last = scene.serve().or_else(|| scene.serve());
-        assert!(matches!(last, Some(Round::Published | Round::Recovered)), "{last:?}");
+        assert!(matches!(last, Some(Iteration::Published | Iteration::Recovered)), "{last:?}");
         assert_eq!(scene.serves(), (true, false));
     });
 }

@@ -9,13 +9,13 @@ use loom::thread;
 
 use super::{Clock, Look, Seen, Time, check, made, new_control, reading, run_until};
 use crate::cell::{Latch, StateCell};
-use crate::control::{Control, Round};
+use crate::control::{Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, Shared, Source};
 use crate::word::Phase;
 
-fn started(until: Round) -> (Arc<Clock>, Control, Arc<Time>) {
+fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, time) = (made(Shared::new(Latch::new())), made(Time::new(1 << 40, 0)));
     let mut control = new_control();
     run_until(until, &clock, &mut control, &time);
@@ -24,7 +24,7 @@ fn started(until: Round) -> (Arc<Clock>, Control, Arc<Time>) {
 
 /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
 fn live() -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, control, time) = started(Round::Published);
+    let (clock, control, time) = started(Iteration::Published);
     time.pass(20_000);
     time.suspend(30_000);
     (clock, control, time)
@@ -33,7 +33,7 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
 /// The same of a line that lasts for long, so that the reference still vouches for it past the window: it is ahead by less than
 /// 1 % of that.
 fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, mut control, time) = started(Round::Published);
+    let (clock, mut control, time) = started(Iteration::Published);
     let look = time.look(10);
     for _ in 0..20 {
         let next_in_ns = control.maintain(&clock, &look, &look).next_in_ns;
@@ -46,16 +46,16 @@ fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     panic!("the lines do not grow");
 }
 
-/// A cold clock of which enough is known for a line: a gate was closed and opened, and the floor's slack has passed.
-pub(super) fn cold() -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, control, time) = started(Round::Recovered);
+/// A cold clock of which enough is known for a line: a gate was closed and opened, and the high-water mark's slack has passed.
+pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
+    let (clock, control, time) = started(Iteration::Recovered);
     let look = time.look(10);
     assert!(clock.close_gate(&look, &look) && clock.open_gate(&look, &look));
     time.pass(8_000);
     (clock, control, time)
 }
 
-/// What a look of the writer takes, ticks. A reader's take longer than [`JOIN_SLACK_NS`](crate::discipline::JOIN_SLACK_NS),
+/// What a look of the writer takes, ticks. A reader's take longer than [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS),
 /// and than its patience with a closing: so lines that differ are told apart by the next look, and nobody spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = 9_000;
@@ -80,9 +80,9 @@ fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandl
 }
 
 /// Notes how the writer's round ended, and what befell it.
-fn note(seen: &Seen, clock: &Clock, round: Round) {
+fn note(seen: &Seen, clock: &Clock, round: Iteration) {
     seen.note(format!("{round:?}"));
-    for event in [Event::Expiry, Event::Rescue] {
+    for event in [Event::Expiry, Event::Help] {
         if clock.events(event) > 0 {
             seen.note(event.name());
         }
@@ -92,13 +92,13 @@ fn note(seen: &Seen, clock: &Clock, round: Round) {
 /// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a reader that meets a
 /// closing twice finishes it.
 fn a_line_is_lowered_under(read: Read) {
-    check(Some(5), &["Published", "rescue"], move |seen| {
+    check(Some(5), &["Published", "help"], move |seen| {
         let (clock, mut control, time) = live();
         let reader = reader(&clock, &time, read);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         let last = reader.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let now = reading(&clock, &look);
         assert!(now >= last, "{now} after {last}");
     });
@@ -124,7 +124,7 @@ fn a_line_is_lowered_under_a_reader_of_bounds() {
 /// The same with two readers, of which one hands its reading to the other.
 #[test]
 fn a_line_is_lowered_between_two_readers() {
-    check(Some(3), &["Published", "rescue"], |seen| {
+    check(Some(3), &["Published", "help"], |seen| {
         let (clock, mut control, time) = live();
         let handed = made(AtomicI64::new(i64::MIN));
         let giver = {
@@ -148,14 +148,14 @@ fn a_line_is_lowered_between_two_readers() {
         let outcome = control.maintain(&clock, &look, &look);
         giver.join().unwrap();
         taker.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
     });
 }
 
 /// Rule 3: a line that a reader has made cold is not published over by the writer that was about to: it starts anew.
 #[test]
 fn a_rescued_line_is_not_revived() {
-    check(Some(5), &["Published", "rescue"], |seen| {
+    check(Some(5), &["Published", "help"], |seen| {
         let (clock, mut control, time) = live();
         let rescuer = {
             let (clock, time) = (clock.clone(), time.clone());
@@ -168,9 +168,9 @@ fn a_rescued_line_is_not_revived() {
         let before = clock.events(Event::Publication);
         let outcome = control.maintain(&clock, &look, &look);
         rescuer.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let published = clock.events(Event::Publication) - before;
-        assert!(published + clock.events(Event::Rescue) <= 1, "a rescued line was replaced by its heir");
+        assert!(published + clock.events(Event::Help) <= 1, "a rescued line was replaced by its heir");
     });
 }
 
@@ -178,7 +178,7 @@ fn a_rescued_line_is_not_revived() {
 /// vouches for, so it is over then.
 #[test]
 fn a_window_ends_under_a_writer() {
-    check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
+    check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = live();
         let state = clock.cell.load();
         let passed = time.look(0).now_ordered() - state.line.start_ticks;
@@ -187,7 +187,7 @@ fn a_window_ends_under_a_writer() {
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         let last = reader.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let now = reading(&clock, &look);
         assert!(now >= last, "{now} after {last}");
     });
@@ -196,7 +196,7 @@ fn a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
-    check(Some(5), &["Published", "Learning", "rescue", "expiry"], |seen| {
+    check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = long_live();
         let state = clock.cell.load();
         // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
@@ -206,7 +206,7 @@ fn a_window_passes_under_a_writer() {
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         let last = reader.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let now = reading(&clock, &look);
         assert!(now >= last, "{now} after {last}");
     });
@@ -235,7 +235,7 @@ fn a_clock_recovers_under_a_cold_reader() {
         let outcome = control.maintain(&clock, &look, &look);
         time.jump(1_000_000);
         let last = reader.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let now = reading(&clock, &look);
         assert!(now >= last, "{now} after {last}");
     });
@@ -264,9 +264,9 @@ fn a_gate_closes_under_a_writer() {
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         closer.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let word = clock.cell.word();
-        assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
+        assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}");
     });
 }
 
@@ -279,9 +279,9 @@ fn a_gate_closes_under_a_recovery() {
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         closer.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
         let word = clock.cell.word();
-        assert!(word.is_gated() && word.phase() == Phase::Cold, "{word:?}");
+        assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}");
     });
 }
 
@@ -307,13 +307,13 @@ fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHan
 /// Rule 12: a line is replaced by one of half its slope while a thread takes a stamp and converts it.
 #[test]
 fn a_line_is_lowered_under_a_stamp() {
-    check(Some(5), &["Published", "Learning", "rescue", "stamp", "no stamp"], |seen| {
+    check(Some(5), &["Published", "Learning", "help", "stamp", "no stamp"], |seen| {
         let (clock, mut control, time) = live();
         let stamper = stamper(&clock, &time, seen);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         stamper.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
     });
 }
 
@@ -349,6 +349,6 @@ fn a_clock_recovers_under_a_stamp() {
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
         stamper.join().unwrap();
-        note(seen, &clock, outcome.round);
+        note(seen, &clock, outcome.iteration);
     });
 }

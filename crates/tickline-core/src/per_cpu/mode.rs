@@ -12,7 +12,7 @@
 //!
 //! The switch from one mode to the other is a change that asks for a judgement ([`Keeper::judge_again`]), for two reasons. The gate that
 //! compares the counters depends on the mode. And no common line may be left: while the mode is in force nobody publishes one, but
-//! a reader may be in the middle of a round, and the closing of the gate ends what it publishes.
+//! a reader may be in the middle of an iteration, and the closing of the gate ends what it publishes.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};

@@ -7,7 +7,7 @@ use core::cell::Cell;
 
 use super::*;
 use crate::cell::Published;
-use crate::control::{Control, Round};
+use crate::control::{Control, Iteration};
 use crate::line::{Line, Slope};
 use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
 
@@ -42,7 +42,7 @@ impl CpuCounter for Board {
     fn barrier(&self) {}
 }
 
-/// A round of each CPU's loop in turn, until both are in their steady state.
+/// An iteration of each CPU's loop in turn, until both are in their steady state.
 fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
@@ -69,10 +69,10 @@ fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
 
 fn visit(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
-    let seat = Seat::take(board, cpu).expect("the thread was just put there");
+    let seat = PinnedCounter::take(board, cpu).expect("the thread was just put there");
     loop {
         let outcome = controls[cpu].maintain(&units[cpu], &seat, board.machine);
-        if outcome.round != Round::Recovered {
+        if outcome.iteration != Iteration::Recovered {
             return outcome.next_in_ns;
         }
     }
@@ -180,7 +180,7 @@ fn a_migration_never_makes_a_unit_cold() {
             migrate,
         );
         assert!(steps >= 4, "{steps} steps");
-        assert!(units.iter().all(|unit| unit.cell.word().is_live()));
+        assert!(units.iter().all(|unit| unit.cell.word().is_published()));
     }
 }
 
@@ -188,14 +188,14 @@ fn a_migration_never_makes_a_unit_cold() {
 fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let (state, ticks) = (unit.cell.load(), board.machine.now());
     let (old, slope) = (state.line, Slope::from_hz(10_000_000_000 / ns).unwrap());
-    let word = state.word.next_live(ticks, 0).unwrap();
+    let word = state.word.next_published(ticks, 0).unwrap();
     let behind = slope.over(i64::try_from(ticks - word.to_bits()).unwrap());
     let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
     let line = Line { start_ticks: word.to_bits(), base_ns, slope };
-    let closing = state.word.closing();
+    let closing = state.word.replacing();
     assert!(unit.cell.swap(state.word, closing));
     let published = Published { line, window_ticks: 1 << 20 };
-    assert!(unit.cell.publish(closing, word, &published, &unit.cell.envelope(state.word)));
+    assert!(unit.cell.publish(closing, word, &published, &unit.cell.bounds(state.word)));
 }
 
 /// Stopped between the counter and the line, while the line is replaced by one that starts before the reading: the reading was
@@ -260,9 +260,9 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
 fn rule_6_a_cold_reading_counts_if_the_unit_is_still_cold() {
     let (board, units, controls) = settled_board(true);
     let controls = leak(core::cell::RefCell::new(controls));
-    let seat = Seat::take(board, 0).unwrap();
+    let seat = PinnedCounter::take(board, 0).unwrap();
     assert!(units[0].close_gate(&seat, board.machine) && units[0].open_gate(&seat, board.machine));
-    board.machine.pass(8_000); // the floor's slack
+    board.machine.pass(8_000); // the high-water mark's slack
     let line = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
         if step == Step::SecondLook && line.get().is_none() {
@@ -286,7 +286,7 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
             let (board, units, controls) = settled_board(true);
             board.machine.pass(INTERVAL_NS - 100_000_000);
             let before = read_slow(units, board, board.machine).unwrap().1.ns;
-            let seat = Seat::take(board, 0).expect("there");
+            let seat = PinnedCounter::take(board, 0).expect("there");
             (board, (units, controls, seat, before))
         },
         |board, (units, controls, seat, before), step| {
@@ -301,7 +301,7 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
             match reading.source {
                 Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
                 // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may be told late, and
-                // of the round.
+                // of the iteration.
                 Source::Reference { .. } => {
                     assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
                 }
@@ -325,7 +325,7 @@ fn a_unit_whose_seat_was_lost_recovers() {
             board.on.set(1);
         }
     });
-    let seat = Seat::take(board, 0).unwrap();
+    let seat = PinnedCounter::take(board, 0).unwrap();
     controls[0].maintain(&units[0], &seat, board.machine);
     board.machine.hooks.clear();
     settle(board, units, &mut controls);
@@ -346,7 +346,7 @@ fn rule_3_a_unit_that_is_found_closing_goes_cold_at_once() {
     });
     let published = units[0].events(Event::Publication);
     visit(board, units, &mut controls, 0);
-    assert_eq!(units[0].events(Event::Rescue), 1);
+    assert_eq!(units[0].events(Event::Help), 1);
     assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
     let seen = seen.get().expect("the hook did not run");
     assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
@@ -378,7 +378,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
     let units = &units[..1];
     assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
     assert!(read_slow(units, board, board.machine).is_none());
-    assert!(Seat::take(board, 0).is_none());
+    assert!(PinnedCounter::take(board, 0).is_none());
 }
 
 /// Readings, visits and moves in any order, one inside another at any step: what the machine's next steps will be.
@@ -425,7 +425,7 @@ impl Storm {
     /// A reading, if need be by the slow path, of whichever thread is on this CPU.
     fn read(&self) {
         let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
-        let floor_ns = self.largest_ns[cpu].get();
+        let high_water_ns = self.largest_ns[cpu].get();
         // Not in Unix time, which has its own offset.
         let kind = self.below(4);
         let fast = match kind {
@@ -447,17 +447,21 @@ impl Storm {
         let after = self.board.machine.truth_ns();
         assert!((before - 1_000..after + 2_000_000).contains(&ns), "{ns}: {before} to {after}");
         if self.moves.get() == moves {
-            assert!(ns >= floor_ns, "CPU {cpu}: {ns} after {floor_ns}, {} ns back", floor_ns - ns);
+            assert!(
+                ns >= high_water_ns,
+                "CPU {cpu}: {ns} after {high_water_ns}, {} ns back",
+                high_water_ns - ns
+            );
             self.largest_ns[cpu].set(self.largest_ns[cpu].get().max(ns));
         }
     }
 
-    /// A round on one of the CPUs; whoever was interrupted by it goes on where it was.
+    /// An iteration on one of the CPUs; whoever was interrupted by it goes on where it was.
     fn visit(&self) {
         let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
         let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());
         self.board.on.set(cpu);
-        if let Some(seat) = Seat::take(self.board, cpu) {
+        if let Some(seat) = PinnedCounter::take(self.board, cpu) {
             controls[cpu].maintain(&self.units[cpu], &seat, self.board.machine);
         }
         self.board.on.set(on);

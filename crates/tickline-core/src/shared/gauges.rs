@@ -1,15 +1,15 @@
 //! What a clock shows of itself: figures that the control loop leaves, each on its own. They steer nothing.
 
-use crate::cell::Envelope;
+use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::primitive::{AtomicU64, Ordering};
+use crate::stability::Allowance;
 use crate::units::{fixed_to_ns_round, unsigned};
-use crate::watch::Allowance;
 
-/// What a round found and published.
+/// What an iteration found and published.
 pub(crate) struct Found<'a> {
     pub(crate) slope: Slope,
-    pub(crate) envelope: &'a Envelope,
+    pub(crate) bounds: &'a Bounds,
     pub(crate) allowance: &'a Allowance,
     pub(crate) interval_ns: u64,
     /// Line minus target.
@@ -24,13 +24,13 @@ pub struct Gauges {
     /// The measured frequency of the counter, Hz; 0 before the first line.
     frequency_hz: AtomicU64,
     /// The stated limit of the reference's rate, ppb.
-    rho_ppb: AtomicU64,
+    max_drift_ppb: AtomicU64,
     /// The present interval between recalibrations, ns.
     interval_ns: AtomicU64,
     /// Line minus target at the last publication, ns, as the bits of an `i64`.
     offset_ns: AtomicU64,
-    /// Rounds in a row all of whose samples were too old when they were complete.
-    stale_rounds: AtomicU64,
+    /// Iterations in a row all of whose samples were too old when they were complete.
+    stale_iterations: AtomicU64,
     /// [`BoundParts`], field by field.
     sample_ns: AtomicU64,
     dither_ns: AtomicU64,
@@ -63,17 +63,17 @@ pub struct BoundParts {
     pub dither_ppb: u64,
 }
 
-/// So many rounds in a row whose samples were too old are no accident: each tries four times.
-const STALE_ROUNDS: u64 = 4;
+/// So many iterations in a row whose samples were too old are no accident: each tries four times.
+const STALE_ITERATIONS: u64 = 4;
 
 impl Gauges {
     pub(super) const fn new() -> Self {
         Self {
             frequency_hz: AtomicU64::new(0),
-            rho_ppb: AtomicU64::new(0),
+            max_drift_ppb: AtomicU64::new(0),
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicU64::new(0),
-            stale_rounds: AtomicU64::new(0),
+            stale_iterations: AtomicU64::new(0),
             sample_ns: AtomicU64::new(0),
             dither_ns: AtomicU64::new(0),
             stability_ppb: AtomicU64::new(0),
@@ -92,9 +92,9 @@ impl Gauges {
 
     /// The stated limit of the reference's rate, ppb.
     #[must_use]
-    pub fn rho_ppb(&self) -> u64 {
+    pub fn max_drift_ppb(&self) -> u64 {
         // ORDERING: Relaxed, a figure on its own for display.
-        self.rho_ppb.load(Ordering::Relaxed)
+        self.max_drift_ppb.load(Ordering::Relaxed)
     }
 
     /// The present interval between recalibrations, ns.
@@ -130,7 +130,7 @@ impl Gauges {
     #[must_use]
     pub fn samples_are_stale(&self) -> bool {
         // ORDERING: Relaxed, a figure on its own for display.
-        self.stale_rounds.load(Ordering::Relaxed) >= STALE_ROUNDS
+        self.stale_iterations.load(Ordering::Relaxed) >= STALE_ITERATIONS
     }
 
     /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
@@ -140,17 +140,17 @@ impl Gauges {
         self.disrupted.load(Ordering::Relaxed) != 0
     }
 
-    /// Shows what a round found.
+    /// Shows what an iteration found.
     pub(crate) fn show(&self, found: &Found<'_>) {
-        let Found { slope, envelope, allowance, interval_ns, offset_ns, disrupted } = *found;
+        let Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted } = *found;
         let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
-        let half_width_ns = envelope.upper.base_ns.abs_diff(envelope.lower.base_ns).div_ceil(2);
+        let half_width_ns = bounds.upper.base_ns.abs_diff(bounds.lower.base_ns).div_ceil(2);
         for (gauge, figure) in [
             (&self.frequency_hz, slope.to_hz()),
-            (&self.rho_ppb, u64::from(allowance.rho_ppb())),
+            (&self.max_drift_ppb, u64::from(allowance.max_drift_ppb())),
             (&self.interval_ns, interval_ns),
             (&self.offset_ns, unsigned(offset_ns)),
-            (&self.stale_rounds, 0),
+            (&self.stale_iterations, 0),
             (&self.sample_ns, half_width_ns.saturating_sub(dither_ns)),
             (&self.dither_ns, dither_ns),
             (&self.stability_ppb, allowance.stability_ppb),
@@ -163,9 +163,9 @@ impl Gauges {
         }
     }
 
-    /// Counts a round all of whose samples were too old when they were complete.
-    pub(crate) fn count_stale_round(&self) {
+    /// Counts an iteration all of whose samples were too old when they were complete.
+    pub(crate) fn count_stale_iteration(&self) {
         // ORDERING: Relaxed, a count of its own.
-        self.stale_rounds.fetch_add(1, Ordering::Relaxed);
+        self.stale_iterations.fetch_add(1, Ordering::Relaxed);
     }
 }

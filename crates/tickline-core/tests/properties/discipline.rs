@@ -51,22 +51,22 @@ pub(crate) fn check_steer(old: &Line, at_ticks: u64, target: &Target, horizon_ti
 }
 
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher than that takes.
-pub(crate) fn check_join(
+pub(crate) fn check_meeting(
     old: &Line,
     steering: &Steering,
     start_ticks: u64,
     at_ticks: u64,
-    slack_ticks: u64,
+    margin_ticks: u64,
     probe: u64,
 ) {
-    let new = join(old, steering, start_ticks, at_ticks, slack_ticks);
+    let new = join(old, steering, start_ticks, at_ticks, margin_ticks);
     assert_eq!((new.start_ticks, new.slope), (start_ticks, steering.slope));
     let since_start = at_ticks.wrapping_sub(start_ticks);
-    if since_start > MAX_DELTA_TICKS || slack_ticks > MAX_DELTA_TICKS {
+    if since_start > MAX_DELTA_TICKS || margin_ticks > MAX_DELTA_TICKS {
         return;
     }
-    let early = at_ticks.wrapping_sub(since_start.min(slack_ticks));
-    let late = at_ticks.wrapping_add(slack_ticks);
+    let early = at_ticks.wrapping_sub(since_start.min(margin_ticks));
+    let late = at_ticks.wrapping_add(margin_ticks);
     let from_start = Line { base_ns: 0, ..new };
     let needed = |ticks| exact_at(old, ticks) - exact_at(&from_start, ticks);
     let stepped = steering.step_to.map(|step_to| wide(step_to) - exact_at(&from_start, at_ticks));
@@ -80,7 +80,7 @@ pub(crate) fn check_join(
     }
 
     let story =
-        || format!("{old:?}, {steering:?} from {start_ticks} at {at_ticks} +- {slack_ticks}: {new:?}");
+        || format!("{old:?}, {steering:?} from {start_ticks} at {at_ticks} +- {margin_ticks}: {new:?}");
     let between = early.wrapping_add(probe % late.wrapping_sub(early).max(1));
     for ticks in [early, at_ticks, between, late.wrapping_sub(1), late] {
         if signed_ticks(early, ticks) < wide(0) {
@@ -107,27 +107,27 @@ fn is_exact(line: &Line, ticks: u64) -> bool {
         && i64::try_from(floor_ns(&exact_at(line, ticks))).is_ok()
 }
 
-/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the floor, and no higher
+/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the high-water mark, and no higher
 /// than that takes.
 pub(crate) fn check_recover(
     edge: FixedNs,
-    floor_ns: i64,
+    high_water_ns: i64,
     slope: Slope,
     start_ticks: u64,
     at_ticks: u64,
     probe: u64,
 ) {
-    let line = recover(edge, floor_ns, slope, start_ticks, at_ticks);
+    let line = recover(edge, high_water_ns, slope, start_ticks, at_ticks);
     assert_eq!((line.start_ticks, line.slope), (start_ticks, slope));
     let since_start = at_ticks.wrapping_sub(start_ticks);
     let from_start = Line { base_ns: 0, ..line };
     let needed = wide(edge) - exact_at(&from_start, at_ticks);
-    let floor = wide(floor_ns) * UNITS_PER_NS;
+    let floor = wide(high_water_ns) * UNITS_PER_NS;
     let highest = needed.max(floor.clone());
     if since_start > MAX_DELTA_TICKS || !is_moderate(&highest) || i64::try_from(ceil_ns(&highest)).is_err() {
         return;
     }
-    let story = || format!("{edge}, {floor_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
+    let story = || format!("{edge}, {high_water_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
     assert!(exact_at(&line, at_ticks) >= wide(edge), "below the edge: {}", story());
     for ticks in [start_ticks, at_ticks, start_ticks.wrapping_add(probe & MAX_DELTA_TICKS)] {
         assert!(exact_at(&line, ticks) >= floor, "below the floor at {ticks}: {}", story());

@@ -3,7 +3,7 @@
 use num_bigint::BigInt;
 use tickline_core::estimate::{Fit, History};
 use tickline_core::line::Slope;
-use tickline_core::sample::{Bracket, Quanta, Sample};
+use tickline_core::sample::{Bracket, Resolutions, Sample};
 
 use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, wide};
 
@@ -13,13 +13,13 @@ pub(crate) struct Truth {
     /// The mean rate.
     pub(crate) slope: Slope,
     /// How far the rate may be from that, ppb.
-    pub(crate) rho_ppb: u32,
+    pub(crate) max_drift_ppb: u32,
     /// The counter at the beginning.
     pub(crate) ticks: u64,
     /// The reference at the beginning, ns.
     pub(crate) ns: i64,
     /// Steps of both; the reference's is 1 at least.
-    pub(crate) quanta: Quanta,
+    pub(crate) resolutions: Resolutions,
 }
 
 /// One look at the reference, and the time before it.
@@ -49,7 +49,7 @@ struct Now {
 impl Now {
     fn of(truth: &Truth) -> Self {
         let (slope, rho, parts) =
-            (u128::from(truth.slope.to_bits()), u128::from(truth.rho_ppb), 1_000_000_000_u128);
+            (u128::from(truth.slope.to_bits()), u128::from(truth.max_drift_ppb), 1_000_000_000_u128);
         let least = (slope * (parts - rho)).div_ceil(parts);
         let most = slope * (parts + rho) / parts;
         let rates = (u64::try_from(least), u64::try_from(most));
@@ -77,16 +77,16 @@ impl Now {
         self.ticks.wrapping_sub(u64::from(phase) % step_ticks.max(1))
     }
 
-    /// A bracket, seen with the given quanta.
-    fn look(&mut self, look: &Look, quanta: Quanta) -> Bracket {
-        self.pass(look.gap_ticks.saturating_add(quanta.counter_ticks).saturating_add(1), look.rate);
+    /// A bracket, seen with the given resolutions.
+    fn look(&mut self, look: &Look, resolutions: Resolutions) -> Bracket {
+        self.pass(look.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), look.rate);
         let [first, second, third] = look.phases;
-        let before_ticks = self.counter(quanta.counter_ticks, first);
+        let before_ticks = self.counter(resolutions.counter_ticks, first);
         self.pass(look.before_ticks.into(), look.rate >> 8);
-        let reference = floor_ns(&self.fixed) - i64::from(second) % quanta.reference_ns;
+        let reference = floor_ns(&self.fixed) - i64::from(second) % resolutions.reference_ns;
         self.pass(look.after_ticks.into(), look.rate >> 16);
         // A counter that is seen at an earlier moment than before would have run backwards.
-        let after_ticks = self.counter(quanta.counter_ticks, third);
+        let after_ticks = self.counter(resolutions.counter_ticks, third);
         let after_ticks =
             if signed_ticks(before_ticks, after_ticks) < wide(0) { before_ticks } else { after_ticks };
         Bracket { before_ticks, reference_ns: i64::try_from(reference).expect("moderate"), after_ticks }
@@ -94,30 +94,35 @@ impl Now {
 }
 
 /// Any bracket is two points, or nothing if the counter ran backwards in it.
-pub(crate) fn check_bracket(before_ticks: u64, reference_ns: i64, after_ticks: u64, quanta: Quanta) {
+pub(crate) fn check_bracket(
+    before_ticks: u64,
+    reference_ns: i64,
+    after_ticks: u64,
+    resolutions: Resolutions,
+) {
     let bracket = Bracket { before_ticks, reference_ns, after_ticks };
-    let Some(sample) = bracket.sample(quanta) else {
+    let Some(sample) = bracket.sample(resolutions) else {
         assert!(signed_ticks(before_ticks, after_ticks) < wide(0), "{bracket:?}");
         return;
     };
     assert!(signed_ticks(before_ticks, after_ticks) >= wide(0), "{bracket:?}");
     assert_eq!((sample.upper.ticks, sample.lower.ns), (before_ticks, reference_ns));
-    assert_eq!(sample.upper.ns, clamped_i64(wide(reference_ns) + quanta.reference_ns));
+    assert_eq!(sample.upper.ns, clamped_i64(wide(reference_ns) + resolutions.reference_ns));
     let around = wide(1_u128 << 64);
-    assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + quanta.counter_ticks) % around);
+    assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A bracket's points are on their sides of the truth; the envelope contains it, at the sample and `ahead_ticks` later; where
+/// A bracket's points are on their sides of the truth; the bounds contains it, at the sample and `ahead_ticks` later; where
 /// the rate is constant, nothing is dropped, the fit contains the rate and the target is within the fit's limits.
 pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
     for (index, look) in looks.iter().enumerate() {
-        let bracket = now.look(look, truth.quanta);
-        let sample = bracket.sample(truth.quanta).expect("the counter did not run backwards");
+        let bracket = now.look(look, truth.resolutions);
+        let sample = bracket.sample(truth.resolutions).expect("the counter did not run backwards");
         assert_eq!(sample.upper.ticks, bracket.before_ticks);
         history.push(sample);
         let (fit, dropped) = history.fit();
-        if truth.rho_ppb == 0 {
+        if truth.max_drift_ppb == 0 {
             let story = || format!("{truth:?}, {:?}", looks.get(..=index));
             assert_eq!(dropped, 0, "{}", story());
             assert_eq!(fit.is_some(), index > 0, "{}", story());
@@ -131,16 +136,16 @@ pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, hor
         // The counter may be seen up to one step later than it was at the sample.
         let behind = signed_ticks(now.ticks, sample.lower.ticks);
         now.pass(u64::try_from(behind).expect("the lower point is not in the past"), look.rate >> 24);
-        if truth.rho_ppb == 0 {
+        if truth.max_drift_ppb == 0 {
             check_sides(truth, &sample, &now);
             if let Some(fit) = fit {
                 check_target(&history, &fit, &now, truth.slope, horizon_ticks);
             }
         }
-        check_envelope(&history, truth, &now);
+        check_bounds(&history, truth, &now);
         let mut later = Now { fixed: now.fixed.clone(), ..now };
         later.pass(ahead_ticks, look.rate >> 32);
-        check_envelope(&history, truth, &later);
+        check_bounds(&history, truth, &later);
     }
 }
 
@@ -171,16 +176,12 @@ fn check_extremes(history: &History, fit: &Fit) {
 }
 
 /// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would tell it.
-fn check_envelope(history: &History, truth: &Truth, now: &Now) {
-    let envelope = history.envelope(truth.slope, truth.rho_ppb).expect("there is a sample");
-    let (lower, upper) = (exact_at(&envelope.lower, now.ticks), exact_at(&envelope.upper, now.ticks));
-    assert!(
-        lower <= now.fixed && now.fixed <= upper,
-        "{truth:?} at {}: {envelope:?}, {history:?}",
-        now.ticks
-    );
+fn check_bounds(history: &History, truth: &Truth, now: &Now) {
+    let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
+    let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));
+    assert!(lower <= now.fixed && now.fixed <= upper, "{truth:?} at {}: {bounds:?}, {history:?}", now.ticks);
     let ns = floor_ns(&now.fixed);
-    assert!(wide(envelope.lower.at_any(now.ticks)) <= ns && ns <= wide(envelope.upper.at_any(now.ticks)));
+    assert!(wide(bounds.lower.at_any(now.ticks)) <= ns && ns <= wide(bounds.upper.at_any(now.ticks)));
 }
 
 /// The target is in the middle of what is feasible, and so is the truth inside: now and one horizon later.
@@ -193,8 +194,8 @@ fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_t
     assert_eq!(target.ticks, now.ticks, "the newest sample's");
     for ahead_ticks in [0, horizon_ticks] {
         let ticks = now.ticks.wrapping_add(ahead_ticks);
-        let lowest: BigInt = history.lower_edge(ticks, fit.slope_min).map(wide).expect("there is a sample");
-        let highest: BigInt = history.upper_edge(ticks, fit.slope_max).map(wide).expect("there is a sample");
+        let lowest: BigInt = history.lower_bound(ticks, fit.slope_min).map(wide).expect("there is a sample");
+        let highest: BigInt = history.upper_bound(ticks, fit.slope_max).map(wide).expect("there is a sample");
         let true_now = &now.fixed + bits(slope) * ahead_ticks;
         assert!(lowest <= true_now && true_now <= highest, "{history:?} {fit:?} {ahead_ticks}");
         // The middle, up to what rounding the slope down costs.

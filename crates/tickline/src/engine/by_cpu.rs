@@ -1,12 +1,12 @@
-//! Where there is a line for each CPU: readings, and the thread's rounds. The common line is cold then, so the inlined path of
+//! Where there is a line for each CPU: readings, and the thread's iterations. The common line is cold then, so the inlined path of
 //! every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
-use crate::per_cpu::{Sweep, Table};
-use crate::process::Notice;
+use crate::per_cpu::{CpuSweep, Table};
+use crate::process::ClockSetNotifier;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -57,7 +57,7 @@ impl Engine {
 
     /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
     /// is, ns; `None` as [`serve`](Self::serve).
-    pub(crate) fn sweep(&self, sweep: &mut Sweep, notice: &Notice) -> Option<u64> {
+    pub(crate) fn sweep(&self, sweep: &mut CpuSweep, notice: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };

@@ -44,12 +44,12 @@ impl Engine {
     }
 
     /// The clock's own facts, and how often the comparison in them has changed.
-    fn own(&self) -> (facts::Own, u32) {
+    fn own(&self) -> (facts::OsClockFacts, u32) {
         // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
         let changes = warp::changes();
         let comparison = warp::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        let own = facts::Own {
+        let own = facts::OsClockFacts {
             disabled: self.is_disabled(),
             probes: self.probes(),
             // ORDERING: Relaxed, a setting.
@@ -130,10 +130,10 @@ impl Engine {
             }
             Some(_) => return Conclusion::Closed,
         }
-        let mut quanta =
-            facts.clocksource.quanta(HardwareCounter::CLOCKSOURCE, facts.quantum_ticks.unwrap_or(0));
-        quanta.reference_ns = quanta.reference_ns.max(step_ns());
-        let fresh = Control::new(Config { interval_ns: self.interval_ns(), quanta, renewal });
+        let mut resolutions =
+            facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, facts.resolution_ticks.unwrap_or(0));
+        resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
+        let fresh = Control::new(Config { interval_ns: self.interval_ns(), resolutions, renewal });
         *control = Some(if unix_by_os(&verdicts).is_some() { fresh.without_unix() } else { fresh });
         Conclusion::Open
     }
@@ -178,7 +178,8 @@ impl Engine {
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
-        let has_line = word.is_gated() || word.phase() != Phase::Cold || table.is_some_and(Table::is_live);
+        let has_line =
+            word.is_gate_closed() || word.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
         let gauges = &table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges;
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {
@@ -228,7 +229,8 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live = self.shared.cell.word().is_live() || self.per_cpu.open_table().is_some_and(Table::is_live);
+        let live = self.shared.cell.word().is_published()
+            || self.per_cpu.open_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && live {
             true if self.is_disrupted() => State::Disrupted,
             true => State::Fast,

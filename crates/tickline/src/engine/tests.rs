@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use tickline_core::control::{Config, Control};
 use tickline_core::counter::Counter;
-use tickline_core::sample::Quanta;
+use tickline_core::sample::Resolutions;
 
 use super::*;
 
@@ -47,13 +47,13 @@ fn followed(machine: &Machine) -> Option<Engine> {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let mut control = Control::new(Config {
         interval_ns: DEFAULT_INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let until = machine.ticks.get() + 1_000_000_000;
     while machine.ticks.get() < until {
         let outcome = control.maintain(&engine.shared, machine, machine);
-        machine.pass(if outcome.round == Round::Recovered { 0 } else { outcome.next_in_ns });
+        machine.pass(if outcome.iteration == Iteration::Recovered { 0 } else { outcome.next_in_ns });
     }
     Some(engine)
 }
@@ -91,16 +91,16 @@ fn differences_from_0_grow_as_time_does() {
     let Some(engine) = followed(&machine) else { return };
     let mut control = Control::new(Config {
         interval_ns: 1_000_000,
-        quanta: Quanta { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let mut round = || {
         let outcome = control.maintain(&engine.shared, &machine, &machine);
-        machine.pass(if outcome.round == Round::Recovered { 0 } else { outcome.next_in_ns });
-        outcome.round
+        machine.pass(if outcome.iteration == Iteration::Recovered { 0 } else { outcome.next_in_ns });
+        outcome.iteration
     };
     // A loop that is begun anew ends the line that it finds; while there is none, stamps do not go on.
-    while round() != Round::Published {}
+    while round() != Iteration::Published {}
     let mut last = (machine.ticks.get(), engine.ns_between_stamps(0, machine.ticks.get()));
     for _ in 0..500 {
         round();

@@ -7,12 +7,12 @@
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
 use tickline_core::compare::Comparison;
-use tickline_core::counter::{HardwareCounter, quantum_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
 use tickline_core::sample::Reference;
 
 use super::{
-    COUNTER, Own, clocksource, counter_readable, cpu, environment, find_clocksource, hypervisor,
+    COUNTER, OsClockFacts, clocksource, counter_readable, cpu, environment, find_clocksource, hypervisor,
     is_available, measure_cost,
 };
 use crate::builder::Probes;
@@ -45,11 +45,11 @@ pub(crate) struct Collector {
     begun_ns: i64,
     clocksource: Clocksource,
     available: Option<bool>,
-    quantum_ticks: Option<u64>,
+    resolution_ticks: Option<u64>,
     cost: Option<Cost>,
 }
 
-impl Own {
+impl OsClockFacts {
     fn is_full(&self) -> bool {
         self.probes == Probes::Full
     }
@@ -57,7 +57,8 @@ impl Own {
     /// Minimal probes ask the system nothing, and leave the counter alone, since nobody has said that it may be read, unless it
     /// was read before, to compare the CPUs' counters.
     fn may_measure(&self) -> bool {
-        self.is_full() || matches!(self.comparison, Comparison::InStep { .. } | Comparison::Apart(_))
+        self.is_full()
+            || matches!(self.comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
     }
 
     fn is_readable(&self) -> bool {
@@ -77,13 +78,13 @@ impl Collector {
             begun_ns: 0,
             clocksource: Clocksource::Unknown,
             available: None,
-            quantum_ticks: None,
+            resolution_ticks: None,
             cost: None,
         }
     }
 
     /// Does one stage, and returns whether there was none left to do.
-    pub(crate) fn step(&mut self, own: &Own) -> bool {
+    pub(crate) fn step(&mut self, own: &OsClockFacts) -> bool {
         self.forget_if_old();
         let was_done = self.next == Stage::Done;
         self.advance(own);
@@ -97,7 +98,7 @@ impl Collector {
         }
     }
 
-    fn advance(&mut self, own: &Own) {
+    fn advance(&mut self, own: &OsClockFacts) {
         self.next = match self.next {
             Stage::Begin => Stage::Processor,
             Stage::Processor if !cpu::learn() => Stage::Processor,
@@ -118,7 +119,7 @@ impl Collector {
                 Stage::Resolution
             }
             Stage::Resolution => {
-                self.quantum_ticks = own.counter().map(|counter| quantum_ticks(&counter));
+                self.resolution_ticks = own.counter().map(|counter| resolution_ticks(&counter));
                 Stage::Cost
             }
             Stage::Cost => {
@@ -130,12 +131,12 @@ impl Collector {
     }
 
     /// The facts, with the stages that are left done now. The next ones are collected anew.
-    pub(crate) fn finish(&mut self, own: &Own) -> Facts {
+    pub(crate) fn finish(&mut self, own: &OsClockFacts) -> Facts {
         self.forget_if_old();
         while self.next != Stage::Done {
             self.advance(own);
         }
-        let Self { clocksource, available, quantum_ticks: known, cost, .. } =
+        let Self { clocksource, available, resolution_ticks: known, cost, .. } =
             core::mem::replace(self, Self::new());
         // Asked again: what was measured may have been denied since, or allowed.
         let readable = own.is_readable();
@@ -160,7 +161,7 @@ impl Collector {
             cost: counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter))),
             was_slow: own.was_slow,
             unix_was_slow: own.unix_was_slow,
-            quantum_ticks: counter.map(|counter| known.unwrap_or_else(|| quantum_ticks(&counter))),
+            resolution_ticks: counter.map(|counter| known.unwrap_or_else(|| resolution_ticks(&counter))),
         }
     }
 }
@@ -172,8 +173,8 @@ mod tests {
     use crate::policy::Policy;
     use crate::status::Driver;
 
-    fn own(probes: Probes) -> Own {
-        Own {
+    fn own(probes: Probes) -> OsClockFacts {
+        OsClockFacts {
             disabled: false,
             probes,
             policy: Policy::DEFAULT,
@@ -188,7 +189,7 @@ mod tests {
     fn lasting(facts: Facts) -> Facts {
         Facts {
             cost: facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 }),
-            quantum_ticks: None,
+            resolution_ticks: None,
             ..facts
         }
     }

@@ -68,7 +68,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
 
 /// What the clock itself contributes to the facts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Own {
+pub(crate) struct OsClockFacts {
     /// Whether the program has switched the counter off.
     pub(crate) disabled: bool,
     pub(crate) probes: Probes,
@@ -82,11 +82,11 @@ pub(crate) struct Own {
 }
 
 /// Everything that the gates judge, in one go.
-pub(crate) fn collect(own: &Own) -> Facts {
+pub(crate) fn collect(own: &OsClockFacts) -> Facts {
     Collector::new().finish(own)
 }
 
-/// Calls per round, and rounds, of a cost measurement: 16 calls are 0.1 to 12 us, so one interrupt spoils one round at
+/// Calls per round, and iterations, of a cost measurement: 16 calls are 0.1 to 12 us, so one interrupt spoils one iteration at
 /// most, and the fastest of 5 counts.
 const CALLS: u32 = 16;
 const ROUNDS: u32 = 5;

@@ -41,7 +41,7 @@ pub enum PerCpu {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum NoPerCpu {
+pub enum PerCpuUnsupported {
     /// The system cannot be asked for its CPUs, or does not let a thread choose one.
     System,
     /// The processor has no instruction that reads its counter and its id (`rdtscp`).
@@ -50,7 +50,7 @@ pub enum NoPerCpu {
     TooManyIds,
 }
 
-impl core::fmt::Display for NoPerCpu {
+impl core::fmt::Display for PerCpuUnsupported {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::System => f.write_str("this system cannot be asked for its CPUs"),

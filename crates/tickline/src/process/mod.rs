@@ -21,10 +21,11 @@ pub(crate) use linux::{PreserveErrno, SignalsBlocked, forgo_page, prefer_realtim
 #[cfg(target_os = "linux")]
 pub(crate) use mask::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 #[cfg(target_os = "linux")]
-pub(crate) use notice::{Notice, Woken};
+pub(crate) use notice::{ClockSetNotifier, Woken};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    CpuMask, Notice, PreserveErrno, SignalsBlocked, Woken, cpu_ids, forgo_page, prefer_realtime, token,
+    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, Woken, cpu_ids, forgo_page, prefer_realtime,
+    token,
 };
 #[cfg(not(any(target_os = "linux", windows)))]
 pub(crate) use pin_other::{comparable_cpus, pin_this_thread};

@@ -22,7 +22,7 @@ pub(crate) enum Woken {
     Timeout,
     /// The clock was set, or the machine was suspended.
     ClockSet,
-    /// Somebody called [`Notice::stop`].
+    /// Somebody called [`ClockSetNotifier::stop`].
     Stopped,
 }
 
@@ -31,14 +31,14 @@ const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct ClockSetNotifier {
     /// -1 where there is none.
     timer: AtomicI32,
     /// Whether to stop, and where to sleep without a timer.
     parking: Parking,
 }
 
-impl Notice {
+impl ClockSetNotifier {
     /// Never fails: without a timer, sleeping works and nothing else does.
     pub(crate) fn new() -> Self {
         // SAFETY: no memory is passed.
@@ -115,7 +115,7 @@ impl Notice {
     }
 }
 
-impl Drop for Notice {
+impl Drop for ClockSetNotifier {
     fn drop(&mut self) {
         if let Some(timer) = self.timer() {
             // SAFETY: the descriptor is ours, as was just checked, and nobody uses it after this.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_itself() {
-        for notice in [Notice::new(), Notice::without_timer()] {
+        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             let start = Instant::now();
             assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_stop_ends_every_later_wait() {
-        let notice = Notice::new();
+        let notice = ClockSetNotifier::new();
         notice.stop();
         for _ in 0..2 {
             assert_eq!(notice.wait(Duration::from_secs(3_600)), Woken::Stopped);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_stop_ends_a_wait_that_has_begun() {
-        for notice in [Notice::new(), Notice::without_timer()] {
+        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));
@@ -187,7 +187,7 @@ mod tests {
     /// be read, armed or closed.
     #[test]
     fn a_descriptor_that_became_somebody_elses_is_left_alone() {
-        let notice = Notice::new();
+        let notice = ClockSetNotifier::new();
         let timer = notice.timer().expect("timerfd");
         let mut ends = [0; 2];
         // SAFETY: two descriptors are written to an array of two.

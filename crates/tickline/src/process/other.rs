@@ -19,18 +19,18 @@ pub(crate) enum Woken {
     /// The clock was set: never noticed here.
     #[expect(dead_code, reason = "this system sends no notice")]
     ClockSet,
-    /// Somebody stopped [`Notice::stop`].
+    /// Somebody stopped [`ClockSetNotifier::stop`].
     Stopped,
 }
 
 /// A timer that can be cut short.
 #[derive(Debug, Default)]
-pub(crate) struct Notice {
+pub(crate) struct ClockSetNotifier {
     stopped: Mutex<bool>,
     condition: Condvar,
 }
 
-impl Notice {
+impl ClockSetNotifier {
     pub(crate) fn new() -> Self {
         Self::default()
     }

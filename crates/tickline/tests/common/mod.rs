@@ -25,7 +25,7 @@ fn in_an_emulator() -> bool {
     std::env::var_os(RUNNER).is_some()
 }
 
-/// Whether this is unoptimised code in an emulator, where a round takes longer than the first lines live. Said aloud.
+/// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first lines live. Said aloud.
 pub(crate) fn skipped_as_too_slow() -> bool {
     let slow = cfg!(debug_assertions) && in_an_emulator();
     if slow {

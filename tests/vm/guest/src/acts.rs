@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::{Builder, Clock, Event, Reason, State, Trust};
+use tickline::{Clock, ClockBuilder, Event, Reason, State, Trust};
 
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::look::{comparison, state_name};
@@ -86,7 +86,7 @@ fn program(phase: &str, command: &mut Command) -> Value {
                 "finding": said["findings"][0],
                 "findings": said["findings"],
                 "clocks": said["costs"],
-                "comparison": { "found": (said["reason"] == "apart").then_some("apart") },
+                "comparison": { "found": (said["reason"] == "unsynchronised").then_some("unsynchronised") },
                 "errors": String::from_utf8_lossy(&output.stderr),
             })
         }
@@ -116,9 +116,9 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// Whose word the clock takes, and what it does without, as the command line has it.
-fn trusting(builder: Builder) -> Builder {
+fn trusting(builder: ClockBuilder) -> ClockBuilder {
     let builder = match machine::setting("tickline.waive").as_deref() {
-        Some("invariant") => builder.waive_invariant(),
+        Some("invariant") => builder.assume_invariant(),
         _ => builder,
     };
     match machine::setting("tickline.trust").as_deref() {

@@ -177,7 +177,7 @@ impl Look {
             "bound_violated": self.bound_violated,
             "bound_missed_ns": self.bound_missed_ns,
             "widest_bound_ns": self.widest_bound_ns,
-            "rho_ppb": status.rho_ppb,
+            "max_drift_ppb": status.max_drift_ppb,
             "interval_ns": status.interval_ns,
             "frequency_hz": status.frequency_hz,
             "unix_outside": self.unix_outside,
@@ -194,9 +194,9 @@ pub(crate) fn comparison(comparison: Comparison) -> Value {
     match comparison {
         Comparison::Pending => json!({ "found": "pending" }),
         Comparison::Single => json!({ "found": "single" }),
-        Comparison::InStep { cpus } => json!({ "found": "in_step", "cpus": cpus }),
-        Comparison::Apart(pair) => json!({
-            "found": "apart",
+        Comparison::Synchronised { cpus } => json!({ "found": "synchronised", "cpus": cpus }),
+        Comparison::Unsynchronised(pair) => json!({
+            "found": "unsynchronised",
             "here": pair.here,
             "there": pair.there,
             "least_ticks": pair.difference.least_ticks,

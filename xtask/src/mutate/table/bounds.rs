@@ -1,6 +1,6 @@
 //! Everything else that a reading rests on: phase and window, what samples prove, the bound, past lines.
 
-use super::{FLOOR, Mutant, mutant};
+use super::{HIGH_WATER, Mutant, mutant};
 
 /// By subject.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -19,19 +19,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "phase",
         "readings with bounds look at the counter whatever the phase",
         "shared.rs",
-        "        if !word.is_live() {
+        "        if !word.is_published() {
             return None;
         }
         let published = self.cell.published(word);
-        let envelope",
+        let bounds",
         "        let published = self.cell.published(word);
-        let envelope",
+        let bounds",
     ),
     mutant(
         "phase",
         "stamps look at the counter whatever the phase",
         "shared.rs",
-        "        if !word.is_live() {
+        "        if !word.is_published() {
             return None;
         }
         let window_ticks",
@@ -75,7 +75,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "a line is read before its start",
-        FLOOR,
+        HIGH_WATER,
         "if delta <= inlined_ticks(state) {
             return false;
         }
@@ -88,7 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "a line is read for ever",
-        FLOOR,
+        HIGH_WATER,
         "delta >= state.valid_ticks() || {",
         "signed(delta) < 0 || {",
     ),
@@ -100,49 +100,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if ticks_between(old.start_ticks, before) >= 0 && shared.is_over(state, before, reference) {",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "a bracket does not allow for the counter's step",
         "sample.rs",
-        "ticks: self.after_ticks.wrapping_add(quanta.counter_ticks),",
+        "ticks: self.after_ticks.wrapping_add(resolutions.counter_ticks),",
         "ticks: self.after_ticks,",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "the cost of a read is taken for the counter's step",
         "counter/resolution.rs",
         "let fine = fine_step(differences, seen >> 4);",
         "let fine = Some(median);",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "the first tick of a step is taken for a step",
         "counter/resolution.rs",
         "if difference == 1 && carried == 0 {",
         "if false {",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "steps that a hypervisor scales are not looked for",
         "counter/resolution.rs",
         "if off_parts < PARTS {",
         "if off_parts == 0 {",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "a counter whose step is unsure is taken for one that moves by a tick",
         "counter/resolution.rs",
         "fine_step(differences, 0).unwrap_or(median)",
         "fine_step(differences, 0).unwrap_or(1)",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "a bracket does not allow for the reference's step",
         "sample.rs",
-        "ns: self.reference_ns.saturating_add(quanta.reference_ns),",
+        "ns: self.reference_ns.saturating_add(resolutions.reference_ns),",
         "ns: self.reference_ns,",
     ),
     mutant(
-        "quanta",
+        "resolution",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control.rs",
         "allowance.dither, unseen)?;",
@@ -166,27 +166,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "rho",
         "the bounds do not widen by rho",
         "estimate.rs",
-        "let rho_ppb = i64::from(rho_ppb);",
-        "let rho_ppb = i64::from(rho_ppb.min(0));",
+        "let max_drift_ppb = i64::from(max_drift_ppb);",
+        "let max_drift_ppb = i64::from(max_drift_ppb.min(0));",
     ),
     mutant(
         "rho",
         "rho leaves out what the samples leave open",
-        "watch.rs",
+        "stability.rs",
         "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);",
         "self.stability_ppb.saturating_add(self.dither_ppb);",
     ),
     mutant(
         "rho",
         "a contradiction does not widen rho",
-        "watch.rs",
+        "stability.rs",
         "self.stability_ppb.saturating_add(doubled).clamp(",
         "self.stability_ppb.clamp(",
     ),
     mutant(
         "rho",
         "a change of the kernel's steering does not widen rho",
-        "watch.rs",
+        "stability.rs",
         "self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);",
         "self.stability_ppb = self.stability_ppb.max(widened.min(0));",
     ),
@@ -194,41 +194,41 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "dither",
         "samples have no slack for the kernel's dither",
         "estimate.rs",
-        "for slack_ns in [0, self.dither_ns()] {",
-        "for slack_ns in [0, self.dither_ns().min(0)] {",
+        "for tolerance_ns in [0, self.dither_ns()] {",
+        "for tolerance_ns in [0, self.dither_ns().min(0)] {",
     ),
     mutant(
         "dither",
         "bounds leave out the rate of the kernel's dither while its range is unknown",
-        "watch.rs",
+        "stability.rs",
         "{ (dither::RATE_PPB, 0) } else { (0, range) }",
         "{ (0, 0) } else { (0, range) }",
     ),
     mutant(
         "dither",
         "bounds leave out the range of the kernel's dither",
-        "watch.rs",
+        "stability.rs",
         "{ (dither::RATE_PPB, 0) } else { (0, range) }",
         "{ (dither::RATE_PPB, 0) } else { (0, 0) }",
     ),
     mutant(
         "dither",
         "the range of the kernel's dither is no larger than what was seen of it",
-        "watch/dither.rs",
+        "stability/dither.rs",
         "const SAFETY: i128 = 4;",
         "const SAFETY: i128 = 1;",
     ),
     mutant(
         "dither",
         "the range of the kernel's dither is learnt in no time",
-        "watch/dither.rs",
+        "stability/dither.rs",
         " && spans_ticks >= slope.ticks_in(BLOCK_NS) {",
         " {",
     ),
     mutant(
         "dither",
         "a contradiction leaves the range of the dither as it was learnt",
-        "watch.rs",
+        "stability.rs",
         "            self.dither.forget();
         } else if let Some(distance)",
         "        } else if let Some(distance)",
@@ -236,7 +236,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "dither",
         "a change of the kernel's steering leaves the range of the dither as it was learnt",
-        "watch.rs",
+        "stability.rs",
         "                self.dither.forget();
                 let short",
         "                let short",
@@ -244,7 +244,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "dither",
         "the slope is known as well as if nothing dithered",
-        "watch.rs",
+        "stability.rs",
         "let within = within.unwrap_or(fit);",
         "let within = within.map_or(fit, |_| fit);",
     ),
@@ -279,21 +279,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "samples",
         "a slope of 0 makes a line",
-        "watch.rs",
+        "stability.rs",
         "fit.filter(|fit| fit.slope_min > Slope::default())",
         "fit",
     ),
     mutant(
         "samples",
         "two samples make a first line",
-        "watch.rs",
+        "stability.rs",
         "const CONFIRMATIONS: u32 = 3;",
         "const CONFIRMATIONS: u32 = 2;",
     ),
     mutant(
         "samples",
         "samples are thinned out before the newest is held against them",
-        "watch.rs",
+        "stability.rs",
         "        let (fit, dropped) = self.history.fit();
         self.history.thin(slope);",
         "        self.history.thin(slope);
@@ -306,11 +306,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ".min(slope.ticks_in(self.config.interval_ns >> 1));",
         ";",
     ),
-    mutant("samples", "a break in the watch voids nothing", "watch.rs", "if broken {", "if false {"),
+    mutant("samples", "a break in the watch voids nothing", "stability.rs", "if broken {", "if false {"),
     mutant(
         "samples",
         "a jump voids nothing",
-        "watch.rs",
+        "stability.rs",
         "if rate_ppb > DISRUPTION_PPB && excess_ns > DISRUPTION_NS {",
         "if false {",
     ),
@@ -318,15 +318,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "samples",
         "a line that has not proven itself goes on through a jump",
         "control.rs",
-        "if self.slope.is_none() || noted == Noted::Void && !self.settled => {",
+        "if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {",
         "if self.slope.is_none() => {",
     ),
     mutant(
         "samples",
         "a loop that is begun anew believes the line that it finds",
         "control.rs",
-        "if self.slope.is_none() || noted == Noted::Void && !self.settled => {",
-        "if noted == Noted::Void && !self.settled => {",
+        "if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {",
+        "if noted == SampleOutcome::Void && !self.settled => {",
     ),
     mutant(
         "timeline",

@@ -1,4 +1,4 @@
-//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do rounds.
+//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do iterations.
 
 use super::{Mutant, mutant};
 
@@ -137,21 +137,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Unix cost",
         "inlined readings of Unix time take any line",
         "shared.rs",
-        "self.read_with(Word::is_live_for_unix, S::published_unix",
-        "self.read_with(Word::is_live, S::published_unix",
+        "self.read_with(Word::is_published_for_unix, S::published_unix",
+        "self.read_with(Word::is_published, S::published_unix",
     ),
     mutant(
         "Unix cost",
         "a line without Unix time is taken for a gate when it is replaced",
         "word.rs",
-        "if self.is_live() { Self(word.0 & !GATE_BIT) } else { word }",
+        "if self.is_published() { Self(word.0 & !GATE_BIT) } else { word }",
         "word",
     ),
     mutant(
         "Unix cost",
         "a line without Unix time is taken for a gate",
         "word.rs",
-        "self.0 & GATE_BIT != 0 && !self.is_live()",
+        "self.0 & GATE_BIT != 0 && !self.is_published()",
         "self.0 & GATE_BIT != 0",
     ),
     mutant(

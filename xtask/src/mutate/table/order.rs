@@ -1,6 +1,6 @@
 //! The rules of order, by their numbers in DESIGN.md.
 
-use super::{FLOOR, Mutant, mutant};
+use super::{HIGH_WATER, Mutant, mutant};
 
 /// In the order of the rules.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "a line is published straight from live",
         "control.rs",
-        "        let closing = State { word: state.word.closing(), ..*state };
+        "        let closing = State { word: state.word.replacing(), ..*state };
         if !shared.cell.swap(state.word, closing.word) {
             return Err(Refusal::Lost);
         }",
@@ -48,15 +48,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "lines meet without slack",
         "control.rs",
-        "let slack_ticks = old.slope.ticks_in(JOIN_SLACK_NS);",
-        "let slack_ticks = 0;",
+        "let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);",
+        "let margin_ticks = 0;",
     ),
     mutant(
         "2",
         "a raised line may be below the old one before they meet",
         "discipline.rs",
-        "needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)))",
-        "needed(at_ticks.wrapping_add(slack_ticks))",
+        "needed(early).max(needed(at_ticks.wrapping_add(margin_ticks)))",
+        "needed(at_ticks.wrapping_add(margin_ticks))",
     ),
     mutant(
         "2",
@@ -69,23 +69,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "a lowered line may be below the old one after they meet",
         "discipline.rs",
-        "needed(early).max(needed(at_ticks.wrapping_add(slack_ticks)))",
+        "needed(early).max(needed(at_ticks.wrapping_add(margin_ticks)))",
         "needed(early)",
     ),
     mutant(
         "3",
         "readers wait for a preempted writer",
         "shared.rs",
-        "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < CLOSING_LOOKS",
+        "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < REPLACING_LOADS",
         "true",
     ),
-    mutant("3", "readers wait for an opening", "shared.rs", "return looks < OPENING_LOOKS;", "return true;"),
-    mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < CLOSING_LOOKS", ""),
+    mutant("3", "readers wait for an opening", "shared.rs", "return looks < FIRST_LOADS;", "return true;"),
+    mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < REPLACING_LOADS", ""),
     mutant(
         "3",
         "a writer leaves the closing of a writer that is gone",
         "control.rs",
-        "                    shared.finish_closing(&state, counter, reference);
+        "                    shared.help(&state, counter, reference);
                     continue;",
         "                    continue;",
     ),
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "who opens a gate waits for whoever is closing it",
         "shared.rs",
         "                (_, true) => {
-                    self.finish_closing(&state, counter, reference);",
+                    self.help(&state, counter, reference);",
         "                (_, true) => {",
     ),
     mutant(
@@ -110,21 +110,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "shared.rs",
         "                        self.expire(&state, ticks, None, reference);",
         "                        let reference_ns = reference.monotonic_ns();
-                        let floor_ticks = self.floor_ticks(&state, ticks, None, reference);
-                        let ns = reference_ns.max(state.line.at_any(floor_ticks));
+                        let high_water_ticks = self.high_water_ticks(&state, ticks, None, reference);
+                        let ns = reference_ns.max(state.line.at_any(high_water_ticks));
                         return SlowReading { ns, source: Source::Reference { reference_ns } };",
     ),
     mutant(
         "5",
         "every floor is the start of the line",
-        FLOOR,
+        HIGH_WATER,
         "        line.start_ticks.wrapping_add(last)",
         "        line.start_ticks.wrapping_add(last & 0)",
     ),
     mutant(
         "5",
         "an early closing leaves the end of the window as the floor",
-        FLOOR,
+        HIGH_WATER,
         "if delta < valid_ticks {
             last",
         "if false {
@@ -133,35 +133,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "5",
         "a floor has no slack",
-        FLOOR,
-        "last = delta.saturating_add(slack_ticks).min(valid_ticks);",
+        HIGH_WATER,
+        "last = delta.saturating_add(margin_ticks).min(valid_ticks);",
         "last = delta;",
     ),
     mutant(
         "5",
         "a passed window, or a reset, leaves the end of the line as the floor",
-        FLOOR,
+        HIGH_WATER,
         "last = last.min(vouched.max(inlined_ticks));",
         "",
     ),
     mutant(
         "5",
         "the floor after a suspend counts on no other suspend before it",
-        FLOOR,
+        HIGH_WATER,
         "last = last.min(vouched.max(inlined_ticks));",
         "last = last.min(vouched);",
     ),
     mutant(
         "5",
         "a reset without a suspend leaves the end of the window as the floor",
-        FLOOR,
+        HIGH_WATER,
         "if unsuspended {",
         "if false {",
     ),
     mutant(
         "5",
         "every reset is taken for one without a suspend",
-        FLOOR,
+        HIGH_WATER,
         "
                 && self.suspends.is_none_since(state.word.slot(), reference);",
         ";",
@@ -185,21 +185,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "5",
         "a reset allows for slews of 500 ppm only",
-        FLOOR,
+        HIGH_WATER,
         "latest_ns, UNNOTICED_SLEW_PPB)",
         "latest_ns, 500_000)",
     ),
     mutant(
         "5",
         "a reset allows for slews of 10 % only, which may come to 18 from one side to the other",
-        FLOOR,
+        HIGH_WATER,
         "latest_ns, UNNOTICED_SLEW_PPB)",
         "latest_ns, 100_000_000)",
     ),
     mutant(
         "13",
         "past the window nobody asks the reference",
-        FLOOR,
+        HIGH_WATER,
         "if delta <= inlined_ticks(state) {
             return false;",
         "if delta < state.valid_ticks() {
@@ -209,14 +209,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "13",
         "a line is over before others have stopped reading it",
         "shared.rs",
-        "        let closing = State { word: state.word.closing(), ..*state };
+        "        let closing = State { word: state.word.replacing(), ..*state };
         if !self.cell.swap(state.word, closing.word) {
             return;
         }
         let reset",
-        "        let closing = State { word: state.word.closing(), ..*state };
-        let floor_ticks = self.floor_ticks(state, ticks, newest, reference);
-        if self.cell.swap(state.word, closing.word.cold(floor_ticks)) {
+        "        let closing = State { word: state.word.replacing(), ..*state };
+        let high_water_ticks = self.high_water_ticks(state, ticks, newest, reference);
+        if self.cell.swap(state.word, closing.word.without_line(high_water_ticks)) {
             self.count(Event::Expiry);
         }
         if true {
@@ -272,7 +272,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "6",
         "cold readings ignore the floor",
         "shared.rs",
-        "reference_ns.max(state.floor_ns())",
+        "reference_ns.max(state.high_water_ns())",
         "reference_ns",
     ),
     mutant(
@@ -286,7 +286,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery does not open the clock before it asks the reference",
         "control.rs",
-        "        let opening = State { word: state.word.opening(), ..*state };
+        "        let opening = State { word: state.word.first_publication(), ..*state };
         if !shared.cell.swap(state.word, opening.word) {
             return Err(Refusal::Lost);
         }",
@@ -299,13 +299,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    pub const fn given_up(self) -> Self {
         self.with_phase(0)",
         "    pub const fn given_up(self) -> Self {
-        self.cold(0)",
+        self.without_line(0)",
     ),
     mutant(
         "7",
         "a recovery line starts below the floor",
         "discipline.rs",
-        ".max(fixed_from_ns(floor_ns));",
+        ".max(fixed_from_ns(high_water_ns));",
         ";",
     ),
     mutant(
@@ -319,8 +319,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "the second publication is due after an interval",
         "control.rs",
-        "Ok((Round::Recovered, MIN_INTERVAL_NS))",
-        "Ok((Round::Recovered, interval_ns))",
+        "Ok((Iteration::Recovered, MIN_INTERVAL_NS))",
+        "Ok((Iteration::Recovered, interval_ns))",
     ),
     mutant(
         "7",
@@ -339,7 +339,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "7",
         "vague slopes make a line",
-        "watch.rs",
+        "stability.rs",
         ".filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)",
         "",
     ),
@@ -347,15 +347,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "8",
         "late writers publish over whatever word they find",
         "cell.rs",
-        "        self.slot(to.slot()).fill(published, envelope);",
-        "        self.slot(to.slot()).fill(published, envelope);
+        "        self.slot(to.slot()).fill(published, bounds);",
+        "        self.slot(to.slot()).fill(published, bounds);
         let from = self.word();",
     ),
     mutant(
         "8",
         "a round opens a closed gate",
         "control.rs",
-        "_ if state.word.is_gated() => return (Round::Gated, self.config.interval_ns),",
+        "_ if state.word.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),",
         "",
     ),
     mutant(
@@ -369,8 +369,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "8",
         "closing a gate returns before the closing is finished",
         "shared.rs",
-        "(Phase::Cold, true) => return was_open,",
-        "(Phase::Cold | Phase::Closing, true) => return was_open,",
+        "(Phase::NoLine, true) => return was_open,",
+        "(Phase::NoLine | Phase::Replacing, true) => return was_open,",
     ),
     mutant(
         "9",
@@ -394,9 +394,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "9",
         "the base of a recovery line is rounded down",
         "discipline.rs",
-        ".max(fixed_from_ns(floor_ns));
+        ".max(fixed_from_ns(high_water_ns));
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
-        ".max(fixed_from_ns(floor_ns));
+        ".max(fixed_from_ns(high_water_ns));
     Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
     ),
     mutant("10", "a later word may have the same granule", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
@@ -440,7 +440,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "each eighth opening of a gate raises the floor",
         "word.rs",
         "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
-        "let granule = if self.0 & CHANGES_MASK == CHANGES_MASK { GRANULE_TICKS } else { 0 };
+        "let granule = if self.0 & CHANGES_MASK == CHANGES_MASK { START_GRANULARITY_TICKS } else { 0 };
         Self((self.0 & !(CHANGES_MASK | GATE_BIT)).wrapping_add(granule) | ",
     ),
     mutant(
@@ -463,12 +463,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a line is published before stamps know it",
         "control.rs",
         "    shared.timeline.push(past);
-    if !shared.cell.publish(from, to, next, envelope) {
+    if !shared.cell.publish(from, to, next, bounds) {
         shared.timeline.take_back();
         return Err(Refusal::Lost);
     }
 ",
-        "    if !shared.cell.publish(from, to, next, envelope) {
+        "    if !shared.cell.publish(from, to, next, bounds) {
         return Err(Refusal::Lost);
     }
     shared.timeline.push(past);
@@ -493,7 +493,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "12",
         "stamps do not wait for what comes of a closing",
         "shared.rs",
-        "                    // What comes of it, a line or a floor, decides.
+        "                    // What comes of it, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;",
         "                    i64::MAX",
@@ -502,22 +502,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "12",
         "a stamp that was taken late is above the floor",
         "shared.rs",
-        "Phase::Cold => state.floor_ns(),",
-        "Phase::Cold => i64::MAX,",
+        "Phase::NoLine => state.high_water_ns(),",
+        "Phase::NoLine => i64::MAX,",
     ),
     mutant(
         "12",
         "a stamp that was taken late is above the floor once the clock has a line again",
         "timeline.rs",
-        "limit_ns = newer.floor_ns;",
+        "limit_ns = newer.high_water_ns;",
         "",
     ),
     mutant(
         "12",
         "a stamp that was taken late goes by a line whose window has passed",
         "shared.rs",
-        "Phase::Live if by_newest && passed() => {",
-        "Phase::Live if by_newest && passed() && false => {",
+        "Phase::Published if by_newest && passed() => {",
+        "Phase::Published if by_newest && passed() && false => {",
     ),
     mutant(
         "12",

@@ -112,7 +112,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
     weaker(
         "the floor before a past line changes before its tag is gone",
         "timeline.rs",
-        "self.floor_ns.store(past.floor_ns, Ordering::Release)",
+        "self.high_water_ns.store(past.high_water_ns, Ordering::Release)",
         TO_STORE,
         ENTRY,
     ),
@@ -154,7 +154,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
     weaker(
         "the floor before a past line is read after the second look",
         "timeline.rs",
-        "self.floor_ns.load(Ordering::Acquire)",
+        "self.high_water_ns.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),

@@ -38,8 +38,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "a reader waits for the writer that it has interrupted",
         "per_cpu.rs",
-        "if unit.finish_closing_at(&state, ticks, None, reference) {",
-        "if ticks % 64 == 0 && unit.finish_closing_at(&state, ticks, None, reference) {",
+        "if unit.help_at(&state, ticks, None, reference) {",
+        "if ticks % 64 == 0 && unit.help_at(&state, ticks, None, reference) {",
     ),
     mutant(
         "per CPU",

@@ -170,7 +170,7 @@ fn measured() -> Vec<Scenario> {
         new("measured_cpus", "as measured_hpet, with two CPUs: order and cost", REJECTED, "hpet").used(),
         one(
             "waived",
-            "as measured_hpet, and nobody calls the TSC invariant: waive_invariant()",
+            "as measured_hpet, and nobody calls the TSC invariant: assume_invariant()",
             REJECTED,
             "hpet",
         )

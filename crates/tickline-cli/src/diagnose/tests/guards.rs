@@ -36,7 +36,7 @@ fn with_pairs(in_step: bool, changes: &[(&str, Value)]) -> Vec<Finding> {
         *facts.pointer_mut(path).expect("a path") = value.clone();
     }
     let pair = |to_cpu: u32, apart: bool| {
-        json!({ "from_cpu": 0, "to_cpu": to_cpu, "handovers": 5_000, "warps": 7, "in_step": !apart,
+        json!({ "from_cpu": 0, "to_cpu": to_cpu, "exchanges": 5_000, "warps": 7, "in_step": !apart,
             "largest_warp_ns": if apart { 3_900 } else { 0 }, "offset_least_ns": -4_000, "offset_most_ns": -3_900 })
     };
     facts["machine"]["online_cpus"] = json!("0-2");

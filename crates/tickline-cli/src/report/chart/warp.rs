@@ -61,7 +61,7 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
         summary: &summary,
         meaning: html! {
             "Two threads hand the counter's value to and fro; the colour says how far the two counters may be apart at the most, "
-            "which is mostly what a handover takes. Marked are pairs that cannot be in step. " (summary) "."
+            "which is mostly what a exchange takes. Marked are pairs that cannot be in step. " (summary) "."
             @if merged > 1 { " A cell is " (merged) " by " (merged) " CPUs, and shows their worst pair." }
         },
         legend: &[],
@@ -133,7 +133,7 @@ mod tests {
         let pair = |from_cpu, to_cpu| WarpPair {
             from_cpu,
             to_cpu,
-            handovers: 5_000,
+            exchanges: 5_000,
             warps: 0,
             largest_warp_ns: 0.0,
             offset_least_ns: in_step.map(|_| -30.0),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cell::Latch;
-use crate::control::{Config, Control, Renewal, Round};
-use crate::sample::{Quanta, Reference};
+use crate::control::{Config, Control, Iteration, Renewal};
+use crate::sample::{Reference, Resolutions};
 use crate::shared::{Event, Shared, Source};
 
 const BITS: u32 = 24;
@@ -72,7 +72,7 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
     let reference_ns = i64::try_from(1_000_000_000_u64.div_ceil(RTC_HZ)).unwrap();
     let control = Control::new(Config {
         interval_ns: INTERVAL_NS,
-        quanta: Quanta { counter_ticks: 1, reference_ns, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 1, reference_ns, resolution_ticks: 0 },
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
@@ -80,12 +80,12 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
 }
 
 impl<C: Counter> Rig<'_, C> {
-    /// Rounds when they are due and readings in between, for `ns`; each reading in order, and, if `exact`, within its bounds.
+    /// Iterations when they are due and readings in between, for `ns`; each reading in order, and, if `exact`, within its bounds.
     fn run(&mut self, ns: u64, exact: bool) {
         let end_ns = self.board.time_ns.get() + ns;
         while self.board.time_ns.get() < end_ns {
             let outcome = self.control.maintain(&self.clock, &self.counter, self.board);
-            if outcome.round == Round::Recovered {
+            if outcome.iteration == Iteration::Recovered {
                 continue;
             }
             for _ in 0..5 {
@@ -118,7 +118,7 @@ impl<C: Counter> Rig<'_, C> {
         earliest_ns <= self.board.truth_ns() && before_ns <= latest_ns
     }
 
-    fn is_live(&self) -> bool {
+    fn is_published(&self) -> bool {
         self.clock.read(&self.counter).is_some()
     }
 }
@@ -128,7 +128,7 @@ fn a_clock_runs_through_many_wraps() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(60 * WRAP_NS, true);
-    assert!(rig.is_live());
+    assert!(rig.is_published());
     let hz = rig.clock.gauges.frequency_hz().unwrap();
     assert!(hz.abs_diff(HZ) < 160, "{hz} Hz: more than 10 ppm off");
     for event in [Event::Disruption, Event::BoundViolation, Event::CounterReset] {
@@ -136,7 +136,7 @@ fn a_clock_runs_through_many_wraps() {
     }
 }
 
-/// A reading that comes first is late by the wrap, which nobody can know; the next round is right, and says so.
+/// A reading that comes first is late by the wrap, which nobody can know; the next iteration is right, and says so.
 #[test]
 fn a_missed_wrap_is_noticed_by_the_next_round() {
     let board = new_board();
@@ -148,7 +148,7 @@ fn a_missed_wrap_is_noticed_by_the_next_round() {
     rig.control.maintain(&rig.clock, &rig.counter, &board);
     assert_eq!(rig.clock.events(Event::Disruption), 1);
     assert_eq!(rig.clock.events(Event::StepForward), 1);
-    assert!(rig.is_within_bounds() && rig.is_live());
+    assert!(rig.is_within_bounds() && rig.is_published());
     rig.run(5 * WRAP_NS, true);
     assert_eq!(rig.clock.events(Event::Disruption), 1, "once is enough");
 }
@@ -177,7 +177,7 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
     assert!(lead_ns.unsigned_abs() < 1_000_000_000 / RTC_HZ + 1_000, "off by {lead_ns} ns");
     assert_eq!(rig.clock.events(Event::Expiry), 1);
     rig.run(3 * WRAP_NS, true);
-    assert!(rig.is_live());
+    assert!(rig.is_published());
 }
 
 /// The counter takes the way from where it was to zero for time that has passed: the clock is ahead, never goes back, and
@@ -197,7 +197,7 @@ fn a_register_that_was_reset_is_noticed_by_the_next_round() {
     assert_eq!(rig.clock.events(Event::Disruption), 1);
     // At half the rate it takes twice as long as it is ahead.
     rig.run(2 * lead_ns.unsigned_abs() + 2 * INTERVAL_NS, false);
-    assert!(rig.is_within_bounds() && rig.is_live());
+    assert!(rig.is_within_bounds() && rig.is_published());
     rig.run(3 * WRAP_NS, true);
 }
 

@@ -90,7 +90,7 @@ fn steps_of_26_ticks_are_found_whatever_a_read_takes() {
             let machine = Simulated::new(26, read_ticks, jitter_ticks);
             // Reads that nearly always take two steps show no step of one.
             let expected = if read_ticks == 52 && jitter_ticks <= 1 { 52 } else { 26 };
-            assert_eq!(quantum_ticks(&machine), expected, "{read_ticks} + {jitter_ticks}");
+            assert_eq!(resolution_ticks(&machine), expected, "{read_ticks} + {jitter_ticks}");
         }
     }
 }
@@ -103,7 +103,7 @@ fn steps_of_26_ticks_that_are_sometimes_1_and_25_are_found() {
             let machine = Simulated { first_tick_parts, ..Simulated::new(26, read_ticks, jitter_ticks) };
             // From the last tick to the first one of the step after the next are 27.
             let most = if first_tick_parts > PARTS { 27 } else { 26 };
-            let found = quantum_ticks(&machine);
+            let found = resolution_ticks(&machine);
             assert!((26..=most).contains(&found), "{found} {machine:?}");
         }
     }
@@ -112,23 +112,23 @@ fn steps_of_26_ticks_that_are_sometimes_1_and_25_are_found() {
 #[test]
 fn the_first_tick_of_a_step_belongs_to_the_step() {
     for moves in [&[1, 25][..], &[26, 26, 1, 25], &[26, 1, 25, 52, 1, 25, 1, 51]] {
-        assert_eq!(quantum_ticks(&Listed(moves, Cell::default())), 26, "{moves:?}");
+        assert_eq!(resolution_ticks(&Listed(moves, Cell::default())), 26, "{moves:?}");
     }
     // The last tick, shown late and as often: unsure, so the median.
-    assert_eq!(quantum_ticks(&Listed(&[26, 26, 25, 1], Cell::default())), 25);
+    assert_eq!(resolution_ticks(&Listed(&[26, 26, 25, 1], Cell::default())), 25);
 }
 
 /// One difference in ten is no multiple of 26, so the step may be 26 or shorter.
 #[test]
 fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
     let moves = [26, 26, 26, 26, 31, 26, 26, 26, 26, 26];
-    assert_eq!(quantum_ticks(&Listed(&moves, Cell::default())), 26);
+    assert_eq!(resolution_ticks(&Listed(&moves, Cell::default())), 26);
     // A counter that moves by 2 can make all of these.
     let moves = [26, 26, 26, 26, 30, 26, 26, 26, 26, 26];
-    assert_eq!(quantum_ticks(&Listed(&moves, Cell::default())), 2);
+    assert_eq!(resolution_ticks(&Listed(&moves, Cell::default())), 2);
     // 8,000 ticks and more.
     let machine = Simulated::new(1, 8_000, 3_000);
-    assert!((8_000..=11_000).contains(&quantum_ticks(&machine)), "{machine:?}");
+    assert!((8_000..=11_000).contains(&resolution_ticks(&machine)), "{machine:?}");
 }
 
 /// An Intel Xeon, family 6, model 207, under KVM.
@@ -136,17 +136,17 @@ fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
 fn steps_of_2_ticks_are_found_though_a_read_takes_24() {
     for (read_ticks, jitter_ticks) in [(22, 4), (23, 3), (21, 6), (24, 8), (20, 20), (24, 40)] {
         let machine = Simulated::new(2, read_ticks, jitter_ticks);
-        assert_eq!(quantum_ticks(&machine), 2, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), 2, "{machine:?}");
     }
     // A read that takes a constant 23 ticks shows 22 and 24.
-    assert_eq!(quantum_ticks(&Simulated::new(2, 23, 0)), 2);
+    assert_eq!(resolution_ticks(&Simulated::new(2, 23, 0)), 2);
 }
 
 #[test]
 fn steps_of_1_tick_are_found_though_a_read_takes_24() {
     for (read_ticks, jitter_ticks) in [(22, 4), (20, 8), (24, 8), (20, 20), (24, 40), (60, 30)] {
         let machine = Simulated::new(1, read_ticks, jitter_ticks);
-        assert_eq!(quantum_ticks(&machine), 1, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), 1, "{machine:?}");
     }
 }
 
@@ -155,7 +155,7 @@ fn steps_of_1_tick_are_found_though_a_read_takes_24() {
 fn steps_of_1_tick_are_found_where_reads_are_faster() {
     for read_parts in [3, 30, 64, 100, 200, 256, 300, 400] {
         let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
-        assert_eq!(quantum_ticks(&machine), 1, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), 1, "{machine:?}");
     }
 }
 
@@ -163,11 +163,11 @@ fn steps_of_1_tick_are_found_where_reads_are_faster() {
 #[test]
 fn reads_that_always_take_as_long_are_taken_for_the_step() {
     for ticks in [24, 60, 1_000, 5_000] {
-        assert_eq!(quantum_ticks(&Simulated::new(1, ticks, 0)), ticks);
+        assert_eq!(resolution_ticks(&Simulated::new(1, ticks, 0)), ticks);
     }
     // Reads of 24.5 ticks: 24 and 25.
     let machine = Simulated { read_parts: 24 * PARTS + PARTS / 2, ..Simulated::new(1, 0, 0) };
-    assert_eq!(quantum_ticks(&machine), 25);
+    assert_eq!(resolution_ticks(&machine), 25);
 }
 
 /// 24 MHz scaled to 1 GHz: steps of 41 and 42 ticks. 26 ticks scaled from 2.6 to 2.5 GHz: 25.
@@ -184,7 +184,7 @@ fn steps_that_are_scaled_are_taken_for_the_larger_one() {
                 jitter_parts: raw_ticks(jitter_ticks),
                 ..Simulated::new(step_ticks, 0, 0)
             };
-            assert_eq!(quantum_ticks(&machine), machine.largest_step(), "{machine:?}");
+            assert_eq!(resolution_ticks(&machine), machine.largest_step(), "{machine:?}");
         }
     }
 }
@@ -193,7 +193,7 @@ fn steps_that_are_scaled_are_taken_for_the_larger_one() {
 fn interrupts_change_nothing() {
     for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
         let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
-        assert_eq!(quantum_ticks(&machine), step_ticks, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), step_ticks, "{machine:?}");
     }
 }
 
@@ -201,9 +201,9 @@ fn interrupts_change_nothing() {
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
-    assert_eq!(quantum_ticks(&slow), 10);
+    assert_eq!(resolution_ticks(&slow), 10);
     let stuck = Simulated::new(1, 0, 0);
-    assert_eq!(quantum_ticks(&stuck), 0);
+    assert_eq!(resolution_ticks(&stuck), 0);
     assert!(stuck.reads.get() <= 20_001, "{} reads", stuck.reads.get());
 }
 
@@ -212,7 +212,7 @@ fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
 fn few_reads_are_made() {
     for (step_ticks, read_ticks, most) in [(1, 24, 140), (26, 24, 260), (1, 0, 1_100)] {
         let machine = Simulated { jitter_parts: 100, ..Simulated::new(step_ticks, read_ticks, 0) };
-        assert!(quantum_ticks(&machine) > 0 && machine.reads.get() <= most, "{machine:?}");
+        assert!(resolution_ticks(&machine) > 0 && machine.reads.get() <= most, "{machine:?}");
     }
 }
 
@@ -249,7 +249,7 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
             random: Cell::new(1 + up_to(u64::MAX)),
             ..Simulated::new(step_ticks, 0, 0)
         };
-        let found = quantum_ticks(&machine);
+        let found = resolution_ticks(&machine);
         // Of steps of 24.01 ticks, one in a hundred is 25.
         assert!(found >= machine.largest_step() - 1, "seed {seed}: {found} {machine:?}");
     }
@@ -263,7 +263,7 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
         let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
         let random = Cell::new(1 + up_to(u64::MAX));
         let machine = Simulated { random, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
-        let found = quantum_ticks(&machine);
+        let found = resolution_ticks(&machine);
         // Five steps of 11, or more, look like six of 9.
         let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
         assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");
@@ -278,7 +278,7 @@ fn no_step_is_longer_than_the_longest_difference() {
         let moves: Vec<u64> = (0..1 + up_to(300)).map(|_| up_to(bound)).collect();
         let longest = moves.iter().copied().max().unwrap_or(0);
         // A single tick is added to what follows.
-        assert!(quantum_ticks(&Listed(&moves, Cell::default())) <= longest.saturating_add(1), "{moves:?}");
+        assert!(resolution_ticks(&Listed(&moves, Cell::default())) <= longest.saturating_add(1), "{moves:?}");
     }
 }
 

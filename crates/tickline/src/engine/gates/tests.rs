@@ -1,6 +1,6 @@
 //! A clock on the real machine, its costs played.
 
-use tickline_core::cell::{Envelope, Published};
+use tickline_core::cell::{Bounds, Published};
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::line::Line;
@@ -10,7 +10,7 @@ use super::*;
 use crate::facts::played;
 use crate::status::{Driver, Status};
 
-/// Judges by these costs (ns: the counter; by the OS, monotonic and Unix time), and does rounds until there is a line. `None`, with a
+/// Judges by these costs (ns: the counter; by the OS, monotonic and Unix time), and does iterations until there is a line. `None`, with a
 /// loud word, if something else closes the gate here.
 fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
     let ps = |ns: u64| ns * 1_000;
@@ -75,19 +75,20 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
     let state = cell.load();
     let ticks = counter.now_ordered();
-    let Some(word) = state.word.next_live(ticks, u64::MAX).filter(|_| state.word.is_live()) else {
+    let Some(word) = state.word.next_published(ticks, u64::MAX).filter(|_| state.word.is_published()) else {
         return false;
     };
-    let known = cell.envelope(state.word);
+    let known = cell.bounds(state.word);
     let ahead = |line: Line| Line { base_ns: line.base_ns + ahead_ns, ..line };
     let line =
         Line { start_ticks: word.to_bits(), base_ns: ahead(state.line).at(word.to_bits()), ..state.line };
-    let bounds = Envelope { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
+    let bounds = Bounds { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
     let next = Published { line, window_ticks: state.window_ticks };
-    cell.swap(state.word, state.word.closing()) && cell.publish(state.word.closing(), word, &next, &bounds)
+    cell.swap(state.word, state.word.replacing())
+        && cell.publish(state.word.replacing(), word, &next, &bounds)
 }
 
-/// Nobody has done a round since the line got ahead of the OS clock, and yet the state says so; the next round finds it, and until
+/// Nobody has done an iteration since the line got ahead of the OS clock, and yet the state says so; the next iteration finds it, and until
 /// the line is back it is not "fast".
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {

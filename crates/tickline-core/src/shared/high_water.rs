@@ -22,7 +22,7 @@
 
 use super::Shared;
 use crate::cell::{State, StateCell};
-use crate::discipline::JOIN_SLACK_NS;
+use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
 use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
@@ -36,7 +36,7 @@ const UNNOTICED_SLEW_PPB: i64 =
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 
 /// By how much the reference may be slower than that for its word to be taken, ppb: 1 %. No promise rests on it. A line that is
-/// off by more than this over a window is better ended, and 1 % of a window is what a suspend can add to a floor.
+/// off by more than this over a window is better ended, and 1 % of a window is what a suspend can add to a high-water mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
 /// Ticks from a line's start within which the inlined path may use it. Where there is a line for each CPU, that is a little more
@@ -78,13 +78,13 @@ impl<S: StateCell> Shared<S> {
 
     /// The slope of the lower bound.
     fn slowest(&self, state: &State) -> Slope {
-        self.cell.envelope(Word::from_bits(state.line.start_ticks)).lower.slope
+        self.cell.bounds(Word::from_bits(state.line.start_ticks)).lower.slope
     }
 
     /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or is
     /// outside of its validity. As where lines meet, a reader may have read the counter a little after its second
     /// look. `newest` is a point below the reference that was proven before the line ended, if the caller has one.
-    pub(super) fn floor_ticks(
+    pub(super) fn high_water_ticks(
         &self,
         state: &State,
         ticks: u64,
@@ -92,11 +92,11 @@ impl<S: StateCell> Shared<S> {
         reference: &impl Reference,
     ) -> u64 {
         let (line, valid_ticks, inlined_ticks) = (&state.line, state.valid_ticks(), inlined_ticks(state));
-        let slack_ticks = line.slope.ticks_in(JOIN_SLACK_NS);
+        let margin_ticks = line.slope.ticks_in(MEETING_MARGIN_NS);
         let delta = ticks.wrapping_sub(line.start_ticks);
         let mut last = valid_ticks;
         if delta < valid_ticks {
-            last = delta.saturating_add(slack_ticks).min(valid_ticks);
+            last = delta.saturating_add(margin_ticks).min(valid_ticks);
         }
         if last > inlined_ticks {
             let unsuspended = ticks_between(line.start_ticks, ticks) < 0
@@ -110,11 +110,11 @@ impl<S: StateCell> Shared<S> {
                 // A point of this line's counter, not of one that has started again.
                 let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < valid_ticks);
                 // A reference that tells its callers something old does so by microseconds.
-                let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(JOIN_SLACK_NS));
+                let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
                 let latest_ns = reference_ns.saturating_add(late_ns);
                 let reached = last_ticks(newest.unwrap_or(first), slope, latest_ns, UNNOTICED_SLEW_PPB);
                 // Not before the line met the one before it, whose readings are no larger from there on.
-                last = last.min(since_start(reached).max(FIRST_TICKS.saturating_add(slack_ticks)));
+                last = last.min(since_start(reached).max(FIRST_TICKS.saturating_add(margin_ticks)));
             }
         }
         line.start_ticks.wrapping_add(last)

@@ -13,7 +13,7 @@
 
 mod dither;
 
-use crate::cell::Envelope;
+use crate::cell::Bounds;
 use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
@@ -73,15 +73,15 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     /// The stated limit of the reference's rate around the target's slope, ppb.
-    pub(crate) fn rho_ppb(&self) -> u32 {
-        let rho_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
-        u32::try_from(rho_ppb).unwrap_or(u32::MAX)
+    pub(crate) fn max_drift_ppb(&self) -> u32 {
+        let max_drift_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
+        u32::try_from(max_drift_ppb).unwrap_or(u32::MAX)
     }
 }
 
 /// What a sample meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum SampleOutcome {
     /// Consistent with what was known, or new.
     Consistent,
     /// What was known is void.
@@ -90,10 +90,10 @@ pub(crate) enum Noted {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct StabilityMonitor {
     pub(crate) history: History,
     /// The bounds published last.
-    envelope: Option<Envelope>,
+    bounds: Option<Bounds>,
     /// The tick since which the reference has been watched without a break.
     since_ticks: u64,
     /// Samples in a row that were consistent with each other.
@@ -109,11 +109,11 @@ pub(crate) struct Watch {
     open_ppb: u64,
 }
 
-impl Watch {
+impl StabilityMonitor {
     pub(crate) const fn new() -> Self {
         Self {
             history: History::new(),
-            envelope: None,
+            bounds: None,
             since_ticks: 0,
             confirmations: 0,
             stability_ppb: *STABILITY_PPB.start(),
@@ -126,8 +126,8 @@ impl Watch {
     }
 
     /// Remembers the bounds that were published, and the line to which the published one was steered.
-    pub(crate) fn published(&mut self, envelope: Envelope, target: Target) {
-        self.envelope = Some(envelope);
+    pub(crate) fn published(&mut self, bounds: Bounds, target: Target) {
+        self.bounds = Some(bounds);
         self.target = Some(target);
     }
 
@@ -139,7 +139,7 @@ impl Watch {
         slope: Slope,
         interval_ns: u64,
         shared: &Shared<S>,
-    ) -> Noted {
+    ) -> SampleOutcome {
         let noted = self.note_sample(sample, slope, interval_ns, shared);
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
@@ -153,11 +153,11 @@ impl Watch {
         slope: Slope,
         interval_ns: u64,
         shared: &Shared<S>,
-    ) -> Noted {
+    ) -> SampleOutcome {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
             self.stable_since_ticks = sample.lower.ticks;
-            return Noted::Consistent;
+            return SampleOutcome::Consistent;
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
         if gap_ticks < 0 {
@@ -183,14 +183,14 @@ impl Watch {
         if broken {
             // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
-            return Noted::Void;
+            return SampleOutcome::Void;
         }
         let stable_ticks = unsigned(ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0));
         if stable_ticks >= slope.ticks_in(interval_ns) {
             self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
             self.stable_since_ticks = sample.lower.ticks;
         }
-        Noted::Consistent
+        SampleOutcome::Consistent
     }
 
     /// A change of the kernel's steering widens rho by as much, and shortens the next interval to a sixteenth.
@@ -230,26 +230,24 @@ impl Watch {
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
     fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
-        let envelope = self.envelope?;
-        let below =
-            envelope.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
-        let above =
-            fixed_from_ns(sample.lower.ns).saturating_sub(envelope.upper.fixed_at(sample.lower.ticks));
+        let bounds = self.bounds?;
+        let below = bounds.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
+        let above = fixed_from_ns(sample.lower.ns).saturating_sub(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
-        let age = envelope.lower.slope.over(ticks_between(envelope.lower.start_ticks, sample.lower.ticks));
+        let age = bounds.lower.slope.over(ticks_between(bounds.lower.start_ticks, sample.lower.ticks));
         let whole_ns = |fixed: i128| u128::try_from(fixed >> FRACTION_BITS).unwrap_or(0);
         (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupted<S>(&mut self, sample: &Sample, shared: &Shared<S>) -> Noted {
+    fn disrupted<S>(&mut self, sample: &Sample, shared: &Shared<S>) -> SampleOutcome {
         shared.count(Event::Disruption);
         self.forget(sample.lower.ticks);
-        Noted::Void
+        SampleOutcome::Void
     }
 
     fn forget(&mut self, now_ticks: u64) {
         self.history.clear();
-        self.envelope = None;
+        self.bounds = None;
         self.target = None;
         self.dither.forget();
         self.since_ticks = now_ticks;

@@ -12,7 +12,7 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
 }
 
 /// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it, from which a reader had the
-/// line's value: the floor is the end of the window.
+/// line's value: the high-water mark is the end of the window.
 #[test]
 fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
     // Who says nothing when the line is made, or when it ends, may have been suspended.
@@ -54,7 +54,7 @@ fn rule_5_the_floor_after_a_reset_knows_of_suspends_long_ago() {
 }
 
 /// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other and unnoticed, does not
-/// lower the floor of a reset below what was read.
+/// lower the high-water mark of a reset below what was read.
 #[test]
 fn rule_5_the_floor_after_a_reset_allows_for_the_strongest_slew() {
     for (before_ppb, after_ppb) in
@@ -111,7 +111,7 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
 }
 
 /// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it makes the clock cold, and
-/// the reference comes to vouch for a later reading meanwhile: the floor is not below that one.
+/// the reference comes to vouch for a later reading meanwhile: the high-water mark is not below that one.
 #[test]
 fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
@@ -120,7 +120,7 @@ fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
         machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
         let seen = leak(Cell::new(None));
         machine.hooks.set(move |step| {
-            if matches!(step, Step::Swap(word) if word.phase() == Phase::Closing) && seen.get().is_none() {
+            if matches!(step, Step::Swap(word) if word.phase() == Phase::Replacing) && seen.get().is_none() {
                 machine.pass(800_000_000); // now by 0.8 %
                 seen.set(Some(slow(clock, machine)));
             }
