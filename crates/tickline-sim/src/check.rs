@@ -8,7 +8,7 @@
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_round`] |
-//! | where each CPU has a line, the same holds for the readings by each; a reading is by the line of the CPU whose counter it read | [`Check::by_own_line`] |
+//! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
@@ -549,7 +549,7 @@ impl Check {
         }
     }
 
-    /// The driver has done an iteration for a cell, or was not let. `excused`: there need not be a line.
+    /// The driver has done an iteration for a cell, or was not let. `excused`: a line is not needed.
     pub(crate) fn after_round(&self, unit: usize, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());

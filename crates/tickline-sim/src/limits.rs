@@ -22,14 +22,16 @@ pub(crate) struct Limits {
     pub(crate) unix_ns: u64,
 }
 
-/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four where a thread visits the CPUs.
+/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four where
+/// a thread visits the CPUs.
 pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
     if scenario.clock.per_cpu { 8 } else { 4 }
 }
 
-/// How far ahead of the reference the high-water mark of a line may be whose writer was moved to another CPU in the middle, ns: nobody knows when
-/// it was last read, but for the time since the iteration's sample, at a reference that is 36.9 % slower. The writer was stopped
-/// in between, three times at the most before somebody else goes on. The end of the window, if it might have been a suspend.
+/// How far the high-water mark may be ahead of the reference after the writer was moved to another CPU
+/// in the middle of an iteration, ns. The mark assumes that the reference has been 36.9 % slower since
+/// the iteration's sample (rule 5), so it leads by 0.6 of that time. The writer is stopped three times
+/// at most in that time. If a suspend can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -58,8 +60,8 @@ impl Limits {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * valid_intervals(scenario);
-        // The longest window. So far ahead of the reference a suspend can put readings, and the high-water mark of a line that ends: past it the
-        // reference must vouch for them (rule 13).
+        // The longest window. A suspend can put readings, and the high-water mark of a line that ends,
+        // so far ahead of the reference: past it the reference must vouch for them (rule 13).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         // A high-water mark taken on the faster CPU has its slack and its granule, too.
@@ -134,7 +136,8 @@ impl Limits {
             // Readers that come rarely start no line. With skew a reader on the slower CPU finds each new line's start still
             // ahead of its counter, takes that for a reset, and ends the line.
             recovery_ns: if scenario.clock.per_cpu {
-                // The thread comes back to a CPU an interval after it could not be there, and stays on each of the others first.
+                // The thread comes back an interval after it could not be on a CPU, and may stay on each
+                // of the others first.
                 2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
             } else if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
                 interval_ns + 20_000_000

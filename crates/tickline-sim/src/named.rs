@@ -110,7 +110,7 @@ pub fn gates(seed: u64) -> Scenario {
     scenario
 }
 
-/// Three CPUs whose counters are up to 39 us apart, with a line for each; a reference of its own. Threads are preempted and moved.
+/// A line for each of three CPUs, whose counters are up to 39 us apart. Threads are preempted and moved.
 /// One CPU is offline from 8.1 s to 12.1 s, another one stands still for 0.3 s at 16.1 s.
 #[must_use]
 pub fn per_cpu(seed: u64) -> Scenario {

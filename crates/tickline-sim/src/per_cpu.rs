@@ -1,13 +1,15 @@
-//! A line for each CPU: the cells' facts, the thread that visits the CPUs, the readers, and what is checked of them.
+//! A line for each CPU: the state of each CPU's cell, the thread that visits the CPUs, the readers, and
+//! the checks.
 //!
-//! The code is `tickline_core::per_cpu`; `drive_cpus`, `calibrate` and `visit` stand for `CpuSweep` and `CpuCalibration` of `tickline`. A look at the counter and
-//! at the CPU's id is one step, as with `rdtscp`. Before any other step the scheduler may move the thread; one that is bound to its
-//! CPU is moved by chance too, though seldom, and whenever its CPU goes offline.
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `visit` stand for
+//! `CpuSweep` and `CpuCalibration` of `tickline`. One step reads the counter and the CPU's id, as `rdtscp`
+//! does. Before every other step the scheduler may move the thread. A thread that is bound to its CPU is
+//! moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! Here the counter is read before the word, so a reading may use a line that is younger than its look at the clock. The checks
-//! therefore know every line that was published, by its word ([`Check::by_own_line`]).
+//! A reader reads the counter before the word, so its line may be younger than its look at the counter.
+//! The check therefore keeps every line that was published, by its word ([`Check::by_own_line`]).
 //!
-//! What is left out: the gate (who acts on it does nothing here), stamps, and the choice of the mode.
+//! The mode leaves out the gate (faults of the gate do nothing), stamps, and the choice of the mode.
 
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -28,7 +30,7 @@ use crate::world::{Actor, Hand, Hands, Look, Step, World};
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 
-/// A thread that is bound to its CPU is moved when it is stopped, once in so many times: somebody changed its cpuset.
+/// A bound thread that is stopped is moved once in so many times: somebody changed its cpuset.
 const UNBOUND_ONE_IN: u32 = 16;
 
 /// What is known of one cell and its lines.
@@ -95,7 +97,7 @@ impl Unit {
     }
 }
 
-// ---- the world ------------------------------------------------------------------------------------------------
+// ---- the world ----------------------------------------------------------------------------
 
 impl World {
     /// Whose cell this actor's readings are by.
@@ -143,7 +145,7 @@ impl CpuCounter for Hands {
     }
 }
 
-// ---- the thread -----------------------------------------------------------------------------------------------
+// ---- the thread ---------------------------------------------------------------------------
 
 /// What the thread remembers of a CPU.
 #[derive(Debug, Default)]
@@ -200,7 +202,8 @@ impl Cast {
         visit.ready_ns = visit.due_ns - (wait_ns >> 2);
     }
 
-    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be
+    /// there all the time.
     fn visit(&self, cpu: usize, visit: &mut CpuCalibration) -> Option<Outcome> {
         let me = self.world.me();
         if !self.go_to(cpu) {
@@ -224,7 +227,7 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Puts the thread on `cpu`, unless that is offline; it gets there when the CPU runs and has time for it.
+    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for it.
     fn go_to(&self, cpu: usize) -> bool {
         let (world, me) = (&self.world, self.world.me());
         if !world.online.borrow()[cpu] {
@@ -242,7 +245,7 @@ impl Cast {
         true
     }
 
-    // ---- readers ----------------------------------------------------------------------------------------------
+    // ---- readers --------------------------------------------------------------------------
 
     /// Between two readings a thread goes to another CPU now and then.
     pub(crate) fn wander(&self) {
@@ -314,10 +317,11 @@ impl Cast {
     }
 }
 
-// ---- what is checked ------------------------------------------------------------------------------------------
+// ---- what is checked ----------------------------------------------------------------------
 
 impl Check {
-    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which it counts.
+    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which the
+    /// line counts.
     pub(crate) fn by_own_line(&self, unit: usize, ns: i64, from: From) {
         let world = self.world();
         let (word, look) = (world.me().loaded.get(), world.me().look.get());
@@ -328,8 +332,8 @@ impl Check {
         };
         let by_line_ns = published.line.at(look.ticks);
         assert!(ns == by_line_ns, "{ns} ns on CPU {unit}, by its line it is {by_line_ns} ns");
-        // The second look is the last but one, so a line that was replaced by then is not told from the others here.
         match from {
+            // The line was published after this look: then it counts from its predecessor's end.
             From::Inlined => {
                 let (at_ps, moves_ps) = (look.at_ps, self.tick_ps());
                 assert!(

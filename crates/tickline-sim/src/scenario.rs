@@ -78,7 +78,8 @@ pub struct Clock {
     pub interval_ns: u64,
     /// Who does the iterations.
     pub driver: Driver,
-    /// Whether there is a line for each CPU, by its own counter; with the thread only. Then nothing happens that is about the gate.
+    /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults of the
+    /// gate do nothing then.
     #[serde(default)]
     pub per_cpu: bool,
 }

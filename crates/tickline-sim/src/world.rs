@@ -117,7 +117,7 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met the line of before a reset when the counter came back to it, which nobody can know.
+    /// Whether a reader met a line of before a reset when the counter came back to it: nobody can know.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,

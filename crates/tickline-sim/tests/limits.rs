@@ -272,8 +272,8 @@ fn by_cpu(track: &[Mark], cpus: usize, from_ns: u64) -> Vec<Vec<&Mark>> {
     (0..cpus).map(of).collect()
 }
 
-/// Lines by counters that are up to 39 us apart, each by its own: the error and the bounds of one line, on each CPU. A reading by another CPU's
-/// counter would be off by microseconds.
+/// Each CPU has the error and the bounds of a clock with one line, though the counters are up to 39 us
+/// apart. A reading by another CPU's counter would be off by microseconds.
 #[test]
 fn each_cpu_is_as_good_as_a_clock_of_its_own() {
     for seed in 0..SEEDS {
@@ -297,8 +297,8 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
     }
 }
 
-/// The same while threads are stopped and moved all the time, a CPU goes and comes back, and another one stands still: a line is as right
-/// as before. Its bounds are wider after each recovery, until the kernel's dither is known to be small again.
+/// Threads are stopped and moved all the time, a CPU goes and comes back, another one stands still. Lines
+/// are as right as before. Bounds are wider after each recovery: the first lines rest on few samples.
 #[test]
 fn each_cpu_keeps_its_limits_while_threads_are_moved() {
     let mut lost = 0;
@@ -315,10 +315,13 @@ fn each_cpu_keeps_its_limits_while_threads_are_moved() {
             assert!(error <= 10 && bound <= 200 && marks.len() > 2_000, "{found}");
             assert_eq!(marks.iter().filter(holds).count(), marks.len(), "{found}");
         }
-        // Offline from 8.1 s to 12.1 s: nobody is there; half a second later it has a line again at the latest, and one that holds.
+        // CPU 1 is offline from 8.1 s to 12.1 s: nobody reads there. Afterwards it has lines again.
         let away = outcome.track.iter().filter(|mark| mark.cpu == 1 && mark.at_ns > 8_110 * MS);
         assert_eq!(away.clone().filter(|mark| mark.at_ns < 12_100 * MS).count(), 0, "seed {seed}");
-        assert!(away.clone().any(|mark| mark.fast), "seed {seed}: no line after it came back");
+        assert!(
+            away.clone().any(|mark| mark.fast && mark.at_ns > 12_100 * MS),
+            "seed {seed}: no line after it came back"
+        );
         assert!(outcome.counts.bounds_checked > 5_000, "{:?}", outcome.counts);
     }
     assert!(lost > 5 * SEEDS, "a thread that was moved in the middle of an iteration: {lost}");
