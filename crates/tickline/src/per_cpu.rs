@@ -24,7 +24,7 @@ use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcom
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
 use tickline_core::per_cpu::{self, CPU_IDS, PinnedCounter, mode};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineReading, Shared, Source};
+use tickline_core::shared::{Event, Kind, Shared, Source};
 
 use crate::process::{self, ClockSetNotifier, CpuMask, Woken};
 use crate::reference::OsClock;
@@ -122,24 +122,10 @@ impl Table {
         }
     }
 
+    /// By the line of the CPU that this runs on.
     #[inline(always)]
-    pub(crate) fn read(&self) -> Option<i64> {
-        per_cpu::read(&self.units, &self.counter)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_ordered(&self) -> Option<i64> {
-        per_cpu::read_ordered(&self.units, &self.counter)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_unix(&self) -> Option<i64> {
-        per_cpu::read_unix(&self.units, &self.counter)
-    }
-
-    #[inline]
-    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
-        per_cpu::read_bounds(&self.units, &self.counter)
+    pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
+        per_cpu::read_as::<K, _>(&self.units, &self.counter)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no such CPU.

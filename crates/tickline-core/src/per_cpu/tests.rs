@@ -9,6 +9,7 @@ use super::*;
 use crate::cell::Published;
 use crate::control::{Control, Iteration};
 use crate::line::{Line, Slope};
+use crate::shared::Source;
 use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
 
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
