@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
-use crate::per_cpu::PerCpuUnsupported;
+use tickline_core::per_cpu::CPU_IDS;
 
 /// Why a clock could not be made or started.
 ///
@@ -54,6 +54,40 @@ pub enum ErrorKind {
     Running,
     /// There cannot be a line for each CPU here, and why.
     PerCpu(PerCpuUnsupported),
+}
+
+/// Why there cannot be a line for each CPU.
+///
+/// ```
+/// use tickline::{Clock, ErrorKind, PerCpu};
+///
+/// match Clock::builder().per_cpu(PerCpu::On).start().map_err(|error| error.kind()) {
+///     Ok(clock) => println!("{} CPUs, each with a line", clock.status().per_cpu.len()),
+///     Err(ErrorKind::PerCpu(reason)) => println!("one line for all: {reason}"),
+///     Err(other) => panic!("{other:?}"),
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PerCpuUnsupported {
+    /// The system cannot be asked for its CPUs, or does not let a thread choose one.
+    System,
+    /// The processor has no instruction that reads its counter and its id (`rdtscp`).
+    Instruction,
+    /// The system has more CPU ids than the processor's register tells apart.
+    TooManyIds,
+}
+
+impl fmt::Display for PerCpuUnsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("this system cannot be asked for its CPUs"),
+            Self::Instruction => {
+                f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
+            }
+            Self::TooManyIds => write!(f, "this system has more than {CPU_IDS} CPU ids"),
+        }
+    }
 }
 
 impl Error {
