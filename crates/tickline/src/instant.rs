@@ -32,7 +32,7 @@ pub fn now_ordered_ns() -> u64 {
 }
 
 /// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
-/// last wake-up ([`ClockBuilder::recent_every`]). Without a thread in this process, [`now_ns`].
+/// last wake-up ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). Without a thread in this process, [`now_ns`].
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {

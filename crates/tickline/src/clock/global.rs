@@ -17,7 +17,7 @@ use crate::thread::Recalibrator;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Thread`] if the thread cannot be made; the clock works all the same.
+/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the thread cannot be made; the clock works all the same.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
