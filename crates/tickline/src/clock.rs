@@ -1,6 +1,7 @@
 //! Clocks: the global one, and instances with settings of their own.
 
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
@@ -57,6 +58,10 @@ struct Owned {
 unsafe impl Send for Clock {}
 // SAFETY: as above; `owned` is not touched through a shared reference.
 unsafe impl Sync for Clock {}
+
+// Nothing that a clock does can panic, so a panic elsewhere leaves no clock half changed.
+impl UnwindSafe for Clock {}
+impl RefUnwindSafe for Clock {}
 
 const _: () = {
     const fn shareable<T: Send + Sync>() {}

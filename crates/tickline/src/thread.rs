@@ -58,7 +58,12 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        Ok(Self { engine, notice, thread: Some(thread), token: sys::token() })
+        let raised = match schedule.priority {
+            Priority::Normal => Ok(()),
+            Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
+        };
+        let running = Self { engine, notice, thread: Some(thread), token: sys::token() };
+        raised.map(|()| running)
     }
 }
 
@@ -80,9 +85,6 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
 }
 
 fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
-    if schedule.priority == Priority::Realtime && engine.probes() == Probes::Full {
-        sys::prefer_realtime();
-    }
     let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
     let (mut watched_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {

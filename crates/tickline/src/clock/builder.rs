@@ -14,6 +14,9 @@ use crate::per_cpu;
 /// The least and the most time between two stores of the coarse clock. 100 us is about what a sleeping thread can keep.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
+/// What some settings need.
+const THREAD: &str = "the thread driver";
+
 /// Settings for a [`Clock`]. Checked by [`start`](Self::start) and [`start_global`](Self::start_global).
 ///
 /// ```
@@ -74,15 +77,15 @@ impl ClockBuilder {
         self
     }
 
-    /// Asks for the lowest real-time priority (`SCHED_RR`) for the thread; silently without effect where the process may
-    /// not have it.
+    /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores the coarse time punctually on a
+    /// busy machine. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
         self.priority = Priority::Realtime;
         self
     }
 
-    /// What the clock may ask the system; whatever helps by default. With [`Probes::Minimal`], [`realtime`](Self::realtime)
-    /// is without effect.
+    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime) and
+    /// [`PerCpu::On`] need [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for the rest of the process,
     /// even where that returns an error: a filter cannot be removed either. What its gates have said before stays so.
@@ -119,9 +122,10 @@ impl ClockBuilder {
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`Unused`](crate::ErrorKind::Unused) for a setting of the thread without the thread driver;
+    /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full probes, without it;
     /// [`PerCpu`](crate::ErrorKind::PerCpu) if a line for each CPU is demanded and cannot be had;
-    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
+    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made;
+    /// [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority.
     pub fn start(self) -> Result<Clock, Error> {
         let settings = self.check()?;
         Clock::own(self.driver, settings)
@@ -136,7 +140,7 @@ impl ClockBuilder {
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
-            return Err(Error::unused("start_global"));
+            return Err(Error::unused("start_global", THREAD));
         }
         ClockGuard::start(settings)
     }
@@ -154,21 +158,21 @@ impl ClockBuilder {
                 return Err(Error::out_of_range("recent_every", period, least, most));
             }
         }
-        if self.driver != Driver::Thread {
-            if self.recent_every.is_some() {
-                return Err(Error::unused("recent_every"));
+        let (has_thread, is_full) = (self.driver == Driver::Thread, self.probes == Probes::Full);
+        let settings = [
+            ("recent_every", self.recent_every.is_some(), true),
+            ("realtime", self.priority == Priority::Realtime, is_full),
+            ("per_cpu", self.per_cpu == PerCpu::On, is_full),
+        ];
+        for (setting, _, is_allowed) in settings.into_iter().filter(|(_, is_chosen, _)| *is_chosen) {
+            if !has_thread {
+                return Err(Error::unused(setting, THREAD));
             }
-            if self.priority == Priority::Realtime {
-                return Err(Error::unused("realtime"));
-            }
-            if self.per_cpu == PerCpu::On {
-                return Err(Error::unused("per_cpu"));
+            if !is_allowed {
+                return Err(Error::unused(setting, "full probes"));
             }
         }
         if self.per_cpu == PerCpu::On {
-            if self.probes == Probes::Minimal {
-                return Err(Error::unused("per_cpu"));
-            }
             per_cpu::needs().map_err(Error::per_cpu)?;
         }
         let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);

@@ -26,11 +26,11 @@ pub(crate) use linux::fork::{forgo_page, token};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::sleep::{ClockSetNotifier, Woken};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::thread::{SignalsBlocked, prefer_realtime};
+pub(crate) use linux::thread::{SignalsBlocked, make_realtime};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
     ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, Woken, counter_readable, cpu_ids, forgo_page,
-    prefer_realtime, token,
+    make_realtime, token,
 };
 #[cfg(not(any(target_os = "linux", windows)))]
 pub(crate) use pin_other::{comparable_cpus, pin_this_thread};

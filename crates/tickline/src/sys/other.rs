@@ -1,6 +1,8 @@
 //! Systems without a file of their own: no notice of a set clock, no signal masks.
 
+use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The process id: this cannot tell a forked child whose id was used before. WebAssembly has no processes, and asking panics.
@@ -70,7 +72,9 @@ impl Drop for SignalsBlocked {
 }
 
 /// Not available.
-pub(crate) fn prefer_realtime() {}
+pub(crate) fn make_realtime(_: &JoinHandle<()>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// Nothing here changes what a program sees of an earlier call.
 #[derive(Debug)]

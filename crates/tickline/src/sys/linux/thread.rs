@@ -1,6 +1,9 @@
 //! Linux: the attributes of a quiet thread, its signal mask and its priority.
 
 use core::ptr;
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 
 /// Blocks all signals of the calling thread until it is dropped; a thread that is made meanwhile inherits that, so it
 /// never runs a handler of the program.
@@ -26,13 +29,13 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Gives the calling thread the lowest real-time priority (`SCHED_RR`) if the process may; does nothing otherwise.
-pub(crate) fn prefer_realtime() {
+/// Gives `thread` the lowest real-time priority (`SCHED_RR`).
+pub(crate) fn make_realtime(thread: &JoinHandle<()>) -> io::Result<()> {
     // SAFETY: sched_param is plain data.
     let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
     parameter.sched_priority = 1;
-    // SAFETY: pthread_self is always valid.
-    let this = unsafe { libc::pthread_self() };
-    // SAFETY: the thread exists, the parameter is valid; a refusal is an error code.
-    unsafe { libc::pthread_setschedparam(this, libc::SCHED_RR, &raw const parameter) };
+    // SAFETY: a thread that was neither joined nor detached has a valid id; the parameter is valid, and a refusal is an error code.
+    let refusal =
+        unsafe { libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_RR, &raw const parameter) };
+    if refusal == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refusal)) }
 }
