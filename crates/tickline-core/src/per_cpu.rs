@@ -28,11 +28,18 @@ pub mod mode;
 
 use core::cell::Cell;
 
-use crate::cell::{State, StateCell};
+use crate::cell::{Latch, State, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, Kind, LineReading, Ordered, Plain, Shared, SlowReading, Unix, WithBounds};
+use crate::timeline::NoTimeline;
 use crate::word::FIRST_TICKS;
+
+/// The memory of one CPU's line. It has no stamps, so it keeps no past lines.
+pub type Unit<S> = Shared<S, NoTimeline>;
+
+const _: () =
+    assert!(size_of::<Unit<Latch>>() <= 1_024 || cfg!(loom), "a table has one for each of up to 4,096 CPUs");
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
@@ -40,31 +47,37 @@ pub const CPU_IDS: usize = 1 << 12;
 /// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
 /// be taken.
 #[inline(always)]
-pub fn read<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Plain, S>(units, counter)
+pub fn read<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Plain, S, P>(units, counter)
 }
 
 /// As [`read`], with the counter read after every earlier load.
 #[inline(always)]
-pub fn read_ordered<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Ordered, S>(units, counter)
+pub fn read_ordered<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Ordered, S, P>(units, counter)
 }
 
 /// As [`read`], in Unix time.
 #[inline(always)]
-pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Unix, S>(units, counter)
+pub fn read_unix<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Unix, S, P>(units, counter)
 }
 
 /// As [`read_ordered`], with the bounds that belong to the line.
 #[inline]
-pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
-    read_as::<WithBounds, S>(units, counter)
+pub fn read_bounds<S: StateCell, P>(
+    units: &[Shared<S, P>],
+    counter: &impl CpuCounter,
+) -> Option<LineReading> {
+    read_as::<WithBounds, S, P>(units, counter)
 }
 
 /// A reading of kind `K` by the inlined path, on the CPU that this runs on.
 #[inline(always)]
-pub fn read_as<K: Kind, S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<K::Reading> {
+pub fn read_as<K: Kind, S: StateCell, P>(
+    units: &[Shared<S, P>],
+    counter: &impl CpuCounter,
+) -> Option<K::Reading> {
     let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
     // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
     units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
@@ -72,8 +85,8 @@ pub fn read_as<K: Kind, S: StateCell>(units: &[Shared<S>], counter: &impl CpuCou
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
 /// unit. Waits for nobody; repeats only when the thread was moved, or another one has changed the state meanwhile.
-pub fn read_slow<S: StateCell>(
-    units: &[Shared<S>],
+pub fn read_slow<S: StateCell, P>(
+    units: &[Shared<S, P>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {

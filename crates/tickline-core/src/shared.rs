@@ -17,13 +17,14 @@ use crate::cell::{State, StateCell};
 use crate::counter::Counter;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::{Point, Reference};
-use crate::timeline::{Conversion, Timeline, Unconverted};
-use crate::units::{signed, ticks_between};
-use crate::word::{FIRST_TICKS, Phase, Slot};
+use crate::timeline::{NoTimeline, Timeline};
+use crate::units::ticks_between;
+use crate::word::{Phase, Slot};
 
 mod gauges;
 mod high_water;
 mod reading;
+mod stamp;
 mod suspends;
 
 pub(crate) use gauges::Found;
@@ -108,11 +109,11 @@ impl Event {
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock, cold, with high-water mark 0.
 #[derive(Debug, Default)]
-pub struct Shared<S> {
+pub struct Shared<S, P = Timeline> {
     /// State, slopes and bounds.
     pub cell: S,
-    /// Past lines.
-    pub(crate) timeline: Timeline,
+    /// Past lines, for stamps.
+    pub(crate) timeline: P,
     /// What the control loop last found.
     pub gauges: Gauges,
     suspends: suspends::Suspends,
@@ -120,12 +121,26 @@ pub struct Shared<S> {
 }
 
 impl<S> Shared<S> {
-    /// A clock that is cold, around `cell`.
+    /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
+        Self::with(cell, Timeline::new())
+    }
+}
+
+impl<S> Shared<S, NoTimeline> {
+    /// As [`new`](Shared::new), without stamps: it keeps no past lines.
+    #[must_use]
+    pub const fn without_timeline(cell: S) -> Self {
+        Self::with(cell, NoTimeline)
+    }
+}
+
+impl<S, P> Shared<S, P> {
+    const fn with(cell: S, timeline: P) -> Self {
         Self {
             cell,
-            timeline: Timeline::new(),
+            timeline,
             gauges: Gauges::new(),
             suspends: suspends::Suspends::new(),
             events: [const { AtomicU64::new(0) }; Event::ALL.len()],
@@ -153,61 +168,7 @@ impl<S> Shared<S> {
     }
 }
 
-impl<S: StateCell> Shared<S> {
-    /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
-    ///
-    /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
-    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that none is
-    /// converted with the line before, they begin two granules after the line's start, which is after its publication.
-    #[inline(always)]
-    pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
-        let word = self.cell.word();
-        if !word.is_published() {
-            return None;
-        }
-        let window_ticks = self.cell.published(word).window_ticks;
-        let ticks = counter.now();
-        let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
-        (delta < window_ticks).then_some(ticks)
-    }
-
-    /// Rule 12: a stamp in ns, by the line that was in use when it was taken. `None` if there has been no line yet.
-    ///
-    /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
-    /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
-    ///
-    /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
-    /// it makes then may be as low as the high-water mark, so the stamp is no later than that.
-    pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
-        loop {
-            let state = self.cell.load();
-            let word = state.word;
-            let Conversion { ns, by_newest } = match self.timeline.convert(ticks, word.slot()) {
-                Ok(conversion) => conversion,
-                Err(Unconverted::NoLine) => return None,
-                Err(Unconverted::Moved) => continue,
-            };
-            let passed = || ticks_between(state.line.start_ticks, ticks) >= signed(state.valid_ticks());
-            let limit_ns = match word.phase() {
-                Phase::NoLine => state.high_water_ns(),
-                Phase::Replacing | Phase::FirstPublication if by_newest => {
-                    // What comes of it, a line or a high-water mark, decides.
-                    self.read_slow(counter, reference);
-                    continue;
-                }
-                Phase::Published if by_newest && passed() => {
-                    // Retires the line, unless these are ticks of the future, which nobody has taken.
-                    self.read_slow(counter, reference);
-                    i64::MAX
-                }
-                Phase::Replacing | Phase::FirstPublication | Phase::Published => i64::MAX,
-            };
-            if self.cell.is_still(word) {
-                return Some(ns.min(limit_ns));
-            }
-        }
-    }
-
+impl<S: StateCell, P> Shared<S, P> {
     /// Rules 4 and 5: makes the clock cold because the line of `state` does not count for `ticks`, which were read after it
     /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the high-water mark is taken. `ticks` alone do not say
     /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.

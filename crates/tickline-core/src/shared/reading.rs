@@ -187,7 +187,7 @@ impl Kind for WithBounds {
     }
 }
 
-impl<S: StateCell> Shared<S> {
+impl<S: StateCell, P> Shared<S, P> {
     /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must be taken. The counter
     /// is not touched unless there is a line.
     #[inline(always)]

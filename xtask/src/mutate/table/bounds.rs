@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "phase",
         "stamps look at the counter whatever the phase",
-        "shared.rs",
+        "shared/stamp.rs",
         "        if !word.is_published() {
             return None;
         }
@@ -45,7 +45,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "stamps do not look at the window",
-        "shared.rs",
+        "shared/stamp.rs",
         "(delta < window_ticks).then_some(ticks)",
         "(window_ticks > 0).then_some(ticks)",
     ),

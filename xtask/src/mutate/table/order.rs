@@ -507,7 +507,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "stamps do not wait for what comes of a closing",
-        "shared.rs",
+        "shared/stamp.rs",
         "                    // What comes of it, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;",
@@ -516,7 +516,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp that was taken late is above the floor",
-        "shared.rs",
+        "shared/stamp.rs",
         "Phase::NoLine => state.high_water_ns(),",
         "Phase::NoLine => i64::MAX,",
     ),
@@ -530,14 +530,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp that was taken late goes by a line whose window has passed",
-        "shared.rs",
+        "shared/stamp.rs",
         "Phase::Published if by_newest && passed() => {",
         "Phase::Published if by_newest && passed() && false => {",
     ),
     mutant(
         "12",
         "a conversion makes no second look",
-        "shared.rs",
+        "shared/stamp.rs",
         "            if self.cell.is_still(word) {
                 return Some(ns.min(limit_ns));
             }",
@@ -546,7 +546,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp may be of before the publication of its line",
-        "shared.rs",
+        "shared/stamp.rs",
         "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);",
         "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS & 0);",
     ),
