@@ -2,7 +2,7 @@
 //!
 //! An iteration costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
 //! path has seen that its line is past its window, or that there is none. It does an iteration at once if it comes straight after the
-//! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none further apart
+//! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none longer after the last
 //! than calls must be. A program that reads the time now and then is served by the OS, and never pays.
 //!
 //! What this does not do: count calls on the inlined path, which stores nothing.
@@ -14,12 +14,12 @@ use crate::shared::{SlowReading, Source};
 /// 256 calls some 10 ns each.
 pub const CALLS_PER_INTERVAL: u64 = 256;
 
-/// Readings by the slow path in a row, none further apart than that, before readers start the clock or renew a line that
+/// Readings by the slow path in a row, none longer after the last than that, before readers start the clock or renew a line that
 /// nobody has asked for a while.
 pub const STREAK: u64 = 8;
 
-/// Iterations that readers do between two looks at the facts, which take some 10 us each: four seconds at the default interval. A thread
-/// looks at each interval.
+/// Iterations that readers do between two checks of the facts, which take some 10 us each: four seconds at the default interval. A
+/// thread checks at each interval.
 pub const ITERATIONS_PER_CHECK: u64 = 8;
 
 /// What is known of a clock's callers.
@@ -29,7 +29,7 @@ pub struct Callers {
     last_slow_ns: AtomicI64,
     streak: AtomicU64,
     /// Iterations that readers have done.
-    rounds: AtomicU64,
+    iterations: AtomicU64,
 }
 
 impl Default for Callers {
@@ -42,7 +42,11 @@ impl Callers {
     /// Nobody has called yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { last_slow_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), rounds: AtomicU64::new(1) }
+        Self {
+            last_slow_ns: AtomicI64::new(i64::MIN),
+            streak: AtomicU64::new(0),
+            iterations: AtomicU64::new(1),
+        }
     }
 
     /// Whether the reader that has just got `reading` by the slow path should do an iteration. `is_due`: whether an iteration may come to
@@ -79,10 +83,10 @@ impl Callers {
         }
     }
 
-    /// Counts an iteration that a reader has done; says whether it should look at the facts.
+    /// Counts an iteration that a reader has done; says whether it should check the facts.
     pub fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count of its own.
-        self.rounds.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_CHECK) == Some(0)
+        self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_CHECK) == Some(0)
     }
 }
 
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_not_due_is_not_wanted() {
+    fn an_iteration_that_is_not_due_is_not_wanted() {
         let callers = Callers::new();
         for ns in 0..20 {
             let reading = SlowReading { ns, source: Source::Reference { reference_ns: ns } };
@@ -147,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn one_round_in_eight_looks_at_the_facts() {
+    fn one_iteration_in_eight_checks_the_facts() {
         let callers = Callers::new();
-        let looks: Vec<bool> = (0..16).map(|_| callers.count_iteration()).collect();
-        assert_eq!(looks.iter().filter(|look| **look).count(), 2);
-        assert!(looks[7] && looks[15], "not after the first round: the facts were just judged");
+        let checks: Vec<bool> = (0..16).map(|_| callers.count_iteration()).collect();
+        assert_eq!(checks.iter().filter(|check| **check).count(), 2);
+        assert!(checks[7] && checks[15], "not after the first iteration: the facts were just judged");
     }
 }

@@ -1,7 +1,7 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
 //! It is a latch: two slots for a line each, and one 64-bit word that says which of them is in use. The writer fills the slot that is
-//! *not* in use, then swaps the word. A reader looks at the word, takes what it needs from the slot, reads the counter, and looks at
+//! *not* in use, then swaps the word. A reader loads the word, takes what it needs from the slot, reads the counter, and loads
 //! the word again: if it is the same, the slot was not written meanwhile, and the line was current when the counter was read.
 //! Readers never wait and never write; the same code serves every target with 64-bit atomics.
 //!
@@ -11,17 +11,24 @@
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
-//! | reader: first look at the word | acquire | the writer's swap: the slot's contents are seen |
-//! | reader: loads from the slot | relaxed | ordered by the first look before them and the fence behind them |
-//! | reader: second look at the word | relaxed, behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
+//! | reader: first load of the word | acquire | the writer's swap: the slot's contents are seen |
+//! | reader: loads from the slot | relaxed | ordered by the first load before them and the fence behind them |
+//! | reader: second load of the word | relaxed, behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
 //! | writer: stores to the slot | release | the reader's fence |
-//! | anyone: swap of the word | acquire and release | both looks |
+//! | anyone: swap of the word | acquire and release | both loads of the word |
 //!
 //! # What it cannot do
 //!
-//! Nobody but the writer stores to a slot, so a reader that retires a line cannot leave a high-water mark there: the high-water mark of a cold
-//! word is the old line's value at the word's tick, up to a granule ([`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS)) later than the tick
-//! that was read, but not beyond the line's end.
+//! Nobody but the writer stores to a slot, so a reader that ends a line cannot leave a high-water mark there. The high-water mark of a
+//! word without a line is the old line's value at the word's tick. That tick is up to
+//! [`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS) later than the one that was read, but not beyond the line's end.
+//!
+//! # Who may add a word
+//!
+//! Both cache lines of a slot are laid out for readers: the first has what every reading needs, and three words are free there; the
+//! second has the bounds, and one word is free. A word that every reading loads needs the `disassembly` test of `tickline` to show that
+//! the straight path stays as long. State that belongs to the clock and not to a line goes beside the cell, into
+//! [`Shared`](crate::shared::Shared).
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
@@ -31,13 +38,13 @@ use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
 /// The word, and what the slot that it names holds.
 ///
-/// What was read from a slot is only a claim until a second look at the word has confirmed it, or a swap that expects the word has
+/// What was read from a slot is only a claim until a second load of the word has confirmed it, or a swap that expects the word has
 /// succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct State {
     /// What the clock may do.
     pub word: Word,
-    /// The line in use; of a cold word, the one that was.
+    /// The line in use; without a line, the last one.
     pub line: Line,
     /// For how long the inlined path uses the line, ticks from its start.
     pub window_ticks: u64,
@@ -62,7 +69,7 @@ impl State {
         self.line.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// Cold: the high-water mark, ns, which no reading may be below. A clock that has had no line has the high-water mark 0.
+    /// Without a line: the high-water mark, ns, which no reading may be below. A clock that has had no line has the high-water mark 0.
     #[must_use]
     pub fn high_water_ns(&self) -> i64 {
         // A line of slope 0 was never published.
@@ -75,17 +82,17 @@ impl State {
     }
 }
 
-/// What the inlined path needs of a live line.
+/// What the inlined path needs of a published line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
-    /// The line. Its start is the live word itself.
+    /// The line. Its start is the published word itself.
     pub line: Line,
     /// For how long the inlined path uses it, ticks from its start.
     pub window_ticks: u64,
 }
 
-/// The edges between which the reference must be, and what turns the line into Unix time; published with each line. Taken from a
-/// slot, both edges start where the line does.
+/// The bounds between which the reference must be, and what turns the line into Unix time; published with each line. Taken from a
+/// slot, both bounds start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line...
@@ -96,15 +103,15 @@ pub struct Bounds {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
-    /// By how much the base of `lower` was rounded down, so that an edge that is carried on is not rounded twice. 0 from a slot.
+    /// By how much the base of `lower` was rounded down, so that a bound that is carried on is not rounded twice. 0 from a slot.
     pub lower_rounding: FixedNs,
     /// By how much the base of `upper` was rounded up. 0 from a slot.
     pub upper_rounding: FixedNs,
 }
 
 impl Bounds {
-    /// The same edges from `start_ticks` on, rounded outwards. Where the newest sample is later than that, the rates of both edges
-    /// count on the way back: the reference had one between them.
+    /// The same bounds from `start_ticks` on, rounded outwards. Where the newest sample is later than that, the bounds widen on the
+    /// way back by the difference of their rates: the reference had a rate between the two.
     fn from(&self, start_ticks: u64) -> Self {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
         let spread = self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks));
@@ -124,22 +131,22 @@ impl Bounds {
 /// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is the one that there is; tests put their own
 /// around it.
 pub trait StateCell {
-    /// The word: the first look, before the slot is read.
+    /// The word: the first load, before the slot is read.
     fn word(&self) -> Word;
 
-    /// Whether the word is still `word`: the second look, after the slot and the counter were read.
+    /// Whether the word is still `word`: the second load, after the slot and the counter were read.
     fn is_still(&self, word: Word) -> bool;
 
-    /// The line that the live `word` names.
+    /// The line that the published `word` names.
     fn published(&self, word: Word) -> Published;
 
     /// As [`published`](Self::published), the line in Unix time.
     fn published_unix(&self, word: Word) -> Published;
 
-    /// The bounds of the line that the live `word` names.
+    /// The bounds of the line that the published `word` names.
     fn bounds(&self, word: Word) -> Bounds;
 
-    /// The tick from which the line in `slot` counts: the bits of its live word.
+    /// The tick from which the line in `slot` counts: the bits of its published word.
     fn start_ticks(&self, slot: Slot) -> u64;
 
     /// A point below the reference from which the bounds in `slot` were published: the newest sample proves it.
@@ -152,7 +159,7 @@ pub trait StateCell {
         State { word, line: Line { start_ticks: self.start_ticks(word.slot()), ..line }, window_ticks }
     }
 
-    /// Swaps `from` for `to`, which is not live. Anyone may call this. Returns whether it happened.
+    /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it happened.
     fn swap(&self, from: Word, to: Word) -> bool;
 
     /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from` for `to`. The line's start is that of
@@ -184,11 +191,11 @@ struct LineWords {
     window_ticks: AtomicU64,
     /// The base in Unix time: a reading in it costs no more than another.
     unix_base_ns: AtomicI64,
-    /// The live word's bits, for those who come when the word is another one.
+    /// The published word's bits, for readers that find another word.
     start_ticks: AtomicU64,
 }
 
-/// The edges, from the start of the line on.
+/// The bounds, from the start of the line on.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct BoundsWords {
@@ -204,9 +211,13 @@ struct BoundsWords {
 
 const _: () =
     assert!(size_of::<SlotWords>() == SLOT_BYTES || cfg!(loom), "a reader finds its slot by one mask");
+const _: () = assert!(
+    size_of::<LineWords>() == 64 && size_of::<BoundsWords>() == 64 || cfg!(loom),
+    "a reading without bounds loads one cache line of its slot"
+);
 
-// ORDERING for loads from a slot: Relaxed. The first look at the word acquires, which keeps them behind it; the fence in `is_still`
-// keeps them before the second look.
+// ORDERING for loads from a slot: Relaxed. The first load of the word acquires, which keeps them behind it; the fence in `is_still`
+// keeps them before the second load.
 const SLOT: Ordering = Ordering::Relaxed;
 
 impl LineWords {
@@ -253,7 +264,7 @@ impl SlotWords {
         let bounds = bounds.from(published.line.start_ticks);
         let (line, words) = (&self.line, &self.bounds);
         // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
-        // values also sees the swap that had taken that line out of use, and its second look fails.
+        // values also sees the swap that had taken that line out of use, and its second load of the word differs.
         let order = Ordering::Release;
         line.slope.store(published.line.slope.to_bits(), order);
         line.base_ns.store(published.line.base_ns, order);
@@ -277,7 +288,7 @@ impl Default for Latch {
 }
 
 impl Latch {
-    /// A cell that is cold, with a high-water mark of 0 ns.
+    /// A cell without a line, with a high-water mark of 0 ns.
     #[must_use]
     pub const fn new() -> Self {
         Self { word: AtomicU64::new(0), slots: [SlotWords::new(), SlotWords::new()] }
@@ -293,7 +304,7 @@ impl Latch {
     }
 
     fn exchange(&self, from: Word, to: Word) -> bool {
-        // ORDERING: acquire and release, pairs with both looks: weaker would let a reader see the new word without the slot it names,
+        // ORDERING: acquire and release, pairs with both loads of the word: weaker would let a reader see the new word without the slot it names,
         // or the writer read the counter before the word that takes the old line out of use is seen. Relaxed on failure: who fails
         // loads the word again.
         self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -331,7 +342,7 @@ impl StateCell for Latch {
         let SlotWords { line, bounds: words } = self.slot(word.slot());
         let start_ticks = word.to_bits();
         // ORDERING: see `SLOT`, for all.
-        let edge = |base: &AtomicI64, slope: &AtomicU64| Line {
+        let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
             // ORDERING: as above.
             base_ns: base.load(SLOT),
@@ -339,8 +350,8 @@ impl StateCell for Latch {
             slope: Slope::from_bits(slope.load(SLOT)),
         };
         Bounds {
-            lower: edge(&words.lower_base_ns, &words.lower_slope),
-            upper: edge(&words.upper_base_ns, &words.upper_slope),
+            lower: bound(&words.lower_base_ns, &words.lower_slope),
+            upper: bound(&words.upper_base_ns, &words.upper_slope),
             // ORDERING: as above, for both.
             unix_offset_ns: line.unix_base_ns.load(SLOT).wrapping_sub(line.base_ns.load(SLOT)),
             // ORDERING: as above.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long an exchange takes:
-//! many of them give the largest lower and the smallest upper limit. Counters in step have 0 inside. Linux' own test
-//! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) looks for backward steps only, which is one of the two limits.
+//! many of them give the largest lower and the smallest upper limit. Synchronised counters have 0 inside. Linux' own test
+//! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two limits.
 
 use crate::units::ticks_between;
 
@@ -22,7 +22,7 @@ use crate::units::ticks_between;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
 /// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
-/// assert!(difference.is_none(0), "in step, as far as these two exchanges can tell");
+/// assert!(difference.is_none(0), "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
@@ -46,11 +46,11 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// Whether the counters are in step as far as can be known with a counter that moves by `resolution_ticks`.
+    /// Whether the counters are synchronised as far as can be known with a counter that moves by `resolution_ticks`.
     #[must_use]
     pub fn is_none(&self, resolution_ticks: u64) -> bool {
-        let quantum = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
-        self.least_ticks <= quantum && self.most_ticks >= quantum.saturating_neg()
+        let resolution = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
+        self.least_ticks <= resolution && self.most_ticks >= resolution.saturating_neg()
     }
 
     /// Whether the difference changed between two measurements: the counters do not run at one rate.
@@ -59,7 +59,7 @@ impl Difference {
         self.least_ticks > other.most_ticks || other.least_ticks > self.most_ticks
     }
 
-    /// How far the counters are apart at the least, ticks; 0 if they may be in step.
+    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
@@ -93,12 +93,12 @@ pub struct Pair {
 ///
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
-///         Comparison::Synchronised { cpus } => format!("{cpus} counters in step"),
+///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
 ///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
-/// assert_eq!(in_a_word(Comparison::Synchronised { cpus: 8 }), "8 counters in step");
+/// assert_eq!(in_a_word(Comparison::Synchronised { cpus: 8 }), "8 synchronised counters");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -107,7 +107,7 @@ pub enum Comparison {
     Pending,
     /// There was nothing to compare: the process may use one CPU only.
     Single,
-    /// All counters are in step.
+    /// All counters are synchronised.
     Synchronised {
         /// How many CPUs were compared.
         cpus: u32,
@@ -126,8 +126,8 @@ mod tests {
     fn measured(d: i64, wrap: bool) -> Difference {
         let mut difference = Difference::UNKNOWN;
         let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };
-        for round in 0..50 {
-            let (there, back) = (60 + (round * 37) % 90, 60 + (round * 53) % 90);
+        for exchange in 0..50 {
+            let (there, back) = (60 + (exchange * 37) % 90, 60 + (exchange * 53) % 90);
             difference.sent(now, (now.wrapping_add(there)).wrapping_add_signed(d));
             now = now.wrapping_add(there + 10);
             difference.received(now.wrapping_add_signed(d), now.wrapping_add(back));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_contains_the_difference_and_no_more_than_two_handovers() {
+    fn the_interval_contains_the_difference_and_no_more_than_two_exchanges() {
         for wrap in [false, true] {
             for d in [0, 1, -1, 59, -59, 5_000, -5_000, 66_930, i64::MAX / 2] {
                 let Difference { least_ticks, most_ticks } = measured(d, wrap);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_apart_if_zero_is_outside() {
+    fn counters_are_unsynchronised_if_zero_is_outside() {
         for (d, in_step) in [(0, true), (50, true), (-50, true), (66_930, false), (-200, false), (200, false)]
         {
             let difference = measured(d, false);

@@ -4,12 +4,12 @@
 //! driver's business. An iteration takes a burst of samples, about a microsecond of arithmetic, and one change of state:
 //!
 //! ```text
-//! live: live -> closing, read the counter (x1), compute the line from x1, closing -> live     (rule 2)
-//! cold: cold -> opening, ask the reference, opening -> live for 150 us, above that            (rule 7)
+//! a line:  published -> replacing, read the counter (x1), compute the line from x1, -> published     (rule 2)
+//! no line: no line -> first publication, ask the reference, -> published for 150 us, above that      (rule 7)
 //! ```
 //!
 //! After a recovery the caller runs a second iteration at once, which settles slope and window. Lines that are slower and lines
-//! that are faster are both published through `closing`: one path, and always right.
+//! that are faster are both published through `Replacing`: one path, and always right.
 //!
 //! Start-up and rate changes are the same thing: the interval is half of the time over which the reference has been
 //! watched without a break, between 50 us and the configured interval, so it grows by half from iteration to iteration. A line
@@ -21,15 +21,15 @@ use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
-use crate::sample::{Effort, Point, Reference, Resolutions, burst};
+use crate::sample::{Effort, Reference, Resolutions, burst};
 use crate::shared::{Event, Found, Shared};
 use crate::stability::{Allowance, SampleOutcome, StabilityMonitor};
 use crate::timeline::{Past, PastLines};
-use crate::units::{
-    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
-};
+use crate::units::{FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between};
 use crate::unix::UnixTrack;
 use crate::word::{Phase, START_GRANULARITY_TICKS, Word};
+
+mod schedule;
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
@@ -38,7 +38,7 @@ pub const MIN_INTERVAL_NS: u64 = 50_000;
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
 /// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
-/// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each look
+/// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each read
 /// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
 const BRACKETS: u32 = if cfg!(loom) {
     1
@@ -69,14 +69,14 @@ const UNKNOWN_SLOPE: Slope = Slope::from_bits(1 << (FRACTION_BITS - 4));
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
 
-/// A high-water mark that is ahead of the reference by less than this is waited for, ns: its slack, and what a rounded tick adds.
+/// A high-water mark that is ahead of the reference by less than this is waited for, ns: its margin, and what a rounded tick adds.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 10_000;
 
-/// An offset below this, and twice the newest sample's width, is nothing to hurry for, ns.
+/// An offset below this, and twice the newest sample's width, does not shorten the interval, ns.
 const USUAL_OFFSET_NS: i64 = 50;
 
 /// A thread must be allowed to come so late, ns: a tick of a kernel at 250 Hz. With 62 us to 1 ms instead, a thread that always
-/// came 5 ms late left the clock cold for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// came 5 ms late left the clock without a line for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const LATENESS_NS: u64 = 4_000_000;
 
 /// Iterations without a line before they come less often.
@@ -85,7 +85,8 @@ const PATIENT_ITERATIONS: u32 = 16;
 /// Iterations of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
 
-/// The shortest window, ticks: eight granules. A line's start lies up to two before the tick at which it was published.
+/// The shortest window, ticks: eight times the start granularity. A line's start lies up to twice that before the tick at which it was
+/// published.
 pub const MIN_WINDOW_TICKS: u64 = 8 * START_GRANULARITY_TICKS;
 
 /// The longest window, ticks: a line is valid for twice that, half of what [`Line::at`](crate::line::Line::at) converts exactly.
@@ -121,7 +122,7 @@ pub struct Config {
 pub enum Iteration {
     /// A line was published.
     Published,
-    /// A short line was published after a cold spell: run another iteration at once.
+    /// A short line was published where there was none: run another iteration at once.
     Recovered,
     /// No line yet: the samples say too little.
     Learning,
@@ -170,7 +171,7 @@ enum Refusal {
     Stale,
     /// The state changed.
     Lost,
-    /// The last line or high-water mark is younger than a granule: come back later.
+    /// The last line or high-water mark is younger than the start granularity: come back later.
     Early,
 }
 
@@ -225,7 +226,7 @@ impl Control {
         points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
     }
 
-    /// One round. Never panics, allocates or waits.
+    /// One iteration. Never panics, allocates or waits.
     pub fn maintain<S: StateCell, P: PastLines>(
         &mut self,
         shared: &Shared<S, P>,
@@ -271,7 +272,7 @@ impl Control {
 
             let state = shared.cell.load();
             let result = match state.word.phase() {
-                // We hold the lock, so its writer is gone: it was in the process that forked us, or is closing a gate.
+                // We hold the lock, so its writer is gone: it was in the process that forked us, or it closes a gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&state, counter, reference);
                     continue;
@@ -281,8 +282,8 @@ impl Control {
                 Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
                     // All that is known of this line's slope is void. Its readers get the OS until there is another.
                     if shared.cell.swap(state.word, state.word.replacing()) {
-                        let closing = State { word: state.word.replacing(), ..state };
-                        shared.help(&closing, counter, reference);
+                        let replacing = State { word: state.word.replacing(), ..state };
+                        shared.help(&replacing, counter, reference);
                     }
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
@@ -321,54 +322,6 @@ impl Control {
         }
     }
 
-    /// Time until the next try after iterations without a line, ns: the shortest interval at first, then longer and longer, so
-    /// that a reference of which nothing can be learnt (one that stands still, say) costs little.
-    fn patience_ns(&self) -> u64 {
-        let doublings = self.fruitless.saturating_sub(PATIENT_ITERATIONS).min(20);
-        (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
-    }
-
-    /// The interval for which the next line is good, ns.
-    fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
-        let good_ns = fit.map_or(0, |fit| {
-            // Whoever comes by itself can come more often to keep the bound narrow; readers do while that is all that can be done.
-            let hurries = match self.config.renewal {
-                Renewal::Ahead | Renewal::Pinned => true,
-                Renewal::AtExpiry => !self.stability.dither_is_known(),
-            };
-            let short_ns = self.short_interval_ns();
-            let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
-            let wanted_ns = if hurries { narrow_ns.max(short_ns) } else { u64::MAX };
-            self.stability.good_for_ns(fit).min(wanted_ns)
-        });
-        let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
-        good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
-    }
-
-    /// The shortest interval on this machine, ns: four times the quickest iteration, where that is long. A line must not be over before
-    /// the next one can be there.
-    fn least_interval_ns(&self, slope: Slope) -> u64 {
-        let rounds_ticks = i64::try_from(self.least_age_ticks.saturating_mul(4)).unwrap_or(0);
-        MIN_INTERVAL_NS.max(unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0)))
-    }
-
-    /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
-    fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
-        if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
-    }
-
-    /// Whether an offset is no larger than samples as wide as the newest one make it.
-    fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
-        let width = self.stability.history.newest().map_or(0, |newest| newest.width(slope));
-        offset.saturating_abs() <= fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
-    }
-
-    /// The interval when there is reason to hurry, ns: a sixteenth, but not so short that the line is over before a thread that
-    /// comes late has come.
-    fn short_interval_ns(&self) -> u64 {
-        (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
-    }
-
     fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Bounds> {
         let (unix_offset_ns, unix_bound_ns) = self.unix.offset();
         // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
@@ -377,34 +330,6 @@ impl Control {
         let unseen = fastest.over(signed(self.config.resolutions.counter_ticks));
         let bounds = self.stability.history.bounds_with(slope, max_drift_ppb, allowance.dither, unseen)?;
         Some(Bounds { unix_offset_ns, unix_bound_ns, ..bounds })
-    }
-
-    /// How old the newest sample is at `ticks`, ticks.
-    fn age_ticks(&self, ticks: u64) -> u64 {
-        self.stability.history.newest().map_or(u64::MAX, |newest| {
-            let age = |point: Point| ticks_between(point.ticks, ticks).unsigned_abs();
-            age(newest.upper).max(age(newest.lower))
-        })
-    }
-
-    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine an iteration alone
-    /// takes as long as that; there, twice the quickest iteration is the limit, but never more than half of the interval: a
-    /// change of rate between sample and line would go unnoticed for longer than the line is meant to last. A machine
-    /// that is slower than that gets no line ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
-    fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
-        let slow_ticks =
-            self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
-        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
-    }
-
-    /// The window of a line, ticks.
-    fn window_ticks(&self, interval_ticks: u64) -> u64 {
-        let intervals = match self.config.renewal {
-            Renewal::Ahead => 2,
-            Renewal::Pinned => 4,
-            Renewal::AtExpiry => 1,
-        };
-        interval_ticks.saturating_mul(intervals).clamp(MIN_WINDOW_TICKS, MAX_WINDOW_TICKS)
     }
 
     /// Rule 2: replaces a line by the next one.
@@ -454,24 +379,24 @@ impl Control {
             Some((steering, word, Published { line, window_ticks }))
         };
         // A warm-up: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
-        // microseconds (one closing in 25 was helped by a reader without this). And no line is closed in vain.
+        // microseconds (without this, a reader helped in one replacement of 25). And no line ends in vain.
         let (_, word, published) = core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
         let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
         shared.timeline.make_room(&past(before, word, published.line));
 
-        let closing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, closing.word) {
+        let replacing = State { word: state.word.replacing(), ..*state };
+        if !shared.cell.swap(state.word, replacing.word) {
             return Err(Refusal::Lost);
         }
         let at_ticks = counter.now_ordered();
         let next = next(at_ticks).filter(|_| state.is_valid_at(at_ticks));
         let Some((steering, word, published)) = next else {
-            shared.help_at(&closing, at_ticks, newest, reference);
+            shared.help_at(&replacing, at_ticks, newest, reference);
             return Err(Refusal::Lost);
         };
         shared.note_suspended(word.slot(), self.suspended_ns);
         let past = past(at_ticks, word, published.line);
-        publish(shared, closing.word, word, &published, &past, &bounds)?;
+        publish(shared, replacing.word, word, &published, &past, &bounds)?;
         shared.count(Event::Publication);
         if steering.step_to.is_some() {
             shared.count(Event::StepForward);
@@ -502,8 +427,8 @@ impl Control {
         let slope = target.slope;
         let allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
         let bounds = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
-        // 75 us, and twice that for the validity; with a slow counter so long that the second iteration, which must come two granules
-        // later, comes in time.
+        // 75 us, and twice that for the validity; with a slow counter so long that the second iteration, which must come twice the
+        // start granularity later, comes in time.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
         let window_ticks =
             least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
@@ -522,36 +447,36 @@ impl Control {
                 .saturating_add(slope.over(since_ticks));
             // A writer that was stopped in between knows it better by its samples.
             let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
-            let edge = target.at(at_ticks).max(most);
-            let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(edge);
+            let from = target.at(at_ticks).max(most);
+            let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
             if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
-                // The high-water mark is ahead by no more than its slack: better to let the reference pass it than to start ahead.
+                // The high-water mark is ahead by no more than its margin: better to let the reference pass it than to start ahead.
                 return Err(Refusal::Early);
             }
-            let line = recover(edge, high_water_ns, slope, word.to_bits(), at_ticks);
+            let line = recover(from, high_water_ns, slope, word.to_bits(), at_ticks);
             Ok((word, Published { line, window_ticks }))
         };
-        // A warm-up, as before a closing; and nothing is opened in vain.
+        // A warm-up, as before a replacement; and no first publication is announced in vain.
         let now_ticks = counter.now_ordered();
         let (word, published) = next(now_ticks, now_ticks, i64::MIN)?;
         let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), high_water_ns);
         shared.timeline.make_room(&past(word.to_bits(), word, published.line));
 
-        let opening = State { word: state.word.first_publication(), ..*state };
-        if !shared.cell.swap(state.word, opening.word) {
+        let first = State { word: state.word.first_publication(), ..*state };
+        if !shared.cell.swap(state.word, first.word) {
             return Err(Refusal::Lost);
         }
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let (word, published) = next(at_ticks, before_ticks, reference_ns).inspect_err(|_| {
-            shared.help(&opening, counter, reference);
+            shared.help(&first, counter, reference);
         })?;
         let line = published.line;
         let past = past(at_ticks, word, line);
         shared.note_suspended(word.slot(), self.suspended_ns);
         shared.timeline.note_first(&past);
-        publish(shared, opening.word, word, &published, &past, &bounds)?;
+        publish(shared, first.word, word, &published, &past, &bounds)?;
         shared.count(Event::Recovery);
         let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
@@ -577,8 +502,8 @@ impl Control {
     }
 }
 
-/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may look
-/// at the clock right after the swap, or in a handler that has interrupted this one there.
+/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may read
+/// the clock right after the swap, or in a handler that has interrupted this one there.
 fn publish<S: StateCell, P: PastLines>(
     shared: &Shared<S, P>,
     from: Word,
@@ -595,7 +520,7 @@ fn publish<S: StateCell, P: PastLines>(
     Ok(())
 }
 
-/// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten granules at least. Less is a tick that
+/// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten times the start granularity at least. Less is a tick that
 /// was rounded up.
 fn reset_tolerance_ticks(slope: Slope) -> u64 {
     slope.ticks_in(1_000_000).max(START_GRANULARITY_TICKS.saturating_mul(10))

@@ -15,7 +15,7 @@ use crate::line::{Line, Slope};
 use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil};
 
 /// How much later than the writer's read of the counter a reader of the old line may have read it, ns. The CPU may execute
-/// the second look a little before the counter; out-of-order windows end within a microsecond, 5 leave room for a
+/// the second load of the word a little before the counter; out-of-order windows end within a microsecond, 5 leave room for a
 /// cache miss on the way. Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
@@ -23,7 +23,7 @@ pub const MEETING_MARGIN_NS: u64 = 5_000;
 /// 500 ppm that the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub const STEP_PPB: i64 = 500_000;
 
-/// How far line and reference are apart when something must have happened to one of them, ns. An NTP daemon's slew of 500 ppm, which
+/// The offset from which something must have happened to line or reference, ns. An NTP daemon's slew of 500 ppm, which
 /// goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
 pub const DISRUPTED_NS: i64 = 1_000_000;
 
@@ -77,12 +77,12 @@ pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, ma
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
-/// The first line after a cold spell: at `at_ticks` not below `edge`, and nowhere below the high-water mark (a plain read of the counter may
+/// The first line after a time without one: at `at_ticks` not below `most`, and nowhere below the high-water mark (a plain read of the counter may
 /// be executed before the state is loaded, and so come before `at_ticks`).
 #[must_use]
-pub fn recover(edge: FixedNs, high_water_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
+pub fn recover(most: FixedNs, high_water_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope };
-    let base = edge.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(high_water_ns));
+    let base = most.saturating_sub(from_start.fixed_at(at_ticks)).max(fixed_from_ns(high_water_ns));
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn rule_9_no_rounded_value_of_the_new_line_is_below_the_old() {
         let mut bits = 0x1234_5678_u64;
-        for round in 0..if cfg!(miri) { 3 } else { 300_u64 } {
-            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);
+        for iteration in 0..if cfg!(miri) { 3 } else { 300_u64 } {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(iteration | 1);
             let old = Line { slope: Slope::from_bits(ghz().to_bits() / 3 + (bits >> 40)), ..old() };
             let at = OLD_START + 400_000 + (bits >> 50);
             for change in [-1_i64, 1, -977, 977] {
@@ -178,25 +178,25 @@ mod tests {
         }
     }
 
-    /// Rule 2's slack: a reader of the old line may have read the counter a little after the writer did.
+    /// Rule 2's margin: a reader of the old line may have read the counter a little after the writer did.
     #[test]
-    fn rule_2_a_lowered_line_is_above_the_old_one_through_the_slack() {
+    fn rule_2_a_lowered_line_is_above_the_old_one_through_the_margin() {
         let at = OLD_START + HORIZON;
         let steering = Steering { slope: ghz().adjusted_ppb(-400_000), step_to: None, offset: 0 };
         let new = join(&old(), &steering, at & !1023, at, 5_000);
         assert!(new.at(at + 5_000) >= old().at(at + 5_000));
-        // Without the slack it would be 2 ns below there, so the test can fail.
+        // Without the margin it would be 2 ns below there, so the test can fail.
         let tight = join(&old(), &steering, at & !1023, at, 0);
         assert!(tight.at(at + 5_000) < old().at(at + 5_000));
     }
 
     #[test]
-    fn rule_7_a_recovery_line_is_above_edge_and_floor() {
+    fn rule_7_a_recovery_line_is_above_reference_and_high_water_mark() {
         let at = 77_777;
-        for (edge, floor) in [(1_000, 5), (1_000, 9_999)] {
-            let line = recover(fixed_from_ns(edge) + 1, floor, ghz(), at & !1023, at);
-            assert!(line.fixed_at(at) > fixed_from_ns(edge));
-            assert!(line.at(line.start_ticks) >= floor, "a read that the CPU executes early");
+        for (most, high_water_ns) in [(1_000, 5), (1_000, 9_999)] {
+            let line = recover(fixed_from_ns(most) + 1, high_water_ns, ghz(), at & !1023, at);
+            assert!(line.fixed_at(at) > fixed_from_ns(most));
+            assert!(line.at(line.start_ticks) >= high_water_ns, "a read that the CPU executes early");
         }
     }
 }

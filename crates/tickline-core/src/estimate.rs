@@ -13,7 +13,7 @@
 //! of the extremes, now and one interval later; nothing is averaged, so a long delay in one bracket does not move it.
 //!
 //! The polygon is **not** a proof about the present: the reference may bend while the set stays feasible. The proof is
-//! [`History::bounds`], which lets the rate differ by a stated `rho`.
+//! [`History::bounds`], which lets the rate differ by a stated maximum drift.
 
 use crate::cell::Bounds;
 use crate::line::{Line, Slope};
@@ -44,7 +44,7 @@ pub struct Fit {
     pub slope_min: Slope,
     /// Largest feasible slope, rounded down.
     pub slope_max: Slope,
-    /// Whether the set was feasible as it stood, or only with [`DITHER_PPB`] of slack.
+    /// Whether the set was feasible as it stood, or only with a tolerance of [`DITHER_PPB`].
     pub exact: bool,
 }
 
@@ -82,7 +82,9 @@ impl Fraction {
         (ticks > 0).then_some(Self { ns, ticks })
     }
 
-    /// BOUND: |ns| < 2^65 and ticks < 2^63, so the products are below 2^128 / 2; saturating keeps the order anyway.
+    /// BOUND: time differences within a history are below 2^44 ns, and ticks below 2^63, so the products are below 2^107. A
+    /// reference that jumps may exceed that: |ns| < 2^65 makes products of up to 2^128, which saturate at 2^127. Both sides then
+    /// compare as equal at worst.
     fn less_than(self, other: Self) -> bool {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
@@ -152,7 +154,7 @@ impl History {
     }
 
     /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To be called after
-    /// [`fit`](Self::fit) has had its look: thinning may remove the very sample that contradicts the newest. `slope`
+    /// [`fit`](Self::fit) has seen all samples: thinning may remove the very sample that contradicts the newest. `slope`
     /// compares widths; one near the truth is enough.
     pub fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
@@ -218,7 +220,7 @@ impl History {
         }
     }
 
-    /// Slack for the kernel's dither over the last gap between samples, ns.
+    /// Tolerance for the kernel's dither over the last gap between samples, ns.
     fn dither_ns(&self) -> i64 {
         let mut newest = self.samples().iter().rev();
         let gap_ns = match (newest.next(), newest.next()) {
@@ -320,13 +322,13 @@ impl History {
         let (mut low, mut high) =
             (self.lower_bound(start_ticks, slow)?, self.upper_bound(start_ticks, fast)?);
         if low > high {
-            // Some older sample needs a larger rho; the newest proves the present without any.
+            // Some older sample needs a larger maximum drift. The newest one proves the present without any.
             low = newest.lower.carried(start_ticks, slow);
             high = newest.upper.carried(start_ticks, fast);
         }
-        let edge = |base_ns, slope| Line { start_ticks, base_ns, slope };
+        let bound = |base_ns, slope| Line { start_ticks, base_ns, slope };
         let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
-        let (lower, upper) = (edge(fixed_to_ns_floor(low), slow), edge(fixed_to_ns_ceil(high), fast));
+        let (lower, upper) = (bound(fixed_to_ns_floor(low), slow), bound(fixed_to_ns_ceil(high), fast));
         Some(Bounds {
             lower_rounding: low.saturating_sub(fixed_from_ns(lower.base_ns)),
             upper_rounding: fixed_from_ns(upper.base_ns).saturating_sub(high),

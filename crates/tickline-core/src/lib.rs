@@ -1,57 +1,15 @@
 //! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without an operating system:
 //! no `std`, no allocation, no floating point, no dependency.
 //!
-//! # The model
+//! # A clock on bare metal
 //!
-//! A **counter** ticks at a constant but unknown rate. A **reference** tells nanoseconds, but asking it is slow. A
-//! **line**, `ns = base + ticks * slope`, turns the one into the other; it is valid in a **window** of ticks. The
-//! control loop takes **samples** (the reference between two looks at the counter), keeps the lines that are consistent
-//! with all of them, and publishes the next line so that no reader ever sees time run backwards.
-//!
-//! ```text
-//! counter/ --+                                                       +-- shared: read(), read_slow()
-//!            +--> sample --> estimate --> discipline --> control --> cell
-//! Reference -+                                                       +-- timeline: old ticks
-//! facts ------------------------------------------------> gate ---------> shared: close_gate()
-//! ```
-//!
-//! # Words
-//!
-//! *Live*: there is a line. *Closing*: it is being replaced. *Cold*: there is none; readings are the reference, never
-//! below the *floor*, which is the largest value that the last line may have given. *Window*: where the inlined
-//! path uses the line, which is valid for twice as long. *Gate*: a condition for using the counter at all.
-//!
-//! # Guarantees
-//!
-//! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
-//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any thread, is never larger, across
-//! recalibration, start-up, fallback and recovery. What is *not* promised: that the counters are synchronised (a gate
-//! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
-//! early.
-//!
-//! # Without an operating system
-//!
-//! | bring | and see |
-//! |---|---|
-//! | a [`Counter`](counter::Counter) | the contract is in [`counter`]; a register of fewer than 64 bits that wraps, such as SysTick's 24, is made one by [`counter::extended`] |
-//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its step goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
-//! | a [`Shared`](shared::Shared) | static memory, valid from the start; readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
-//! | a [`Control`](control::Control), and who drives it | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, when the last [`Outcome`](control::Outcome) said; several callers share it through a [`TryLock`](try_lock::TryLock) |
-//! | trust | [`gate::judge_all`] over the facts that are known; nobody else asks whether the counter keeps its rate |
-//!
-//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of execution has it, or a critical section
-//! guards it. A whole program, booted by CI:
-//! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
-//!
-//! # Example
-//!
-//! A clock over an injected counter and reference, driven by hand:
+//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration from time to time:
 //!
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::{cell::Latch, control::*, counter::Counter, sample::*, shared::Shared};
 //!
-//! /// 1 GHz, and each look takes 10 ns.
+//! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
 //! impl Counter for &Machine {
 //!     fn now(&self) -> u64 { self.0.set(self.0.get() + 10); self.0.get() }
@@ -70,13 +28,56 @@
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
-//! assert_eq!(clock.read(&&machine), None, "cold: nothing is known yet");
+//! assert_eq!(clock.read(&&machine), None, "there is no line yet");
 //! while control.maintain(&clock, &&machine, &&machine).iteration != Iteration::Published {
 //!     machine.0.set(machine.0.get() + 50_000);
 //! }
-//! let ns = clock.read(&&machine).expect("live");
+//! let ns = clock.read(&&machine).expect("a line");
 //! assert!(ns.abs_diff(machine.0.get() as i64) < 200);
 //! ```
+//!
+//! | bring | and see |
+//! |---|---|
+//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
+//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
+//! | a [`Shared`](shared::Shared) | static memory, valid from the start. Readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
+//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
+//! | trust | [`gate::judge_all`] over the facts that are known. Nothing else asks whether the counter keeps its rate |
+//!
+//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of execution has it, or a critical section
+//! protects it. CI boots a whole program:
+//! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
+//!
+//! # Guarantees
+//!
+//! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
+//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any thread, is never larger. This holds across
+//! recalibration, start-up, fallback and recovery. Two things are *not* promised: that the counters are synchronised (a gate
+//! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
+//! early.
+//!
+//! # The model
+//!
+//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but asking it is slow. A
+//! **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The inlined path uses it in a **window** of ticks; it is valid
+//! for twice as long. The control loop takes **samples** (a read of the reference between two reads of the counter), keeps the lines
+//! that are consistent with all of them, and publishes the next line so that no reader ever sees time run backwards. While there is
+//! no line, readings are the reference, but never below the **high-water mark**: the largest value that the last line may have
+//! returned. A **gate** is a condition for using the counter at all.
+//!
+//! ```text
+//! counter/ --+                                                                  +-- shared: read(), read_slow()
+//!            +--> sample --> stability --> estimate --> discipline --> control --> cell
+//! Reference -+                                                                  +-- timeline: old ticks
+//! facts ------------------------------------------------> gate --------------------> shared: close_gate()
+//! ```
+//!
+//! # Stability
+//!
+//! | modules | |
+//! |---|---|
+//! | [`cell`] ([`Latch`](cell::Latch)), [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`try_lock`] | what a `no_std` program needs: changes follow semantic versioning |
+//! | [`callers`], [`compare`], [`cpu_list`], [`discipline`], [`estimate`], [`line`], [`per_cpu`], [`timeline`], [`units`], [`word`], and [`cell::StateCell`] | internals, public for `tickline`, its simulator, benches and fuzz targets only: they may change in every release |
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

@@ -6,23 +6,24 @@
 //!
 //! ```text
 //! (t, cpu) = counter and id              // moved in between -> slow path
-//! w = word of units[cpu]                 // not live         -> slow path
+//! w = word of units[cpu]                 // no line          -> slow path
 //! (base, slope, window) = slot(w)
-//! t - w - 2 granules >= window, or the word is another one now   -> slow path
+//! t - w - skipped >= window, or the word is another one now   -> slow path
 //! otherwise                                                     base + ((t - w) * slope >> 48)
 //! ```
 //!
 //! **The counter comes first**, because on processors without `rdpid` one instruction reads both it and the id, and a second
 //! one would double the cost. So the line may be younger than the reading: the thread was stopped in between, and the CPU was
-//! visited meanwhile. A line is in use from the tick that was read when its predecessor was closed, and starts up to two granules
-//! before that; a reading in the first two granules is therefore left to the slow path (0.2 us of each interval), and every other
-//! one was made when the line, or the closing before it, was current. The second look only proves that the slope belongs
-//! to the word.
+//! calibrated meanwhile. A line is in use from the tick that was read when its predecessor ended, and starts up to
+//! `skipped = 2 * START_GRANULARITY_TICKS` before that. The slow path therefore serves a reading in these first ticks (0.2 us of each
+//! interval). Every other reading was made when the line was current, or was replacing the one before it. The second load of the
+//! word only proves that the slope belongs to the word.
 //!
-//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. So whoever finds a unit closing, and is on that CPU, has
-//! interrupted the writer: nobody waits, the closing is finished at once.
+//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that finds the line being replaced has
+//! therefore interrupted the writer: it does not wait, and helps at once.
 //!
-//! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, visit CPUs, or give up on one (the driver's business).
+//! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, calibrate CPUs, or give
+//! up on one. Those are the driver's business.
 
 pub mod mode;
 
@@ -79,7 +80,7 @@ pub fn read_as<K: Kind, S: StateCell, P>(
     counter: &impl CpuCounter,
 ) -> Option<K::Reading> {
     let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
-    // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
+    // The window ends later by as much. That is still inside the line's validity, which is longer by more than that.
     units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
 }
 
@@ -111,8 +112,8 @@ pub fn read_slow<S: StateCell, P>(
 /// The counter of one CPU, for a control loop whose thread was put there.
 ///
 /// The kernel may move the thread all the same (the CPU went offline, the cpuset was changed). From then on this behaves as a
-/// counter that was reset and runs backwards: no sample can be taken with it, a line that is being replaced goes cold with a
-/// floor that the reference limits, and no line is published.
+/// counter that was reset and runs backwards: no sample can be taken with it, a line that is being replaced ends with a
+/// high-water mark that the reference limits, and no line is published.
 #[derive(Debug)]
 pub struct PinnedCounter<'a, C> {
     counter: &'a C,
@@ -121,7 +122,7 @@ pub struct PinnedCounter<'a, C> {
     lost: Cell<bool>,
 }
 
-/// How far back a lost seat's counter goes: outside of every window, and a quarter of what a difference can be.
+/// How far back a lost counter goes: outside of every window, and a quarter of what a difference can be.
 const LOST_TICKS: u64 = 1 << 62;
 
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {

@@ -1,4 +1,4 @@
-//! Samples: a look at the reference between two looks at the counter.
+//! Samples: a read of the reference between two reads of the counter.
 //!
 //! ```text
 //! counter:    before ........ after, after + g
@@ -63,7 +63,7 @@ pub struct Resolutions {
     pub resolution_ticks: u64,
 }
 
-/// A look at the reference between two looks at the counter.
+/// A read of the reference between two reads of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bracket {
     /// The counter before the reference was read, ticks.
@@ -121,7 +121,7 @@ impl Bracket {
 }
 
 impl Sample {
-    /// How far the two points are apart, seen along `slope`.
+    /// The distance of the two points, measured along `slope`.
     #[must_use]
     pub fn width(&self, slope: Slope) -> FixedNs {
         self.upper.carried(self.lower.ticks, slope).saturating_sub(fixed_from_ns(self.lower.ns))

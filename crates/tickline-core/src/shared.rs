@@ -3,15 +3,15 @@
 //! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section "Order":
 //!
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
-//! - whoever finds that a line is not valid any more, or the counter before it, makes the clock cold before anything else
+//! - whoever finds that a line is not valid any more, or the counter before it, ends the line before anything else
 //!   (rule 4), leaving a high-water mark that no earlier reading can have exceeded (rule 5);
-//! - whoever finds `closing` for longer than two microseconds makes the clock cold too: nobody waits for a preempted
+//! - whoever finds a line being replaced for longer than two microseconds ends it too: nobody waits for a preempted
 //!   writer (rule 3);
-//! - a cold reading is the reference or the high-water mark, whichever is larger, and counts if the state is still the same after
+//! - a reading without a line is the reference or the high-water mark, whichever is larger, and counts if the state is still the same after
 //!   the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
 //! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
-//! - past the window the reference must vouch for a reading (rule 13): `floor.rs`.
+//! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
 
 use crate::cell::{State, StateCell};
 use crate::counter::Counter;
@@ -46,13 +46,13 @@ pub use reading::{Kind, LineReading, Ordered, Plain, SlowReading, Source, Unix, 
 pub enum Event {
     /// A line replaced a line.
     Publication,
-    /// A line followed a cold spell.
+    /// A line followed a time without one.
     Recovery,
-    /// A reader or the writer found the window passed, and made the clock cold.
+    /// A reader or the writer found the window passed, and ended the line.
     Expiry,
     /// The counter was found before the start of the line: it was reset, or differs between CPUs.
     CounterReset,
-    /// A reader found the writer preempted in the middle, and made the clock cold.
+    /// A reader found the writer preempted in the middle, and went on without it.
     Help,
     /// The clock was stepped forward to the reference.
     StepForward,
@@ -107,7 +107,7 @@ impl Event {
     }
 }
 
-/// The memory that readers and the writer of one clock share. All zeros are a valid clock, cold, with high-water mark 0.
+/// The memory that readers and the writer of one clock share. All zeros are a valid clock without a line, with high-water mark 0.
 #[derive(Debug, Default)]
 pub struct Shared<S, P = Timeline> {
     /// State, slopes and bounds.
@@ -169,8 +169,8 @@ impl<S, P> Shared<S, P> {
 }
 
 impl<S: StateCell, P> Shared<S, P> {
-    /// Rules 4 and 5: makes the clock cold because the line of `state` does not count for `ticks`, which were read after it
-    /// ([`is_over`](Self::is_over)). Closes it first: nobody reads it any more when the high-water mark is taken. `ticks` alone do not say
+    /// Rules 4 and 5: ends the line of `state`, which does not count for `ticks` that were read after it
+    /// ([`is_over`](Self::is_over)). The word says so first: nobody reads the line any more when the high-water mark is taken. `ticks` alone do not say
     /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
     /// `newest` is as for [`high_water_ticks`](Self::high_water_ticks).
     pub(crate) fn expire(
@@ -180,21 +180,21 @@ impl<S: StateCell, P> Shared<S, P> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let closing = State { word: state.word.replacing(), ..*state };
-        if !self.cell.swap(state.word, closing.word) {
+        let replacing = State { word: state.word.replacing(), ..*state };
+        if !self.cell.swap(state.word, replacing.word) {
             return;
         }
         let reset = ticks_between(state.line.start_ticks, ticks) < 0;
         self.count(if reset { Event::CounterReset } else { Event::Expiry });
         // Within the window, other readers may have been later than this.
         let ticks = if reset { ticks } else { state.end_ticks() };
-        self.help_at(&closing, ticks, newest, reference);
+        self.help_at(&replacing, ticks, newest, reference);
     }
 
-    /// Rule 5: closing -> cold, with a tick read after `closing` was seen: no reading of the old line that counts was made
-    /// later. An opening goes back to where it came from. Returns whether this call did it.
+    /// Rule 5: ends a line that is being replaced, with a tick read after that was seen: no reading of the old line that
+    /// counts was made later. A first publication goes back to the word before it. Returns whether this call did it.
     pub fn help(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
-        // While a clock is opening its counter is of no use here, and is left alone.
+        // During a first publication the counter is of no use here.
         let ticks = if state.word.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(state, ticks, None, reference)
     }
@@ -236,8 +236,8 @@ impl<S: StateCell, P> Shared<S, P> {
         }
     }
 
-    /// Opens the gate again: the clock is cold until the next line. Returns whether the gate was closed before. Waits for
-    /// nobody: a gate that somebody is still closing is closed first.
+    /// Opens the gate again: the clock has no line until the next one is published. Returns whether the gate was closed before.
+    /// Waits for nobody: a gate that somebody is still closing is closed first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let state = self.cell.load();

@@ -1,13 +1,13 @@
-//! The watch over the reference: what the samples say, how long it has been watched without a break, and how stable its rate
-//! may be assumed to be.
+//! The stability monitor: what the samples say about the reference, for how long samples have come without a break, and how
+//! stable the reference's rate may be assumed to be.
 //!
-//! Each new sample is held against the bounds that were published before it:
+//! The monitor compares each new sample with the bounds that were published before it:
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
 //! | is inside | nothing | the assumed stability halves with each interval's time |
-//! | is inside, but on no line with the older ones | the rate changed a little | rho doubles, up to what it was at first |
-//! | is outside by little | the rate changed by more than rho | counted; rho doubles beyond what would have held |
+//! | is inside, but on no line with the older ones | the rate changed a little | the maximum drift doubles, up to what it was at first |
+//! | is outside by little | the rate changed by more than the maximum drift | counted; the maximum drift grows by twice the excess |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a long break | the rate may have changed unseen | everything learnt is void |
 
@@ -28,7 +28,7 @@ use dither::Dither;
 /// them would make any slope; a third one contradicts it.
 const CONFIRMATIONS: u32 = 3;
 
-/// Feasible slopes further apart than this make no line, ppb: twice 2e-3 of bracket over baseline.
+/// Feasible slopes that differ by more than this make no line, ppb: twice 2e-3 of bracket over baseline.
 const MAX_SPREAD_PPB: i64 = 4_000_000;
 
 /// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
@@ -193,7 +193,7 @@ impl StabilityMonitor {
         SampleOutcome::Consistent
     }
 
-    /// A change of the kernel's steering widens rho by as much, and shortens the next interval to a sixteenth.
+    /// A change of the kernel's steering widens the maximum drift by as much, and shortens the next interval to a sixteenth.
     fn note_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb) {
             let change = before.abs_diff(now);
@@ -288,7 +288,7 @@ impl StabilityMonitor {
             .filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)
     }
 
-    /// Whether enough samples agree for a line after a cold spell.
+    /// Whether enough samples agree for a first line.
     pub(crate) const fn is_confirmed(&self) -> bool {
         self.confirmations >= CONFIRMATIONS
     }

@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Load,
     SecondLook,
     Counter,
-    /// A look at the CPU's id (`per_cpu` only).
+    /// A read of the CPU's id (`per_cpu` only).
     CpuId,
     Reference,
     /// A change to a word that is not live.
@@ -72,11 +72,11 @@ pub(crate) struct Machine {
     /// How long it has been suspended, and whether the reference says so.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
-    /// How long a look at the reference takes before and after the moment it tells.
+    /// How long a read of the reference takes before and after the moment that it returns.
     pub(crate) look_ticks: Cell<(u64, u64)>,
 }
 
-/// What a look at the counter takes.
+/// How long a read of the counter takes.
 const COUNTER_TICKS: u64 = 10;
 
 impl Machine {
@@ -256,7 +256,7 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     panic!("the clock did not settle");
 }
 
-/// Makes the clock cold without a break in the watch: closes and opens a gate, and lets the high-water mark's slack pass.
+/// Ends the line without a break in the samples: closes and opens a gate, and lets the high-water mark's margin pass.
 pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));

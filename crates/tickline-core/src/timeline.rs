@@ -111,7 +111,7 @@ pub struct Past {
     pub(crate) line: Line,
     /// Its slot in the cell.
     pub(crate) slot: Slot,
-    /// The high-water mark of the cold spell that it has ended, ns; the largest number if it has replaced a line.
+    /// The high-water mark of the time without a line that it has ended, ns; the largest number if it has replaced a line.
     pub(crate) high_water_ns: i64,
 }
 
@@ -126,7 +126,7 @@ impl Past {
 /// What ticks are in ns, as far as the ring knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// By the line that was in use then, and not above the high-water mark of a cold spell that followed it.
+    /// By the line that was in use then, and not above the high-water mark of a time without a line that followed it.
     pub(crate) ns: i64,
     /// Whether they are of the newest published line, which may since have been retired.
     pub(crate) by_newest: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Conversion {
 pub(crate) enum Unconverted {
     /// No line has been published yet.
     NoLine,
-    /// The newest line was overwritten or taken back meanwhile: this thread was stopped, and looks again.
+    /// The newest line was overwritten or taken back meanwhile: this thread was stopped, and tries again.
     Moved,
 }
 
@@ -233,7 +233,7 @@ impl Timeline {
         // ORDERING: Acquire, pairs with the Release stores in `push` and `take_back`.
         let lines = self.newest.load(Ordering::Acquire) & COUNT_MASK;
         let mut found: Option<Past> = None;
-        // A thread that was stopped between its looks at the word and at the counter may have a stamp of a time at which its
+        // A thread that was stopped between its reads of the word and of the counter may have a stamp of a time at which its
         // line was in use no more, and no other was. Such a stamp is no later than whatever was read since the line ended.
         let mut limit_ns = i64::MAX;
         let mut by_newest = true;
@@ -292,7 +292,7 @@ impl PastLines for Timeline {
     fn take_back(&self) {
         let tag = self.newest_tag().wrapping_sub(1);
         // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers that find the entry gone
-        // look at this again, and must not wait for the writer then.
+        // load this again, and must not wait for the writer then.
         self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release);
         if let Some(entry) = self.entry(tag & COUNT_MASK) {
             // ORDERING: Release, as in `fill`.
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(convert(&timeline, 5_000, last), Some(i64::try_from(5_000 + oldest).unwrap()));
     }
 
-    /// The first look: the number of an entry is gone before its fields change.
+    /// The first load of the tag: the number of an entry is gone before its fields change.
     #[test]
     fn an_entry_that_is_being_written_is_not_used() {
         let timeline = Timeline::new();
@@ -382,14 +382,14 @@ mod tests {
             assert_eq!(convert(&timeline, 1_500, 2), Some(1_500 + 2), "the oldest line that is left");
             ran.set(true);
         });
-        assert!(ran.get(), "the look from within did not happen");
+        assert!(ran.get(), "the read from within did not happen");
         assert_eq!(
             timeline.get(CAPACITY_U64).map(|past| (past.from_ticks, past.line)),
             Some((1_000 * next, line(next)))
         );
     }
 
-    /// The second look: a reader that was stopped while the ring went round does not use what it has read.
+    /// The second load of the tag: a reader that was stopped while the ring went round does not use what it has read.
     #[test]
     fn an_entry_that_was_overwritten_while_it_was_read_is_not_used() {
         for pushes in [0, 1, CAPACITY_U64 - 1, CAPACITY_U64, CAPACITY_U64 + 1, 3 * CAPACITY_U64] {
@@ -450,7 +450,7 @@ mod tests {
             assert_eq!(kept, [before, 7].map(|ticks| line(start).at_any(ticks)));
             for k in start + 1..start + 160 {
                 add(k);
-                // A conversion looks at each line that is left: Miri takes long.
+                // A conversion reads each line that is left: Miri takes long.
                 if k % 16 == 0 {
                     assert_eq!([before, 7].map(ns), kept, "after {k} lines");
                 }
@@ -476,7 +476,7 @@ mod tests {
 
     /// Ticks from between the end of a line and the next first line are no later than what was read in between.
     #[test]
-    fn a_line_ends_at_the_floor_of_a_cold_spell() {
+    fn a_line_ends_at_the_next_high_water_mark() {
         let timeline = Timeline::new();
         push(&timeline, 1);
         timeline.push(&Past { high_water_ns: 1_501, ..past(3) });

@@ -128,11 +128,11 @@ mod tests {
     fn one_holder_at_a_time() {
         let lock = TryLock::new(0_u64);
         let threads = 3;
-        let rounds = if cfg!(miri) { 30 } else { 20_000 };
+        let iterations = if cfg!(miri) { 30 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    for _ in 0..rounds {
+                    for _ in 0..iterations {
                         let mut guard = loop {
                             // SAFETY: one process, one token.
                             if let Some(guard) = unsafe { lock.try_lock(7) } {
@@ -148,7 +148,7 @@ mod tests {
         });
         // SAFETY: one process, one token.
         let guard = unsafe { lock.try_lock(7) };
-        assert_eq!(*guard.unwrap(), threads * rounds);
+        assert_eq!(*guard.unwrap(), threads * iterations);
     }
 
     #[test]

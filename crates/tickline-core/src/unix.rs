@@ -1,13 +1,13 @@
 //! Unix time minus monotonic time.
 //!
 //! One rate steers both clocks (Linux `timekeeping`: `wall_to_monotonic` is constant between steps), so the difference is
-//! a constant until somebody sets the clock. Each look narrows the interval that contains it; a look outside the interval
+//! a constant until somebody sets the clock. Each sample narrows the interval that contains it; a sample outside the interval
 //! is a step, and is followed at once.
 
 use crate::sample::Reference;
 
-/// Looks at Unix time in one update; the narrowest counts. One in a model by loom, where each is a step.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 3 };
+/// Samples of Unix time in one update; the narrowest counts. One in a model by loom, where each is a step.
+const SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 
 /// The interval that contains the difference.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,11 +26,11 @@ impl UnixTrack {
         self.limits_ns = None;
     }
 
-    /// Looks again. Returns whether Unix time was stepped since the last look.
+    /// Takes samples. Returns whether Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
         let mut narrowest: Option<(i64, i64)> = None;
         let width = |(least, most): (i64, i64)| most.saturating_sub(least);
-        for _ in 0..LOOKS {
+        for _ in 0..SAMPLES {
             let before_ns = reference.monotonic_ns();
             let unix_ns = reference.realtime_ns();
             let after_ns = reference.monotonic_ns();
@@ -97,12 +97,12 @@ mod tests {
         };
         let mut track = UnixTrack::new();
         assert!(!track.update(&clocks));
-        let (offset, slack) = track.offset();
-        assert!(offset.abs_diff(1_000_000_007) <= slack && slack <= 92, "{offset} +- {slack}");
+        let (offset, bound) = track.offset();
+        assert!(offset.abs_diff(1_000_000_007) <= bound && bound <= 92, "{offset} +- {bound}");
         clocks.cost_ns.set(20);
         assert!(!track.update(&clocks));
-        let (offset, slack) = track.offset();
-        assert!(offset.abs_diff(1_000_000_007) <= slack && slack <= 22, "{offset} +- {slack}");
+        let (offset, bound) = track.offset();
+        assert!(offset.abs_diff(1_000_000_007) <= bound && bound <= 22, "{offset} +- {bound}");
     }
 
     #[test]
@@ -117,8 +117,8 @@ mod tests {
         for step_ns in [3_600_000_000_000, -3_600_000_000_000, 1_000] {
             clocks.offset_ns.set(clocks.offset_ns.get() + step_ns);
             assert!(track.update(&clocks), "{step_ns}");
-            let (offset, slack) = track.offset();
-            assert!(offset.abs_diff(clocks.offset_ns.get()) <= slack && slack <= 22);
+            let (offset, bound) = track.offset();
+            assert!(offset.abs_diff(clocks.offset_ns.get()) <= bound && bound <= 22);
             assert!(!track.update(&clocks));
         }
     }

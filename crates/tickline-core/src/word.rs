@@ -1,34 +1,34 @@
 //! The state word: what the clock may do now, and the tick from which its line counts.
 //!
 //! ```text
-//! 63                              8   7    6     4   3      2         1       0
-//! [ tick, in granules of 256 ticks | slot | changes | gate | opening | closing | live ]
+//! 63                            8   7    6     4   3       2           1          0
+//! [ tick, in units of 256 ticks | slot | changes | gate | first | replacing | published ]
 //! ```
 //!
-//! A gate never leaves a line in use, so in a live word its bit says something else: that the line does not serve Unix time.
+//! A gate never leaves a line in use, so in a published word its bit says something else: that the line does not serve Unix time.
 //!
 //! | phase | the tick | who may read the counter |
 //! |---|---|---|
 //! | `NoLine` | where the high-water mark was taken, rounded up | nobody |
-//! | `FirstPublication` | where the high-water mark was taken | who opens |
-//! | `Replacing` | start of the old line | who finishes the closing |
+//! | `FirstPublication` | where the high-water mark was taken | the writer |
+//! | `Replacing` | start of the old line | the writer, and readers that help |
 //! | `Published` | start of the line | everybody |
 //!
-//! At most one of the three lowest bits is set; none is `NoLine`. **A live word is the start of its line as it stands, low bits
-//! included**: a reader subtracts it from the counter without a mask.
+//! At most one of the three lowest bits is set; none is `NoLine`. **A published word is the start of its line as it stands, low
+//! bits included**: a reader subtracts it from the counter without a mask.
 //!
 //! No word comes again once a line has been published after it (rule 10 of `DESIGN.md`). The tick rises with each new line, and the
 //! phase changes in between. Two things leave the tick where it was or bring it back, and are counted in `changes`: a gate that is
-//! closed and opened, and a counter that starts again. After eight of them the count starts over. A cold word that comes back by gate
-//! changes alone has the same floor, and no line has been since, so a thread that still holds it holds nothing that is wrong. Any
-//! other word could return only after a counter reset, with a multiple of eight changes in all, at the very granule of an earlier
-//! line, while one thread is stopped all the time.
+//! closed and opened, and a counter that starts again. The count returns to its start after eight of them. A word without a line that
+//! comes back by gate changes alone has the same high-water mark, and no line has been published since. So a thread that still holds
+//! it holds nothing that is wrong. Any other word could return only after a counter reset, with a multiple of eight changes in all,
+//! at the very tick of an earlier line, while one thread is stopped all the time.
 //!
-//! A word of all zeros is cold, so static memory is a valid clock.
+//! A word of all zeros has no line, so static memory is a valid clock.
 
 use crate::units::ticks_between;
 
-/// Ticks in one granule, the unit of a word's tick: 0.1 us at 2.6 GHz, 11 us at 24 MHz.
+/// The start granularity, ticks: the unit of a word's tick. 0.1 us at 2.6 GHz, 11 us at 24 MHz.
 pub const START_GRANULARITY_TICKS: u64 = 1 << META_BITS;
 
 /// How long after its start a line may be published at the latest, ticks: whatever begins so long after its start, began when the
@@ -37,17 +37,17 @@ pub(crate) const FIRST_TICKS: u64 = 2 * START_GRANULARITY_TICKS;
 
 const META_BITS: u32 = 8;
 const META_MASK: u64 = START_GRANULARITY_TICKS - 1;
-const LIVE_BIT: u64 = 1;
+const PUBLISHED_BIT: u64 = 1;
 const REPLACING_BIT: u64 = 1 << 1;
 const FIRST_BIT: u64 = 1 << 2;
-const PHASE_MASK: u64 = LIVE_BIT | REPLACING_BIT | FIRST_BIT;
+const PHASE_MASK: u64 = PUBLISHED_BIT | REPLACING_BIT | FIRST_BIT;
 const GATE_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
 const CHANGES_MASK: u64 = 7 << 4;
-/// The highest of the low bits: masked out, it is the distance of the second slot, if slots are [`SLOT_BYTES`] apart.
+/// The highest of the low bits: masked out, it is the distance of the second slot, if slots are [`SLOT_BYTES`] long.
 const SLOT_BIT: u64 = 1 << 7;
 
-/// How far the two slots are apart in memory, bytes.
+/// The distance of the two slots in memory, bytes.
 pub(crate) const SLOT_BYTES: usize = 128;
 
 const _: () = assert!(SLOT_BIT == SLOT_BYTES as u64, "a reader finds its slot by one mask");
@@ -97,28 +97,28 @@ impl Word {
         Self(bits)
     }
 
-    /// The word's bits. Those of a live word are the tick from which its line counts.
+    /// The word's bits. Those of a published word are the tick from which its line counts.
     #[inline(always)]
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The live word for the line that follows this word, published at `at_ticks`: it names the other slot, and its bits are at
-    /// most two granules before `at_ticks`, and not after it. `None` if that would not come later than this word, so that it
+    /// The word of the line that follows this word, published at `at_ticks`. It names the other slot, and its bits are at
+    /// most `2 * START_GRANULARITY_TICKS` before `at_ticks`, and not after it. `None` if that would not come later than this word, so that it
     /// might equal an earlier one. A counter that is behind by more than `margin_ticks` was reset, which counts as a change.
     #[must_use]
     pub fn next_published(self, at_ticks: u64, margin_ticks: u64) -> Option<Self> {
-        let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;
-        let ahead = ticks_between(self.start_ticks(), granule);
-        // The slack may be saturated, and must not turn negative then.
+        let start_ticks = at_ticks.wrapping_sub(META_MASK) & !META_MASK;
+        let ahead = ticks_between(self.start_ticks(), start_ticks);
+        // The margin may be saturated, and must not turn negative then.
         let reset = ahead < 0 && ahead.unsigned_abs() > margin_ticks;
         let changes = if reset { self.0.wrapping_add(CHANGE) } else { self.0 } & CHANGES_MASK;
         let slot = (self.0 & SLOT_BIT) ^ SLOT_BIT;
-        (ahead > 0 || reset).then_some(Self(granule | slot | changes | LIVE_BIT))
+        (ahead > 0 || reset).then_some(Self(start_ticks | slot | changes | PUBLISHED_BIT))
     }
 
-    /// This live word for a line that leaves Unix time to the OS.
+    /// This published word for a line that leaves Unix time to the OS.
     #[must_use]
     pub const fn without_unix(self) -> Self {
         Self(self.0 | GATE_BIT)
@@ -131,35 +131,36 @@ impl Word {
         if self.is_published() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
-    /// The cold word that follows this one, its high-water mark taken at `ticks` (rounded up to a granule).
+    /// The word without a line that follows this one, its high-water mark taken at `ticks`, which are rounded up.
     #[must_use]
     pub const fn without_line(self, ticks: u64) -> Self {
-        let granule = ticks.wrapping_add(META_MASK) & !META_MASK;
-        Self(granule | (self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK)))
+        let rounded_ticks = ticks.wrapping_add(META_MASK) & !META_MASK;
+        Self(rounded_ticks | (self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK)))
     }
 
-    /// The word that announces the first line after this cold word: nobody reads the reference for a reading until that is
+    /// The word that announces the first line after this word. Nobody reads the reference for a reading until that line is
     /// published or given up.
     #[must_use]
     pub const fn first_publication(self) -> Self {
         self.with_phase(FIRST_BIT)
     }
 
-    /// The cold word that an opening goes back to: the one it came from. That was a state before, with the same floor and no line
-    /// since, so a thread that still holds it holds nothing that is wrong.
+    /// The word to which a first publication goes back: the one before it. No line has been published since, and the
+    /// high-water mark is the same, so a thread that still holds that word holds nothing that is wrong.
     #[must_use]
     pub const fn given_up(self) -> Self {
         self.with_phase(0)
     }
 
-    /// This word with its gate closed. A live word becomes closing: a gate never leaves a line in use.
+    /// This word with its gate closed. A published line is then being replaced: a gate never leaves a line in use.
     #[must_use]
     pub const fn with_gate_closed(self) -> Self {
         let word = if self.is_published() { self.replacing() } else { self };
         Self(word.0 | GATE_BIT)
     }
 
-    /// This cold word with its gate open again, counted so that it differs from the last seven. The tick stays: it is the high-water mark's.
+    /// This word without a line, with its gate open again. The change is counted, so the word differs from the last seven. The
+    /// tick of the high-water mark stays.
     #[must_use]
     pub const fn with_gate_open(self) -> Self {
         Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | (self.0.wrapping_add(CHANGE) & CHANGES_MASK))
@@ -175,7 +176,7 @@ impl Word {
     pub const fn phase(self) -> Phase {
         match self.0 & PHASE_MASK {
             0 => Phase::NoLine,
-            LIVE_BIT => Phase::Published,
+            PUBLISHED_BIT => Phase::Published,
             REPLACING_BIT => Phase::Replacing,
             _ => Phase::FirstPublication,
         }
@@ -185,31 +186,31 @@ impl Word {
     #[inline(always)]
     #[must_use]
     pub const fn is_published_for_unix(self) -> bool {
-        self.0 & (LIVE_BIT | GATE_BIT) == LIVE_BIT
+        self.0 & (PUBLISHED_BIT | GATE_BIT) == PUBLISHED_BIT
     }
 
     /// Whether there is a line that may be used.
     #[inline(always)]
     #[must_use]
     pub const fn is_published(self) -> bool {
-        self.0 & LIVE_BIT != 0
+        self.0 & PUBLISHED_BIT != 0
     }
 
-    /// Whether a gate keeps the clock cold.
+    /// Whether a closed gate keeps the clock without a line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
         self.0 & GATE_BIT != 0 && !self.is_published()
     }
 
-    /// The slot in use (cold: the one that was).
+    /// The slot in use; without a line, the one that was.
     #[inline(always)]
     #[must_use]
     pub const fn slot(self) -> Slot {
         if self.0 & SLOT_BIT == 0 { Slot::A } else { Slot::B }
     }
 
-    /// The word's tick, a multiple of [`START_GRANULARITY_TICKS`]. Cold: the tick at which the high-water mark was taken. Live: up to a granule before
-    /// the start of the line.
+    /// The word's tick, a multiple of [`START_GRANULARITY_TICKS`]. Without a line, this is where the high-water mark was taken. In a
+    /// published word it is before the start of the line, by less than that.
     #[must_use]
     pub const fn start_ticks(self) -> u64 {
         self.0 & !META_MASK
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_cold_and_not_gated() {
+    fn zero_has_no_line_and_an_open_gate() {
         let word = Word::default();
         assert_eq!(word.phase(), Phase::NoLine);
         assert!(!word.is_published() && !word.is_gate_closed());
@@ -241,20 +242,20 @@ mod tests {
         ] {
             assert_eq!((word.phase(), word.slot(), word.is_gate_closed()), (Phase::Published, slot, false));
             assert_eq!(word.start_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
-            let closing = word.replacing();
-            assert_eq!((closing.phase(), closing.slot()), (Phase::Replacing, slot));
-            assert_eq!(closing.start_ticks(), word.start_ticks());
+            let replacing = word.replacing();
+            assert_eq!((replacing.phase(), replacing.slot()), (Phase::Replacing, slot));
+            assert_eq!(replacing.start_ticks(), word.start_ticks());
             assert_eq!(word.with_gate_closed().phase(), Phase::Replacing);
             assert!(word.with_gate_closed().is_gate_closed());
-            let cold = word.with_gate_closed().without_line(0x1234_5678_9abc);
-            assert_eq!((cold.phase(), cold.slot(), cold.is_gate_closed()), (Phase::NoLine, slot, true));
-            assert_eq!(cold.start_ticks(), 0x1234_5678_9b00, "a floor's tick is rounded up");
-            let opening = cold.with_gate_open().first_publication();
+            let ended = word.with_gate_closed().without_line(0x1234_5678_9abc);
+            assert_eq!((ended.phase(), ended.slot(), ended.is_gate_closed()), (Phase::NoLine, slot, true));
+            assert_eq!(ended.start_ticks(), 0x1234_5678_9b00, "the tick of a high-water mark is rounded up");
+            let first = ended.with_gate_open().first_publication();
             assert_eq!(
-                (opening.phase(), opening.slot(), opening.is_gate_closed()),
+                (first.phase(), first.slot(), first.is_gate_closed()),
                 (Phase::FirstPublication, slot, false)
             );
-            assert_eq!(opening.given_up(), cold.with_gate_open());
+            assert_eq!(first.given_up(), ended.with_gate_open());
         }
     }
 
@@ -298,7 +299,11 @@ mod tests {
             for _ in 0..200 {
                 for next in [word.with_gate_closed(), word.with_gate_closed().with_gate_open()] {
                     assert!(!seen.iter().rev().take(15).any(|seen| *seen == next), "{next:?} came twice");
-                    assert_eq!((next.slot(), next.start_ticks()), (line.slot(), 6 << 20), "the floor stays");
+                    assert_eq!(
+                        (next.slot(), next.start_ticks()),
+                        (line.slot(), 6 << 20),
+                        "the high-water mark stays"
+                    );
                     seen.push(next);
                 }
                 word = word.with_gate_closed().with_gate_open();
@@ -307,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_line_needs_a_later_granule_or_a_reset() {
+    fn a_new_line_needs_a_later_start_or_a_reset() {
         let word = live(100 * START_GRANULARITY_TICKS);
         let first = word.start_ticks() + START_GRANULARITY_TICKS + META_MASK;
         assert_eq!(word.next_published(first - 1, MARGIN_TICKS), None);
@@ -326,9 +331,9 @@ mod tests {
         );
     }
 
-    /// A slope of 0 makes the slack `u64::MAX`, which was taken for -1: every tick would have done, even that of the word.
+    /// A slope of 0 makes the margin `u64::MAX`. Taken for -1 it would admit every tick, even that of the word.
     #[test]
-    fn with_any_slack_a_new_line_needs_a_later_granule() {
+    fn with_any_margin_a_new_line_needs_a_later_start() {
         let word = live(100 * START_GRANULARITY_TICKS);
         for margin_ticks in [1 << 63, u64::MAX] {
             assert_eq!(
@@ -344,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Rule 10: a line after a reset may start in the very granule of an earlier one, and its word is another one all the same.
+    /// Rule 10: a line after a reset may start at the very tick of an earlier one. Its word is another one all the same.
     #[test]
     fn a_line_after_a_reset_differs_from_one_at_the_same_tick() {
         let (mut word, mut seen) = (live(7 << 20), Vec::new());
@@ -355,7 +360,7 @@ mod tests {
                 assert!(!seen.contains(&word), "{word:?} came twice");
                 seen.push(word);
             }
-            // The clock goes cold now and then, which the count survives.
+            // The line ends now and then. The count goes on.
             word = word.replacing().without_line(word.to_bits());
         }
     }

@@ -270,7 +270,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 
 /// With a counter of 24 MHz a granule is 11 us: the iteration that settles a recovery comes later, and in time.
 #[test]
-fn a_slow_counter_recovers_in_a_few_rounds() {
+fn a_slow_counter_recovers_in_a_few_iterations() {
     struct Slow(Cell<u64>);
     impl Counter for Slow {
         fn now(&self) -> u64 {
@@ -418,7 +418,7 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
 
 /// A high-water mark a few microseconds ahead is waited for, one far ahead is not.
 #[test]
-fn a_recovery_waits_for_a_near_floor_only() {
+fn a_recovery_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
         let (machine, clock, mut control) = settled_clock();
         machine.suspend(1_000_000);

@@ -2,7 +2,7 @@
 //!
 //! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2, Linux
 //! `arch/arm64/include/asm/arch_timer.h`). To keep *later* loads behind it, a load whose address depends on the value
-//! follows, as in Linux's `arch_counter_enforce_ordering`; the cell's second look begins with a barrier for loads.
+//! follows, as in Linux's `arch_counter_enforce_ordering`; the cell's second load of the word begins with a barrier for loads.
 
 use core::arch::asm;
 

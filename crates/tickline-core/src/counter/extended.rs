@@ -11,7 +11,7 @@
 //!
 //! Who makes one MUST
 //!
-//! 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but not from a cold clock. So either the
+//! 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but not without one. So either the
 //!    interval between iterations is well below the wrap, or the register's own interrupt, once in a wrap, reads it;
 //! 2. keep interrupt handlers out while it is read (it is not [`Sync`], so one that is shared with a handler is in a critical
 //!    section already): a handler that reads it between the register and the sum would make the sum jump by a wrap;
@@ -25,10 +25,10 @@
 //! | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
 //!
 //! Order is kept in all cases. The bounds are void from the miss to the next iteration, as after any jump of a counter. That a whole
-//! wrap is missing nobody can see from the register alone; the reference shows it, and only iterations look at that. So after a sleep
+//! wrap is missing nobody can see from the register alone; the reference shows it, and only iterations read that. So after a sleep
 //! that may have been longer than a wrap, [`maintain`](crate::control::Control::maintain) comes before the first reading: once
-//! it has published a line, or the clock is cold, nothing wrong has been read. A jump of less than 0.1 % of the time since the
-//! last round looks like a change of rate, and counts as [`BoundViolation`] alone.
+//! it has published a line, or the clock has no line, nothing wrong has been read. A jump of less than 0.1 % of the time since the
+//! last iteration looks like a change of rate, and counts as [`BoundViolation`] alone.
 //!
 //! [`BoundViolation`]: crate::shared::Event::BoundViolation
 //! [`Disruption`]: crate::shared::Event::Disruption

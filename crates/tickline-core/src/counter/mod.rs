@@ -4,7 +4,7 @@
 //!
 //! A [`Counter`] MUST
 //!
-//! 1. count at one rate as long as the clock is not told otherwise (gates: `invariant`, `kernel`);
+//! 1. count at one rate unless the gates close the clock (gates: `invariant`, `kernel`);
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has its value, and before any
 //!    later load takes its value, save for the out-of-order window of the CPU (see [`MEETING_MARGIN_NS`]);

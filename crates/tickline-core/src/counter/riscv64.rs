@@ -1,6 +1,6 @@
 //! The RISC-V counter: `time`, the wall-clock counter of the extension Zicntr, by `rdtime`.
 //!
-//! All harts' counters are one clock's, in step to within one tick, and count at a rate that is constant within a small error
+//! All harts' counters are one clock's, synchronised to within one tick, and count at a rate that is constant within a small error
 //! (RISC-V ISA manual, volume I, Zicntr). There is no register that names the rate. Platforms may serve the instruction by a
 //! trap into firmware, which takes microseconds: the cost gate sees to that.
 //!
@@ -47,7 +47,7 @@ impl HardwareCounter {
 }
 
 impl Counter for HardwareCounter {
-    /// Later loads stay behind the read, the second look at the word among them.
+    /// Later loads stay behind the read, the second load of the word among them.
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;

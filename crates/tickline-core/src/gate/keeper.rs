@@ -23,7 +23,7 @@
 //!    `Open`; only then may a line be published. If the word has changed, the exchange fails, and the judge closes the gate again.
 //!    So one of two things is true of a judge and of a change: the exchange fails; or it came first, and whoever made the change
 //!    sees the open gate, and closes it.
-//! 3. **A closing that comes late is noticed.** A thread that is stopped between its change and its closing closes a gate that has
+//! 3. **A gate that is closed late is noticed.** A thread that is stopped between its change and the closing of the gate closes a gate that has
 //!    since been judged and opened. The first iteration behind it finds that, and has the gates judged again
 //!    ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
 //!

@@ -11,13 +11,13 @@
 //! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
-//! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are in step.
+//! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are synchronised.
 //! That takes a thread, so the reader driver alone never gets there. The other gates are judged alike under each trust.
 //!
 //! Every gate must be open for the counter to be used, but for [`Gate::UnixCost`], which is about Unix time alone. A closed one names
 //! its [`Reason`], whose code is stable. The first closed gate, in the order of [`Gate`], is the one that a status shows.
 //!
-//! What a reading costs is judged for monotonic and for Unix time apart, for systems where one is answered in user mode and the other
+//! What a reading costs is judged separately for monotonic and for Unix time, for systems where one is answered in user mode and the other
 //! by a system call. A reading by the counter costs the same for both:
 //!
 //! | by the OS, monotonic time is | and Unix time | monotonic time | Unix time |
@@ -28,7 +28,7 @@
 //! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
-//! The last row is a choice. A line that served Unix time alone would live beside readings of monotonic time by the OS, whose floor no
+//! The last row is a choice. A line that served Unix time alone would live beside readings of monotonic time by the OS, whose high-water mark no
 //! cell could hold meanwhile; and no system is known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
@@ -42,7 +42,7 @@ pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
 use crate::compare::Comparison;
 
-/// What a gate looks at.
+/// What a gate judges by.
 ///
 /// ```
 /// use tickline_core::gate::Gate;
@@ -62,7 +62,7 @@ pub enum Gate {
     Invariant,
     /// The kernel keeps time with the same counter, or has nothing against it.
     Kernel,
-    /// The counters of all CPUs are in step.
+    /// The counters of all CPUs are synchronised.
     Synchronised,
     /// Reading the counter is not slower than asking the OS for monotonic time.
     Cost,
@@ -421,7 +421,7 @@ pub enum Calibration {
     Current,
     /// None, though there has been one: its window has passed.
     Passed,
-    /// None: round after round, the samples were too old when they were complete.
+    /// None: iteration after iteration, the samples were too old when they were complete.
     Stale,
 }
 

@@ -165,7 +165,7 @@ const SITUATIONS: [Situation; 21] = [
         ..X86
     },
     Situation {
-        name: "a hypervisor with tsc=reliable and counters that are apart: only the comparison knows",
+        name: "a hypervisor with tsc=reliable and unsynchronised counters: only the comparison knows",
         available: b"tsc acpi_pm \n",
         signature: b"KVMKVMKVM\0\0\0",
         comparison: WARPED,

@@ -111,7 +111,7 @@ fn a_kernel_speaks_for_the_counter_that_it_keeps_time_with_alone() {
 }
 
 #[test]
-fn counters_that_are_apart_are_used_only_with_a_line_per_cpu() {
+fn unsynchronised_counters_are_used_only_with_a_line_per_cpu() {
     for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
         for hypervisor in [Hypervisor::None, Hypervisor::Kvm] {
             let fault = |line_per_cpu| {
@@ -152,7 +152,7 @@ fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, 
 /// Symptom: with monotonic time by a system call, the counter was used for Unix time as well, though the OS told that faster ("Time, but
 /// Faster": `gettimeofday` in 35.7 ns, `gethrtime` in 119.8, the counter in 40.4).
 #[test]
-fn unix_time_is_judged_apart_from_monotonic_time() {
+fn unix_time_and_monotonic_time_are_judged_separately() {
     const SLOW: Option<Reason> = Some(Reason::Slow);
     let never = (false, false);
     assert_eq!(costs((10, 25, 25), never), (None, None, false), "a vDSO that works");

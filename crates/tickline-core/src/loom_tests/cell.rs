@@ -95,7 +95,7 @@ fn bounds_are_never_a_mixture() {
 
 /// A cold word's floor is made from the slot; it too belongs to one line.
 #[test]
-fn a_floor_is_never_a_mixture() {
+fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
         let cell = made(Latch::new());
         let tick = |number: u64| (number << 20) + (1 << 19);

@@ -154,7 +154,7 @@ fn a_line_is_lowered_between_two_readers() {
 
 /// Rule 3: a line that a reader has made cold is not published over by the writer that was about to: it starts anew.
 #[test]
-fn a_rescued_line_is_not_revived() {
+fn a_line_that_was_helped_is_not_revived() {
     check(Some(5), &["Published", "help"], |seen| {
         let (clock, mut control, time) = live();
         let rescuer = {
@@ -215,7 +215,7 @@ fn a_window_passes_under_a_writer() {
 /// Rules 6 and 7: a cold reading that straddles a recovery. Right after it the reference jumps ahead, so that a reading which
 /// asks it then, and returns what it says, is above the new line.
 #[test]
-fn a_clock_recovers_under_a_cold_reader() {
+fn a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "cold first"], |seen| {
         let (clock, mut control, time) = without_line();
         let reader = {

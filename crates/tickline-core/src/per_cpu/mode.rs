@@ -1,6 +1,6 @@
 //! Whether a clock has one line for all CPUs or one for each, and whether readers may use the latter.
 //!
-//! The table of the CPUs' lines is made by the driver, once; here is a pointer to it, which is all that a reader looks at:
+//! The table of the CPUs' lines is made by the driver, once; here is a pointer to it, which is all that a reader loads:
 //!
 //! | `open` | readers | what comes next |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | the table | take the line of their CPU | the thread closes it; or a gate |
 //! | gated | take the OS | a judge, who opens the gate |
 //!
-//! Not two flags: between two looks, or two stores, a gate may close.
+//! Not two flags: between two loads, or two stores, a gate may close.
 //!
 //! The switch from one mode to the other is a change that asks for a judgement ([`Keeper::judge_again`]), for two reasons. The gate that
 //! compares the counters depends on the mode. And no common line may be left: while the mode is in force nobody publishes one, but

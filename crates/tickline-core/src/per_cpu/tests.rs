@@ -166,7 +166,7 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
 
 /// The same for the slow path, which also must not take the other CPU's counter for one that was reset, or ran past the window.
 #[test]
-fn a_migration_never_makes_a_unit_cold() {
+fn a_migration_never_ends_the_line_of_a_unit() {
     for atomic in [false, true] {
         let (board, units, _) = settled_board(atomic);
         let steps = at_each_step(
@@ -258,7 +258,7 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
 
 /// Rule 6: while the reference is asked, the unit recovers, and its line is ahead of what the reference said before.
 #[test]
-fn rule_6_a_cold_reading_counts_if_the_unit_is_still_cold() {
+fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     let (board, units, controls) = settled_board(true);
     let controls = leak(core::cell::RefCell::new(controls));
     let seat = PinnedCounter::take(board, 0).unwrap();
@@ -280,7 +280,7 @@ fn rule_6_a_cold_reading_counts_if_the_unit_is_still_cold() {
 /// The loop's thread is moved away before any step of its round: no sample and no line comes of it, readings on that CPU go on
 /// in order, by the line or the reference, and the other CPU notices nothing.
 #[test]
-fn a_seat_that_is_lost_publishes_nothing_wrong() {
+fn a_lost_counter_publishes_nothing_wrong() {
     let lost = leak(Cell::new(0));
     let steps = at_each_step(
         || {
@@ -318,7 +318,7 @@ fn a_seat_that_is_lost_publishes_nothing_wrong() {
 
 /// ...and the next visit recovers.
 #[test]
-fn a_unit_whose_seat_was_lost_recovers() {
+fn a_unit_whose_counter_was_lost_recovers() {
     let (board, units, mut controls) = settled_board(true);
     let left = leak(Cell::new(false));
     board.machine.hooks.set(move |step| {
@@ -335,7 +335,7 @@ fn a_unit_whose_seat_was_lost_recovers() {
 
 /// Rule 3: a reader that finds its CPU's unit closing has interrupted the writer, and does not wait for it.
 #[test]
-fn rule_3_a_unit_that_is_found_closing_goes_cold_at_once() {
+fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, units, mut controls) = settled_board(true);
     let seen = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
@@ -487,7 +487,7 @@ impl Storm {
 /// On one CPU, a reading that was complete before another began is never larger; and the bounds hold on whichever CPU, so a step
 /// back between two is no larger than both.
 #[test]
-fn a_storm_of_moves_and_visits_keeps_the_order_on_each_cpu() {
+fn a_storm_of_moves_and_calibrations_keeps_the_order_on_each_cpu() {
     let seeds = 100;
     let mut served = 0;
     for seed in 0..seeds {

@@ -125,7 +125,7 @@ impl Gauges {
         }
     }
 
-    /// Whether, round after round, the samples were too old for a line when they were complete: the machine is too slow for the
+    /// Whether, iteration after iteration, the samples were too old for a line when they were complete: the machine is too slow for the
     /// interval, or the writer never gets a CPU for long enough.
     #[must_use]
     pub fn samples_are_stale(&self) -> bool {

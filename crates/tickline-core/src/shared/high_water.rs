@@ -11,7 +11,7 @@
 //! and the reference stands still, that much of the line's future may be used up, in one suspend or in several. Past the
 //! window every reading takes the slow path, which asks the reference: the line counts for those ticks only that the counter
 //! can have reached while the reference came as far as it is ([`Shared::is_over`]). The reference never decreases, so whoever
-//! makes the clock cold can ask it again and knows a tick that no reading was later than: the window's end, or what the
+//! ends the line can ask it again and knows a tick that no reading was later than: the window's end, or what the
 //! reference vouches for by then, whichever is later. That holds whatever reference and counter did in between, suspends,
 //! resets, slews and steps included.
 //!
@@ -83,7 +83,7 @@ impl<S: StateCell, P> Shared<S, P> {
 
     /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or is
     /// outside of its validity. As where lines meet, a reader may have read the counter a little after its second
-    /// look. `newest` is a point below the reference that was proven before the line ended, if the caller has one.
+    /// load of the word. `newest` is a point below the reference that was proven before the line ended, if the caller has one.
     pub(super) fn high_water_ticks(
         &self,
         state: &State,

@@ -11,9 +11,9 @@ use crate::word::{FIRST_TICKS, Phase};
 impl<S: StateCell> Shared<S> {
     /// A stamp: the counter, if the inlined path may use it now. [`stamp_to_ns`](Self::stamp_to_ns) converts it.
     ///
-    /// There is no second look at the word, which would cost as much as the rest: a stamp that was taken late is sorted out
-    /// when it is converted. One that the CPU took early, before it had loaded the word, cannot be: so that none is
-    /// converted with the line before, they begin two granules after the line's start, which is after its publication.
+    /// There is no second load of the word, which would cost as much as the rest: the conversion sorts out a stamp that was taken
+    /// late. It cannot sort out one that the CPU took early, before it had loaded the word. Stamps therefore begin
+    /// [`FIRST_TICKS`] after the line's start, which is after its publication: none is converted with the line before.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
@@ -31,7 +31,7 @@ impl<S: StateCell> Shared<S> {
     /// In order with all stamps and readings of the thread that took it, as long as its line is remembered. Waits for nobody,
     /// but where the stamp's line is being replaced at this moment: then it waits as a reading does.
     ///
-    /// A thread may be stopped between its looks at the word and at the counter, and its line retired meanwhile. Readings that
+    /// A thread may be stopped between its reads of the word and of the counter, and its line ended meanwhile. Readings that
     /// it makes then may be as low as the high-water mark, so the stamp is no later than that.
     pub fn stamp_to_ns(&self, ticks: u64, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
         loop {
@@ -51,7 +51,7 @@ impl<S: StateCell> Shared<S> {
                     continue;
                 }
                 Phase::Published if by_newest && passed() => {
-                    // Retires the line, unless these are ticks of the future, which nobody has taken.
+                    // Ends the line, unless these are ticks of the future, which nobody has taken.
                     self.read_slow(counter, reference);
                     i64::MAX
                 }

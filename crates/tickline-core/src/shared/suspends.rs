@@ -37,7 +37,7 @@ impl Suspends {
     pub(super) fn is_none_since(&self, slot: Slot, reference: &impl Reference) -> bool {
         // ORDERING: Acquire, pairs with the Release store above.
         let then_ns = self.of(slot).load(Ordering::Acquire);
-        // Who was not told then is not asked now: the question may be forbidden.
+        // A reference that did not answer then is not asked now: the question may be forbidden.
         then_ns != UNKNOWN
             && reference
                 .suspended_ns()

@@ -106,7 +106,7 @@ mod tests {
         crate::units::fixed_to_ns_ceil(dither.range())
     }
 
-    /// So many samples, so far apart, each at this distance.
+    /// So many samples at this interval, each at this distance.
     fn feed(dither: &mut Dither, now_ticks: &mut u64, samples: u32, gap_ns: u64, distance_ns: i64) {
         for _ in 0..samples {
             *now_ticks += gap_ns;
@@ -125,7 +125,7 @@ mod tests {
         ] {
             let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
             feed(&mut dither, &mut now_ticks, samples, gap_ns, 1);
-            assert_eq!(dither.is_known(), is_known, "{samples} samples, {gap_ns} ns apart");
+            assert_eq!(dither.is_known(), is_known, "{samples} samples, one in {gap_ns} ns");
             assert_eq!(range_ns(&dither) < most_ns, is_known);
         }
     }

@@ -60,8 +60,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "window",
         "a live word lies after the tick of its publication",
         "word.rs",
-        "let granule = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
-        "let granule = at_ticks & !META_MASK;",
+        "let start_ticks = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
+        "let start_ticks = at_ticks & !META_MASK;",
     ),
     mutant(
         "window",
@@ -293,7 +293,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "samples",
         "on a slow machine samples may be as old as a round takes",
-        "control.rs",
+        "control/schedule.rs",
         ".min(slope.ticks_in(self.config.interval_ns >> 1));",
         ";",
     ),

@@ -22,11 +22,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "a line is published straight from live",
         "control.rs",
-        "        let closing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, closing.word) {
+        "        let replacing = State { word: state.word.replacing(), ..*state };
+        if !shared.cell.swap(state.word, replacing.word) {
             return Err(Refusal::Lost);
         }",
-        "        let closing = *state;",
+        "        let replacing = *state;",
     ),
     mutant(
         "2",
@@ -216,14 +216,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "13",
         "a line is over before others have stopped reading it",
         "shared.rs",
-        "        let closing = State { word: state.word.replacing(), ..*state };
-        if !self.cell.swap(state.word, closing.word) {
+        "        let replacing = State { word: state.word.replacing(), ..*state };
+        if !self.cell.swap(state.word, replacing.word) {
             return;
         }
         let reset",
-        "        let closing = State { word: state.word.replacing(), ..*state };
+        "        let replacing = State { word: state.word.replacing(), ..*state };
         let high_water_ticks = self.high_water_ticks(state, ticks, newest, reference);
-        if self.cell.swap(state.word, closing.word.without_line(high_water_ticks)) {
+        if self.cell.swap(state.word, replacing.word.without_line(high_water_ticks)) {
             self.count(Event::Expiry);
         }
         if true {
@@ -256,8 +256,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "the tick of a floor is rounded down",
         "word.rs",
-        "let granule = ticks.wrapping_add(META_MASK) & !META_MASK;",
-        "let granule = ticks & !META_MASK;",
+        "let rounded_ticks = ticks.wrapping_add(META_MASK) & !META_MASK;",
+        "let rounded_ticks = ticks & !META_MASK;",
     ),
     mutant(
         "5",
@@ -287,25 +287,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery asks the reference only before it opens",
         "control.rs",
-        "let edge = target.at(at_ticks).max(most);",
-        "let edge = target.at(at_ticks);",
+        "let from = target.at(at_ticks).max(most);",
+        "let from = target.at(at_ticks);",
     ),
     mutant(
         "7",
         "a recovery starts where the reference was, not where it may be by now",
         "control.rs",
-        "let edge = target.at(at_ticks).max(most);",
-        "let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));",
+        "let from = target.at(at_ticks).max(most);",
+        "let from = target.at(at_ticks).max(fixed_from_ns(reference_ns));",
     ),
     mutant(
         "7",
         "a recovery does not open the clock before it asks the reference",
         "control.rs",
-        "        let opening = State { word: state.word.first_publication(), ..*state };
-        if !shared.cell.swap(state.word, opening.word) {
+        "        let first = State { word: state.word.first_publication(), ..*state };
+        if !shared.cell.swap(state.word, first.word) {
             return Err(Refusal::Lost);
         }",
-        "        let opening = *state;",
+        "        let first = *state;",
     ),
     mutant(
         "7",

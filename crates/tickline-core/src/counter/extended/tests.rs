@@ -138,7 +138,7 @@ fn a_clock_runs_through_many_wraps() {
 
 /// A reading that comes first is late by the wrap, which nobody can know; the next iteration is right, and says so.
 #[test]
-fn a_missed_wrap_is_noticed_by_the_next_round() {
+fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(5 * WRAP_NS, true);
@@ -154,7 +154,7 @@ fn a_missed_wrap_is_noticed_by_the_next_round() {
 }
 
 #[test]
-fn no_reading_is_wrong_if_a_round_comes_first_after_a_long_sleep() {
+fn no_reading_is_wrong_if_an_iteration_comes_first_after_a_long_sleep() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(5 * WRAP_NS, true);
@@ -183,7 +183,7 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
 /// The counter takes the way from where it was to zero for time that has passed: the clock is ahead, never goes back, and
 /// is slewed until it is right.
 #[test]
-fn a_register_that_was_reset_is_noticed_by_the_next_round() {
+fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     let board = new_board();
     let mut rig = new_rig(&board);
     rig.run(5 * WRAP_NS, true);

@@ -141,7 +141,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
 
 /// A thread is stopped between its change and its closing, and meanwhile the gate is judged and opened.
 #[test]
-fn a_closing_that_comes_late_is_noticed() {
+fn a_gate_that_is_closed_late_is_noticed() {
     for (what, late) in ACTS.into_iter().filter(|(what, _)| *what != "enable") {
         let gate = Gate::default();
         assert!(gate.opens());

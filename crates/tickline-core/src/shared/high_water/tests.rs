@@ -14,7 +14,7 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
 /// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it, from which a reader had the
 /// line's value: the high-water mark is the end of the window.
 #[test]
-fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
+fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
     // Who says nothing when the line is made, or when it ends, may have been suspended.
     for (tells, tells_later) in [(true, true), (true, false), (false, true), (false, false)] {
         let machine = Machine::new();
@@ -34,7 +34,7 @@ fn rule_5_the_floor_after_a_reset_counts_on_an_earlier_suspend() {
 
 /// ...but one that was before the line was made does not count.
 #[test]
-fn rule_5_the_floor_after_a_reset_knows_of_suspends_long_ago() {
+fn rule_5_the_high_water_mark_after_a_reset_knows_of_suspends_long_ago() {
     // Whichever slot the line is in.
     for rounds in [0, 1] {
         let machine = Machine::new();
@@ -56,7 +56,7 @@ fn rule_5_the_floor_after_a_reset_knows_of_suspends_long_ago() {
 /// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other and unnoticed, does not
 /// lower the high-water mark of a reset below what was read.
 #[test]
-fn rule_5_the_floor_after_a_reset_allows_for_the_strongest_slew() {
+fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
     for (before_ppb, after_ppb) in
         [(0, -100_000_000), (100_000_000, -100_000_000), (226_000_000, -226_000_000)]
     {
