@@ -259,7 +259,8 @@ impl Control {
             };
             let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
             let steering_ppb = reference.steering_ppb();
-            let noted = self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, shared);
+            let noted =
+                self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
             if noted == SampleOutcome::Void {
                 self.unix.clear();
                 self.disrupted = true;
@@ -267,7 +268,7 @@ impl Control {
             if self.unix.update(reference) {
                 shared.count(Event::UnixStep);
             }
-            let fit = self.stability.fit(slope, shared);
+            let fit = self.stability.fit(slope, &shared.events);
             self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
 
             let state = shared.cell.load();

@@ -15,97 +15,23 @@
 
 use crate::cell::{State, StateCell};
 use crate::counter::Counter;
-use crate::primitive::{AtomicU64, Ordering};
 use crate::sample::{Point, Reference};
 use crate::timeline::{NoTimeline, Timeline};
 use crate::units::ticks_between;
 use crate::word::{Phase, Slot};
 
+pub(crate) mod events;
 mod gauges;
 mod high_water;
 mod reading;
 mod stamp;
 mod suspends;
 
+pub use events::Event;
+use events::Events;
 pub(crate) use gauges::Found;
 pub use gauges::{BoundParts, Gauges};
 pub use reading::{Kind, LineReading, Ordered, Plain, SlowReading, Source, Unix, WithBounds};
-
-/// Something that happened to a clock, counted since it was made.
-///
-/// ```
-/// use tickline_core::{cell::Latch, shared::{Event, Shared}};
-///
-/// let clock = Shared::new(Latch::new());
-/// for event in Event::ALL {
-///     assert_eq!(clock.events(event), 0, "{}", event.name());
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A line replaced a line.
-    Publication,
-    /// A line followed a time without one.
-    Recovery,
-    /// A reader or the writer found the window passed, and ended the line.
-    Expiry,
-    /// The counter was found before the start of the line: it was reset, or differs between CPUs.
-    CounterReset,
-    /// A reader found the writer preempted in the middle, and went on without it.
-    Help,
-    /// The clock was stepped forward to the reference.
-    StepForward,
-    /// The reference changed its rate by more than the samples allow; old ones were dropped.
-    RateChange,
-    /// The reference left the stated bounds.
-    BoundViolation,
-    /// The reference or the counter jumped.
-    Disruption,
-    /// Unix time was stepped.
-    UnixStep,
-    /// A gate was closed.
-    GateClosed,
-    /// A gate was opened again.
-    GateOpened,
-}
-
-impl Event {
-    /// Every event, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
-        Self::Publication,
-        Self::Recovery,
-        Self::Expiry,
-        Self::CounterReset,
-        Self::Help,
-        Self::StepForward,
-        Self::RateChange,
-        Self::BoundViolation,
-        Self::Disruption,
-        Self::UnixStep,
-        Self::GateClosed,
-        Self::GateOpened,
-    ];
-
-    /// A stable name, in snake case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Publication => "publication",
-            Self::Recovery => "recovery",
-            Self::Expiry => "expiry",
-            Self::CounterReset => "counter_reset",
-            Self::Help => "help",
-            Self::StepForward => "step_forward",
-            Self::RateChange => "rate_change",
-            Self::BoundViolation => "bound_violation",
-            Self::Disruption => "disruption",
-            Self::UnixStep => "unix_step",
-            Self::GateClosed => "gate_closed",
-            Self::GateOpened => "gate_opened",
-        }
-    }
-}
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without a line, with high-water mark 0.
 #[derive(Debug, Default)]
@@ -117,7 +43,7 @@ pub struct Shared<S, P = Timeline> {
     /// What the control loop last found.
     pub gauges: Gauges,
     suspends: suspends::Suspends,
-    events: [AtomicU64; Event::ALL.len()],
+    pub(crate) events: Events,
 }
 
 impl<S> Shared<S> {
@@ -143,7 +69,7 @@ impl<S, P> Shared<S, P> {
             timeline,
             gauges: Gauges::new(),
             suspends: suspends::Suspends::new(),
-            events: [const { AtomicU64::new(0) }; Event::ALL.len()],
+            events: Events::new(),
         }
     }
 
@@ -154,17 +80,13 @@ impl<S, P> Shared<S, P> {
 
     /// Counts an event.
     pub fn count(&self, event: Event) {
-        if let Some(counter) = self.events.get(event as usize) {
-            // ORDERING: Relaxed, a count that orders nothing.
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+        self.events.count(event);
     }
 
     /// How often `event` has happened.
     #[must_use]
     pub fn events(&self, event: Event) -> u64 {
-        // ORDERING: Relaxed, a count that orders nothing.
-        self.events.get(event as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+        self.events.get(event)
     }
 }
 

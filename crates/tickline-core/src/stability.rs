@@ -17,7 +17,7 @@ use crate::cell::Bounds;
 use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
-use crate::shared::{Event, Shared};
+use crate::shared::events::{Event, Events};
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
     ticks_between, unsigned,
@@ -132,27 +132,27 @@ impl StabilityMonitor {
     }
 
     /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best known one.
-    pub(crate) fn note<S, P>(
+    pub(crate) fn note(
         &mut self,
         sample: &Sample,
         steering_ppb: Option<i64>,
         slope: Slope,
         interval_ns: u64,
-        shared: &Shared<S, P>,
+        events: &Events,
     ) -> SampleOutcome {
-        let noted = self.note_sample(sample, slope, interval_ns, shared);
+        let noted = self.note_sample(sample, slope, interval_ns, events);
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
         noted
     }
 
-    fn note_sample<S, P>(
+    fn note_sample(
         &mut self,
         sample: &Sample,
         slope: Slope,
         interval_ns: u64,
-        shared: &Shared<S, P>,
+        events: &Events,
     ) -> SampleOutcome {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
@@ -161,16 +161,16 @@ impl StabilityMonitor {
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
         if gap_ticks < 0 {
-            return self.disrupted(sample, shared);
+            return self.disrupted(sample, events);
         }
         let broken = unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         let contradiction = self.contradiction(sample);
         if let Some((excess_ns, age_ns)) = contradiction {
-            shared.count(Event::BoundViolation);
+            events.count(Event::BoundViolation);
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
             if rate_ppb > DISRUPTION_PPB && excess_ns > DISRUPTION_NS {
-                return self.disrupted(sample, shared);
+                return self.disrupted(sample, events);
             }
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
             self.stability_ppb =
@@ -239,8 +239,8 @@ impl StabilityMonitor {
         (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupted<S, P>(&mut self, sample: &Sample, shared: &Shared<S, P>) -> SampleOutcome {
-        shared.count(Event::Disruption);
+    fn disrupted(&mut self, sample: &Sample, events: &Events) -> SampleOutcome {
+        events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
         SampleOutcome::Void
     }
@@ -258,7 +258,7 @@ impl StabilityMonitor {
 
     /// The feasible slopes, if they say enough to be used. Old samples that contradict the newest are dropped, and the rest
     /// are thinned; `slope` is the best known one.
-    pub(crate) fn fit<S, P>(&mut self, slope: Slope, shared: &Shared<S, P>) -> Option<Fit> {
+    pub(crate) fn fit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
@@ -274,7 +274,7 @@ impl StabilityMonitor {
         }
         if dropped > 0 {
             self.dither.forget();
-            shared.count(Event::RateChange);
+            events.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
                 let known = ticks_between(oldest.lower.ticks, newest.lower.ticks);
