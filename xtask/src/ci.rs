@@ -93,7 +93,7 @@ fn own() -> Vec<Step> {
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.
-        Step::new("every measurement runs, and fits the README", "cargo xtask record --smoke"),
+        Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
         Step::new(
             "order between threads, on this machine",
             "cargo test --release -p tickline-benches --test order -- --ignored",

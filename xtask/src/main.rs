@@ -39,9 +39,9 @@ usage: cargo xtask COMMAND
   dependencies
           how many crates tickline and tickline-core bring along
   record [--secs N | --smoke | --readme]
-          the measurements behind the README's figures, some nine minutes, stored in benches/record/ in the place of the older
-          ones of this processor, and in the README beside those of others; --secs: so long each of the long ones, in
-          place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the README's tables alone
+          measures tickline and its peers in some nine minutes; stores that in benches/record/ in the place of the older
+          record of this processor, and writes the tables of benches/README.md and of the README; --secs: the length of each
+          long measurement in place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the tables alone
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
