@@ -1,14 +1,14 @@
-//! A time together with what is known about its error.
+//! A time with bounds on its error.
 
 use tickline_core::shared::LineReading;
 
 use crate::status::State;
 
-/// A time, and the limits between which the OS clock must have been when it was read.
+/// A time, and the bounds between which the OS clock was at that moment.
 ///
-/// The limits hold as long as the rate that the OS clock keeps to stays within
-/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one; they allow for the kernel's dither about it. A jump of the OS clock or of the counter since the
-/// last recalibration voids them until the next one.
+/// The bounds hold on two conditions. The rate of the OS clock stays within [`Status::max_drift_ppb`](crate::Status::max_drift_ppb)
+/// of the measured one, beside the kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
+/// since the last recalibration; a jump voids the bounds until the next one.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();

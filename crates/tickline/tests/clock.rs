@@ -74,16 +74,6 @@ fn ordered_readings_never_decrease_between_threads() {
     assert!(handovers > 1_000);
 }
 
-/// Nanoseconds of an OS clock.
-#[cfg(target_os = "linux")]
-fn os_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for a write.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let part = |value| u64::try_from(value).expect("these clocks are not negative");
-    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
-}
-
 /// The limits of a reading, and the OS clock before and after it, must have a moment in common: for both timescales, by the
 /// counter and by the OS.
 #[cfg(target_os = "linux")]
@@ -95,9 +85,9 @@ fn a_reading_contains_the_os_clock() {
     while StdInstant::now() < end {
         for unix in [false, true] {
             let id = if unix { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-            let before = os_ns(id);
+            let before = common::os_ns(id);
             let reading = if unix { clock.unix_reading() } else { clock.reading() };
-            let after = os_ns(id);
+            let after = common::os_ns(id);
             assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
             looks += 1;
             apart += u32::from(reading.earliest_ns > after || reading.latest_ns < before);
