@@ -28,6 +28,7 @@ mod check;
 mod limits;
 mod machine;
 pub mod named;
+mod per_cpu;
 pub mod plot;
 mod run;
 pub mod scenario;
