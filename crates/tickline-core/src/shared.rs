@@ -46,7 +46,7 @@ const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 /// use tickline_core::{cell::Latch, shared::{Event, Shared}};
 ///
 /// let clock = Shared::new(Latch::new());
-/// for event in Event::ALL {
+/// for event in Event::ALL.iter().copied() {
 ///     assert_eq!(clock.events(event), 0, "{}", event.name());
 /// }
 /// ```
@@ -81,7 +81,7 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &'static [Self] = &[
         Self::Publication,
         Self::Recovery,
         Self::Expiry,

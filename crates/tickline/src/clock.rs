@@ -11,11 +11,14 @@ use tickline_core::sample::Reference;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
+use crate::instant::Instant;
 use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
+use crate::stamp::Stamp;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
+use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
 pub(crate) mod global;
@@ -147,8 +150,8 @@ impl Clock {
     /// timescale. With a line for each CPU ticks alone say nothing, so there a stamp always holds a time.
     #[inline]
     #[must_use]
-    pub fn ticks(&self) -> u64 {
-        self.engine().stamp()
+    pub fn ticks(&self) -> Stamp {
+        Stamp::from_bits(self.engine().stamp())
     }
 
     /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, rounded down. It is in order with the thread's
@@ -160,8 +163,8 @@ impl Clock {
     /// that has had no line.
     #[inline]
     #[must_use]
-    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
-        self.engine().stamp_to_ns(ticks)
+    pub fn ticks_to_ns(&self, stamp: Stamp) -> u64 {
+        self.engine().stamp_to_ns(stamp.to_bits())
     }
 
     /// The time from one stamp of this clock to another, ns; 0 if `end` was taken before `start`.
@@ -169,7 +172,7 @@ impl Clock {
     /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the difference up to 1 ns longer or
     /// shorter. Beyond that it is as far off as the clock's rate was in between.
     ///
-    /// `start` may hold ticks from before the clock's first line, such as 0, which have no absolute time. Such a difference is off
+    /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`, which have no absolute time. Such a difference is off
     /// by the first line's error of up to 0.2 %, and grows with `end` as time does.
     ///
     /// ```
@@ -183,16 +186,16 @@ impl Clock {
     /// ```
     #[inline]
     #[must_use]
-    pub fn ticks_between_ns(&self, start: u64, end: u64) -> u64 {
-        self.engine().ns_between_stamps(start, end)
+    pub fn ticks_between_ns(&self, start: Stamp, end: Stamp) -> u64 {
+        self.engine().ns_between_stamps(start.to_bits(), end.to_bits())
     }
 
     /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have been.
     #[inline]
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> Reading<Instant> {
         match self.engine().read_bounds() {
-            Some(line) => Reading::monotonic(&line),
+            Some(line) => Reading::<Instant>::by_line(&line),
             None => self.reading_slow(),
         }
     }
@@ -201,31 +204,28 @@ impl Clock {
     /// UTC, add [`Status::utc_error_ns`], which is the NTP daemon's claim.
     #[inline]
     #[must_use]
-    pub fn unix_reading(&self) -> Reading {
+    pub fn unix_reading(&self) -> Reading<UnixTime> {
         match self.engine().read_bounds() {
-            Some(line) => Reading::unix(&line),
+            Some(line) => Reading::<UnixTime>::by_line(&line),
             None => self.unix_reading_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reading_slow(&self) -> Reading {
+    fn reading_slow(&self) -> Reading<Instant> {
         match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::monotonic(&line),
-            (ns, None) => Reading::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
+            (_, Some(line)) => Reading::<Instant>::by_line(&line),
+            (ns, None) => Reading::<Instant>::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn unix_reading_slow(&self) -> Reading {
+    fn unix_reading_slow(&self) -> Reading<UnixTime> {
         match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::unix(&line),
-            (_, None) => {
-                let ns = OsClock.realtime_ns();
-                Reading::by_os(ns, ns, self.state_without_line())
-            }
+            (_, Some(line)) => Reading::<UnixTime>::by_line(&line),
+            (_, None) => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
         }
     }
 

@@ -20,6 +20,7 @@
 //! | stamp now, convert later | [`Clock::ticks`], [`Clock::ticks_to_ns`] |
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
+//! | compare the counters of two CPUs | [`exchange::between`] |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | replace another clock | [`coming_from`] |
@@ -98,14 +99,12 @@ pub mod mock;
 mod options;
 mod per_cpu;
 mod reading;
+mod stamp;
 mod status;
 mod sys;
 mod thread;
 mod trust;
 mod unix_time;
-
-#[doc(hidden)]
-pub use trust::exchange as pair;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
@@ -114,10 +113,12 @@ pub use error::{Error, ErrorKind, PerCpuUnsupported};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
+pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};
 pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::{BoundParts, Event};
+pub use trust::exchange;
 pub use unix_time::{UnixTime, UnixTimeRangeError, unix_ns};
 
 /// The examples of the README are tests.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use tickline_core::compare::Comparison;
-use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
 use tickline_core::shared::{BoundParts, Event};
 
 use crate::options::{Driver, Environment};
@@ -64,7 +64,7 @@ impl fmt::Display for State {
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Events(pub(crate) [u64; Event::ALL.len()]);
+pub struct Events([u64; Event::ALL.len()]);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,6 +73,14 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
+    pub(crate) fn of(count: impl Fn(Event) -> u64) -> Self {
+        let mut counts = [0; Event::ALL.len()];
+        for (slot, event) in counts.iter_mut().zip(Event::ALL) {
+            *slot = count(*event);
+        }
+        Self(counts)
+    }
+
     /// How often `event` has happened.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
@@ -81,7 +89,7 @@ impl Events {
 
     /// Every event with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
-        Event::ALL.into_iter().zip(self.0)
+        Event::ALL.iter().copied().zip(self.0)
     }
 }
 
@@ -93,19 +101,18 @@ impl Events {
 /// ```
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
-/// for verdict in status.verdicts {
+/// for verdict in status.verdicts() {
 ///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// How readings are served.
     pub state: State,
     /// Whether the clock has judged its gates. Before that all are shown as open.
     pub judged: bool,
-    /// What each gate says.
-    pub verdicts: [Verdict; tickline_core::gate::Gate::ALL.len()],
+    pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// Who runs the control loop in this process.
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
@@ -143,6 +150,18 @@ pub struct Status {
 }
 
 impl Status {
+    /// The verdict of each gate, in the order in which they are judged.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The verdict of one gate.
+    #[must_use]
+    pub fn verdict(&self, gate: Gate) -> Verdict {
+        self.verdicts.get(gate as usize).copied().unwrap_or_else(|| Verdict::open(gate))
+    }
+
     /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
     /// Unix time alone, does not count.
     #[must_use]
@@ -184,6 +203,16 @@ pub enum CpuState {
     Fast,
     /// By the OS clock, after 15 s without a line. The thread still tries to calibrate it.
     Fallback,
+}
+
+impl fmt::Display for CpuState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Calibrating => "calibrating: the OS clock serves until there is a line",
+            Self::Fast => "fast: the counter serves",
+            Self::Fallback => "fallback: the OS clock serves, because there has been no line for 15 s",
+        })
+    }
 }
 
 /// What a clock with a line for each CPU says about one of them.

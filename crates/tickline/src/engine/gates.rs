@@ -189,7 +189,7 @@ impl Engine {
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
         };
-        Gate::ALL.map(|gate| match gate {
+        let verdict = |gate: Gate| match gate {
             Gate::User if self.is_disabled() => {
                 Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
@@ -197,7 +197,12 @@ impl Engine {
             Gate::Calibration => judge_calibration(calibration),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
-        })
+        };
+        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
+        for (slot, gate) in verdicts.iter_mut().zip(Gate::ALL) {
+            *slot = verdict(*gate);
+        }
+        verdicts
     }
 
     /// Whether the gates have been judged at least once.

@@ -22,7 +22,7 @@ use crate::sys::{self, COUNTER, SignalsBlocked};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The fewest round trips, over all tries, that say anything. The first ones run with cold caches.
-const LEAST_ROUND_TRIPS: u32 = 50;
+const LEAST_ROUND_TRIPS: u64 = 50;
 
 /// The rest between two pairs, ns.
 const REST_NS: i64 = 20_000_000;
@@ -199,17 +199,17 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     }
     let resolution_ticks = resolution_ticks(&counter);
     for other in others {
-        let (mut exchanges, mut round_trips) = (Exchanges::NONE, 0);
+        let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES {
             if !rest(stop) {
                 return None;
             }
-            round_trips += exchange::compare(counter, *first, *other, &mut exchanges);
-            if round_trips >= LEAST_ROUND_TRIPS {
+            exchanges += exchange::between_with(counter, *first, *other);
+            if exchanges.round_trips >= LEAST_ROUND_TRIPS {
                 break;
             }
         }
-        if round_trips < LEAST_ROUND_TRIPS {
+        if exchanges.round_trips < LEAST_ROUND_TRIPS {
             return Some(Comparison::Impossible);
         }
         let difference = exchanges.difference;

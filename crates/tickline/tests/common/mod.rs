@@ -132,7 +132,7 @@ pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
 pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     let before = os_monotonic_ns();
     let reading = clock.reading();
-    reading.earliest_ns <= os_monotonic_ns() && before <= reading.latest_ns
+    reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
 }
 
 /// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it did.

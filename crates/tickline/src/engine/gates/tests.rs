@@ -59,8 +59,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     assert!(status.events.get(Event::Publication) > publications);
 
     let Some(status) = judged(&engine, (40, 39, 300)) else { return };
-    let warning =
-        status.verdicts.iter().find(|verdict| verdict.gate == Gate::Cost).and_then(|cost| cost.warning);
+    let warning = status.verdict(Gate::Cost).warning;
     assert_eq!((status.state, status.unix_reason(), warning), (State::Fast, None, SLOW));
     assert!(unix_by_line(&engine));
 
