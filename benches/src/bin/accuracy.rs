@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tickline::{BoundParts, Clock, Driver, Event};
 use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
-use tickline_benches::clocks::monotonic_ns;
+use tickline_benches::os::monotonic_ns;
 use tickline_benches::{args, report};
 
 #[derive(Debug, Default)]

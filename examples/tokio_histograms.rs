@@ -1,6 +1,6 @@
 //! Tasks on tokio whose spans are entered and exited many times, on different threads; a table of what they took.
 //!
-//! `cargo run --release -p tickline-tracing --example tokio_histograms`
+//! `cargo run --release --example tokio_histograms`
 //!
 //! Its output has: "total:", "busy:", "GET /item", "query".
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]

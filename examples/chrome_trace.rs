@@ -1,6 +1,6 @@
 //! A program with several threads, traced to a file that <https://ui.perfetto.dev> opens.
 //!
-//! `cargo run --release -p tickline-tracing --example chrome_trace [FILE [SPANS]]`
+//! `cargo run --release --example chrome_trace [FILE [SPANS]]`
 //!
 //! Its output has: "trace.json", "6000 stretches", "0 dropped".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]

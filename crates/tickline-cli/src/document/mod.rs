@@ -3,6 +3,12 @@
 //!
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
 
+mod bench;
+mod watch;
+
+pub(crate) use bench::{Bench, Compared, ComparedClock};
+pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
+
 use std::collections::BTreeMap;
 use std::io;
 use std::thread;
@@ -12,17 +18,17 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
 
-use crate::bench::Bench;
 use crate::diagnose::{self, Facts, Finding};
+use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::calls::{COUNTER, MONOTONIC};
 use crate::measure::costs::Cost;
 use crate::measure::latency::Latency;
 use crate::measure::resolution::Resolution;
-use crate::measure::served::{Served, ServedBy};
+use crate::measure::served::Served;
+use crate::measure::served_by::ServedBy;
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
-use crate::watch::Watch;
 
 /// Raised when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/1";
@@ -311,6 +317,13 @@ impl Document {
         let facts = Facts::of(self).map_err(io::Error::other)?;
         self.findings = Some(diagnose::diagnose(&facts));
         Ok(())
+    }
+}
+
+impl Document {
+    /// The exit code: whether the counter serves here.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.fast { Exit::Fast } else { Exit::Closed }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Beside `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events by the timing layer, and a layer
 //! of one's own that reads the same times.
 //!
-//! `cargo run --release -p tickline-tracing --example beside_fmt`
+//! `cargo run --release --example beside_fmt`
 //!
 //! Its output has: "patient", "lazy", "time.busy".
 

@@ -1,7 +1,7 @@
 //! How far criterion is off with `WallTime` and with `TscTime`, where the truth is known: an empty routine, a chain of
 //! multiplications whose time is known from a long run, and long routines that both must agree on.
 //!
-//! `cargo run --release -p tickline-criterion --example known_delays [-- --short]`
+//! `cargo run --release --example known_delays [-- --short]`
 //!
 //! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`). It takes five minutes.
 //!

@@ -1,14 +1,12 @@
-//! The README's tables from the records, between markers: what each processor has shown.
+//! The full tables of `benches/README.md`: everything that the records say of each processor.
 
 use serde_json::Value;
 
-use super::markdown::{self, Cell, Row, count, head, short, time_ns, whole};
-use super::{FOLDER, Record};
+use super::fields::{at, number, number_if_any, of_clock, startup_us, text, worst_drift_ppb};
+use super::markdown::{self, Cell, Row, count, head, head_of, line, short, time_ns, whole};
+use super::stored::{Record, title};
 
-/// The blocks that are written, by their markers' names.
-const BLOCKS: [&str; 3] = ["machine", "clocks", "tickline"];
-
-/// Groups of clocks, as the programs call them and as the README does.
+/// Groups of clocks, as the programs call them and as the table does.
 const GROUPS: [(&str, &str); 4] = [
     ("counter", "bare instructions"),
     ("time", "time in ns"),
@@ -16,76 +14,12 @@ const GROUPS: [(&str, &str); 4] = [
     ("coarse", "coarse time"),
 ];
 
-/// The records' blocks.
-pub(super) fn blocks(records: &[Record]) -> Result<[(&'static str, String); 3], String> {
-    let [machine, clocks, tickline] = BLOCKS;
-    let machines = records.iter().map(machine_line).collect::<Result<String, String>>()?;
-    Ok([(machine, machines), (clocks, clocks_block(records)?), (tickline, tickline_block(records)?)])
+/// The machines that the records were taken on, a line each.
+pub(super) fn machines_block(records: &[Record]) -> Result<String, String> {
+    records.iter().map(machine_line).collect()
 }
 
-/// The README with the records' blocks.
-pub(super) fn rewritten(readme: &str, records: &[Record]) -> Result<String, String> {
-    let mut text = readme.to_owned();
-    for (block, body) in blocks(records)? {
-        let (start, end) = place(&text, block)?;
-        text.replace_range(start..end, &format!("\n{body}"));
-    }
-    Ok(text)
-}
-
-/// Whether every block has a place.
-pub(super) fn check_markers(readme: &str) -> Result<(), String> {
-    BLOCKS.iter().try_for_each(|block| place(readme, block).map(drop))
-}
-
-/// What is between a block's markers.
-fn place(readme: &str, block: &str) -> Result<(usize, usize), String> {
-    let find = |marker: &str| match readme.match_indices(marker).collect::<Vec<_>>()[..] {
-        [(at, _)] => Ok(at),
-        ref found => Err(format!("README.md: the marker {marker} is there {} times, not once", found.len())),
-    };
-    let (opening, closing) = (format!("<!-- record:{block} -->"), format!("<!-- /record:{block} -->"));
-    let (start, end) = (find(&opening)? + opening.len(), find(&closing)?);
-    if start <= end { Ok((start, end)) } else { Err(format!("README.md: {closing} comes before {opening}")) }
-}
-
-/// The value at a path with dots; what is missing is an error, `null` is a value.
-fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
-    path.split('.')
-        .try_fold(value, |value, key| value.get(key))
-        .ok_or_else(|| format!("the record has no {path}"))
-}
-
-fn number(value: &Value, path: &str) -> Result<f64, String> {
-    at(value, path)?.as_f64().ok_or_else(|| format!("{path} is not a number in the record"))
-}
-
-/// A number, or none where the record says `null`.
-fn number_if_any(value: &Value, path: &str) -> Result<Option<f64>, String> {
-    if at(value, path)?.is_null() { Ok(None) } else { number(value, path).map(Some) }
-}
-
-fn text<'a>(value: &'a Value, path: &str) -> Result<&'a str, String> {
-    at(value, path)?.as_str().ok_or_else(|| format!("{path} is not a text in the record"))
-}
-
-/// What a section says of a clock; none if it does not try it.
-fn of_clock<'a>(section: &'a Value, clock: &str) -> Result<Option<&'a Value>, String> {
-    let clocks = at(section, "clocks")?.as_array().ok_or("clocks is not a list in the record")?;
-    Ok(clocks.iter().find(|one| one["clock"] == clock))
-}
-
-/// A processor's name in a table's head: without family and model where there is one of that name.
-fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
-    let name = |record: &'a Record| record.processor().split(", family").next().unwrap_or_default();
-    let is_alone = records
-        .iter()
-        .filter(|other| other.processor().split(", family").next() == Some(name(record)))
-        .count()
-        < 2;
-    if is_alone { name(record) } else { record.processor() }
-}
-
+/// What a record was taken on, and where it is.
 fn machine_line(record: &Record) -> Result<String, String> {
     let (name, processor, record) = (&record.name, record.processor(), &record.json);
     let machine = at(record, "machine")?;
@@ -96,7 +30,7 @@ fn machine_line(record: &Record) -> Result<String, String> {
     let note = text(record, "note").map_or_else(|_| String::new(), |note| format!(", **{note}**"));
     Ok(format!(
         "- {processor}{note}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {}{changed}: `{}`, {} s. \
-         All figures: [{name}]({FOLDER}/{name}).\n",
+         All figures: [{name}](record/{name}).\n",
         number(machine, "cpus")?,
         or_unknown("hypervisor"),
         or_unknown("kernel"),
@@ -124,7 +58,8 @@ fn clocks(records: &[Record]) -> Result<Vec<(&str, &str)>, String> {
     Ok(clocks)
 }
 
-fn clocks_block(records: &[Record]) -> Result<String, String> {
+/// Every clock that is compared: its cost on each processor, and the worst of its other figures.
+pub(super) fn clocks_block(records: &[Record]) -> Result<String, String> {
     let mut titles = vec![String::new()];
     for record in records {
         let title = title(record, records);
@@ -203,29 +138,8 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     Ok((name.to_owned(), cells))
 }
 
-/// The median of a figure of a clock's start-up, us; none if it is not tried, or not there on that machine.
-fn startup_us(record: &Value, clock: &str, figure: &str) -> Result<Option<f64>, String> {
-    let Some(clock) = of_clock(at(record, "startup")?, clock)? else { return Ok(None) };
-    let spread = at(clock, figure)?;
-    if spread.is_null() { Ok(None) } else { number(spread, "median").map(Some) }
-}
-
-/// The drift that is furthest from 0 among all processes.
-fn worst_drift_ppb(record: &Value, clock: &str) -> Result<Option<f64>, String> {
-    let others = at(record, "drift_in_other_processes")?;
-    let others = others.as_array().ok_or("drift_in_other_processes is not a list in the record")?;
-    let mut worst: Option<f64> = None;
-    for process in others.iter().chain([at(record, "drift")?]) {
-        let Some(clock) = of_clock(process, clock)? else { continue };
-        let Some(ppb) = number_if_any(clock, "drift_ppb")? else { continue };
-        if worst.is_none_or(|worst| ppb.abs() > worst.abs()) {
-            worst = Some(ppb);
-        }
-    }
-    Ok(worst)
-}
-
-fn tickline_block(records: &[Record]) -> Result<String, String> {
+/// What tickline itself has shown.
+pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
     let mut runs = Vec::new();
     let (mut titles, mut watched_s) = (Vec::new(), 0.0_f64);
     for record in records {
@@ -244,8 +158,8 @@ fn tickline_block(records: &[Record]) -> Result<String, String> {
     block += &line("offset from the bracket's middle, ns", &runs, |run| {
         let [least, most, mean] =
             ["least_offset_ns", "most_offset_ns", "mean_offset_ns"].map(|path| number_if_any(run, path));
-        let told = least?.zip(most?).zip(mean?);
-        Ok(told.map_or_else(
+        let offset = least?.zip(most?).zip(mean?);
+        Ok(offset.map_or_else(
             || "no narrow bracket".into(),
             |((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"),
         ))
@@ -263,7 +177,9 @@ fn tickline_block(records: &[Record]) -> Result<String, String> {
     let records: Vec<&Value> = records.iter().map(|record| &record.json).collect();
     block += &head_of("", &titles);
     block +=
-        &line("backward steps between threads while the line changes, `now_ordered`", &records, order_fact)?;
+        &line("backward steps between threads while the line changes, `now_ordered`", &records, |record| {
+            order_fact(record)
+        })?;
     block += &line("served by the counter after", &records, |record| {
         let us = |figure: &str| startup_us(record, "tickline now_ns", figure);
         Ok(match us("counter_us")?.zip(us("slowest_call_us")?) {
@@ -298,22 +214,7 @@ fn tickline_block(records: &[Record]) -> Result<String, String> {
     Ok(block)
 }
 
-/// A table's head: what the rows are, and a column for each of the titles.
-fn head_of(first: &str, titles: &[String]) -> String {
-    head(&[first].into_iter().chain(titles.iter().map(String::as_str)).collect::<Vec<_>>())
-}
-
-/// A row: what it says, and the figure in each of the columns.
-fn line(
-    title: &str,
-    columns: &[&Value],
-    figure: impl Fn(&Value) -> Result<String, String>,
-) -> Result<String, String> {
-    let figures = columns.iter().map(|column| figure(column)).collect::<Result<Vec<String>, String>>()?;
-    Ok(format!("| {title} | {} |\n", figures.join(" | ")))
-}
-
-/// What the handovers under a changing line have shown.
+/// What exchanges between threads have shown while the line changes.
 fn order_fact(record: &Value) -> Result<String, String> {
     let order = at(record, "order")?;
     if let Ok(why) = text(order, "skipped") {
@@ -321,16 +222,13 @@ fn order_fact(record: &Value) -> Result<String, String> {
     }
     let of = |path: &str| number(order, path).map(count);
     Ok(format!(
-        "{} in {} handovers (bare counter: {} in {})",
+        "{} in {} exchanges (bare counter: {} in {})",
         of("ordered.count.backward")?,
         of("ordered.count.handovers")?,
         of("plain.backward")?,
         of("plain.handovers")?
     ))
 }
-
-#[cfg(test)]
-pub(super) use tests::samples;
 
 #[cfg(test)]
 mod tests;
