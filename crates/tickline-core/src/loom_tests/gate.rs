@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::order::without_line;
-use super::{Clock, Look, Seen, Time, check, made, reading};
+use super::{Clock, Look, Seen, Time, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
@@ -33,6 +33,7 @@ impl Gated for Line<'_> {
 }
 
 /// What the threads of a model share.
+#[derive(Clone)]
 struct Scene {
     keeper: Arc<Keeper>,
     clock: Arc<Clock>,
@@ -42,17 +43,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// A cold clock of which enough is known for a line, its gate closed and yet to be judged.
+    /// A clock without a line of which enough is known for a line, its gate closed and yet to be judged.
     fn new() -> (Self, Control) {
         let (clock, control, time) = without_line();
         let scene = Self { keeper: made(Keeper::new()), clock, time, against: made(AtomicU64::new(0)) };
         scene.keeper.judge_again(&scene.line());
         (scene, control)
-    }
-
-    fn share(&self) -> Self {
-        let Self { keeper, clock, time, against } = self;
-        Self { keeper: keeper.clone(), clock: clock.clone(), time: time.clone(), against: against.clone() }
     }
 
     fn line(&self) -> Line<'_> {
@@ -73,8 +69,8 @@ impl Scene {
         if !self.keeper.admit(&line, true, || 0, || self.judge()) {
             return None;
         }
-        let round = control.maintain(&self.clock, &line.look, &line.look).iteration;
-        if round == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(round) }
+        let iteration = control.maintain(&self.clock, &line.look, &line.look).iteration;
+        if iteration == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(iteration) }
     }
 
     /// Nobody acts any more: what the next two iterations, of which one may have to notice a late closing, come to.
@@ -103,19 +99,13 @@ impl Scene {
     }
 }
 
-/// A thread that does something with the scene.
-fn act(scene: &Scene, act: impl FnOnce(&Scene) + 'static) -> thread::JoinHandle<()> {
-    let scene = scene.share();
-    thread::spawn(move || act(&scene))
-}
-
 /// When `disable()` has returned no reading uses the counter, though the gate was just being judged, and a line published.
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
         let (scene, mut control) = Scene::new();
         let noted = seen.clone();
-        let switch = act(&scene, move |scene| {
+        let switch = spawn(&scene, move |scene| {
             let look = scene.time.look(TICKS);
             if scene.clock.cell.word().is_published() {
                 noted.note("a line before");
@@ -137,9 +127,9 @@ fn a_counter_is_switched_off_under_a_judge() {
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
         let (scene, mut control) = Scene::new();
-        let off = act(&scene, |scene| scene.keeper.disable(&scene.line()));
+        let off = spawn(&scene, |scene| scene.keeper.disable(&scene.line()));
         let noted = seen.clone();
-        let on = act(&scene, move |scene| {
+        let on = spawn(&scene, move |scene| {
             if scene.keeper.is_disabled() {
                 scene.keeper.enable();
                 noted.note("on");
@@ -163,7 +153,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
 fn a_policy_is_set_under_a_judge() {
     check(Some(3), &["None"], |seen| {
         let (scene, mut control) = Scene::new();
-        let setter = act(&scene, |scene| {
+        let setter = spawn(&scene, |scene| {
             // ORDERING: Relaxed, ordered by the request that follows.
             scene.against.store(1, Ordering::Relaxed);
             scene.keeper.judge_again(&scene.line());
@@ -184,7 +174,7 @@ fn a_gate_that_is_being_closed_is_asked_for() {
         let (scene, mut control) = Scene::new();
         // ORDERING: Relaxed, before the threads start.
         scene.against.store(1, Ordering::Relaxed);
-        let asker = act(&scene, |scene| {
+        let asker = spawn(&scene, |scene| {
             // ORDERING: Relaxed, ordered by the request that follows.
             scene.against.store(0, Ordering::Relaxed);
             scene.keeper.enable();

@@ -19,6 +19,8 @@ mod order;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use loom::thread;
+
 use crate::cell::{Bounds, Latch};
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
@@ -67,7 +69,13 @@ fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
     Arc::new(value)
 }
 
-/// Bounds that tell which line they were published with.
+/// A thread that does something with what the threads of a model share.
+fn spawn<S: Clone + 'static>(scene: &S, action: impl FnOnce(&S) + 'static) -> thread::JoinHandle<()> {
+    let scene = scene.clone();
+    thread::spawn(move || action(&scene))
+}
+
+/// Bounds that say which line they were published with.
 fn bounds_of(line: &Line) -> Bounds {
     let above = Line { base_ns: line.base_ns + 1, ..*line };
     Bounds {

@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::gate::{Line, TICKS};
 use super::order::without_line;
-use super::{Clock, Seen, Time, check, made};
+use super::{Clock, Seen, Time, check, made, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
@@ -76,6 +76,7 @@ fn a_table_is_made_before_it_is_found() {
 }
 
 /// What the threads of a model share.
+#[derive(Clone)]
 struct Scene {
     keeper: Arc<Keeper>,
     mode: Arc<Mode<Table>>,
@@ -108,17 +109,6 @@ impl Scene {
         Self { keeper: made(Keeper::new()), mode, clock, control: made(TryLock::new(control)), time }
     }
 
-    fn share(&self) -> Self {
-        let Self { keeper, mode, clock, control, time } = self;
-        Self {
-            keeper: keeper.clone(),
-            mode: mode.clone(),
-            clock: clock.clone(),
-            control: control.clone(),
-            time: time.clone(),
-        }
-    }
-
     fn lines(&self) -> Lines<'_> {
         Lines(&self.mode, Line { clock: &self.clock, look: self.time.look(TICKS) })
     }
@@ -141,8 +131,12 @@ impl Scene {
                 return None;
             }
             let look = &lines.1.look;
-            let round = control.maintain(&self.clock, look, look).iteration;
-            if round == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(round) }
+            let iteration = control.maintain(&self.clock, look, look).iteration;
+            if iteration == Iteration::GateClosed && self.keeper.notice_closed() {
+                None
+            } else {
+                Some(iteration)
+            }
         })
     }
 
@@ -167,11 +161,6 @@ impl Scene {
         assert_ne!(serves, (true, true));
         serves
     }
-}
-
-fn spawn(scene: &Scene, action: impl FnOnce(&Scene) + 'static) -> thread::JoinHandle<()> {
-    let scene = scene.share();
-    thread::spawn(move || action(&scene))
 }
 
 fn note(seen: &Seen, what: &str, happened: bool) {

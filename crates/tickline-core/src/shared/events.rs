@@ -8,7 +8,7 @@ use crate::primitive::{AtomicU64, Ordering};
 /// use tickline_core::{cell::Latch, shared::{Event, Shared}};
 ///
 /// let clock = Shared::new(Latch::new());
-/// for event in Event::ALL {
+/// for event in Event::ALL.iter().copied() {
 ///     assert_eq!(clock.events(event), 0, "{}", event.name());
 /// }
 /// ```
@@ -43,7 +43,7 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &'static [Self] = &[
         Self::Publication,
         Self::Recovery,
         Self::Expiry,

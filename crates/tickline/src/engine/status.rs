@@ -1,7 +1,6 @@
 //! What a clock says about itself, filled in.
 
 use tickline_core::compare::Comparison;
-use tickline_core::shared::Event;
 
 use super::Engine;
 use crate::options::Probes;
@@ -38,10 +37,10 @@ impl Engine {
                 Probes::Full => reference::utc_error_ns(),
                 Probes::Minimal => None,
             },
-            events: Events(Event::ALL.map(|event| {
+            events: Events::of(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));
                 self.shared.events(event).saturating_add(by_cpu)
-            })),
+            }),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }
     }
