@@ -21,7 +21,11 @@ fn published(word: Word, base_ns: i64, slope: Slope) -> Published {
 fn a_line_is_published_and_retired() {
     let cell = Latch::new();
     let zero = cell.load();
-    assert_eq!((zero, zero.high_water_ns()), (State::default(), 0), "a new cell is cold with floor 0");
+    assert_eq!(
+        (zero, zero.high_water_ns()),
+        (State::default(), 0),
+        "a new cell has no line, and the high-water mark 0"
+    );
 
     let live = zero.word.next_published(1 << 20, 0).unwrap();
     let first = published(live, -5_000, Slope::from_hz(1_000_000_000).unwrap());
@@ -37,24 +41,24 @@ fn a_line_is_published_and_retired() {
     assert_eq!(cell.load(), state);
 
     assert!(cell.swap(live, live.replacing()));
-    assert_eq!(cell.load(), State { word: live.replacing(), ..state }, "closing keeps the old line");
+    assert_eq!(cell.load(), State { word: live.replacing(), ..state }, "a replacement keeps the old line");
 
     for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
-        let cold = State { word: live.without_line(ticks), ..state };
-        let later_ns = cold.high_water_ns() - first.line.at(ticks);
+        let by_reference = State { word: live.without_line(ticks), ..state };
+        let later_ns = by_reference.high_water_ns() - first.line.at(ticks);
         assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
     }
     assert!(cell.swap(live.replacing(), live.without_line(state.end_ticks())));
-    let cold = cell.load();
+    let by_reference = cell.load();
     let high_water_ns = first.line.at(state.end_ticks());
-    assert_eq!((cold.word.phase(), cold.high_water_ns()), (Phase::NoLine, high_water_ns));
-    assert!(cell.swap(cold.word, cold.word.with_gate_closed()));
-    assert_eq!(cell.load().high_water_ns(), high_water_ns, "a gate keeps the floor");
+    assert_eq!((by_reference.word.phase(), by_reference.high_water_ns()), (Phase::NoLine, high_water_ns));
+    assert!(cell.swap(by_reference.word, by_reference.word.with_gate_closed()));
+    assert_eq!(cell.load().high_water_ns(), high_water_ns, "a gate keeps the high-water mark");
 
-    // A writer whose word was cold before the gate closed comes too late (rule 8).
-    let late = cold.word.next_published(1 << 30, 0).unwrap();
-    assert!(!cell.publish(cold.word, late, &published(late, 7, first.line.slope), &bounds(late, 4)));
-    assert_eq!(cell.word(), cold.word.with_gate_closed());
+    // A writer whose word had no line before the gate closed comes too late (rule 8).
+    let late = by_reference.word.next_published(1 << 30, 0).unwrap();
+    assert!(!cell.publish(by_reference.word, late, &published(late, 7, first.line.slope), &bounds(late, 4)));
+    assert_eq!(cell.word(), by_reference.word.with_gate_closed());
     assert_eq!(cell.load().high_water_ns(), high_water_ns, "what it wrote is in the other slot");
 }
 
@@ -81,7 +85,7 @@ fn a_line_is_valid_for_twice_its_window_from_its_start() {
 fn concurrent_readers_never_see_a_mixture() {
     // Every line has slope and base derived from its number, so a mixture of two is recognised.
     let cell = &Latch::new();
-    let rounds: u64 = if cfg!(miri) { 50 } else { 100_000 };
+    let iterations: u64 = if cfg!(miri) { 50 } else { 100_000 };
     let number = |word: Word| (word.start_ticks() + 2 * crate::word::START_GRANULARITY_TICKS) >> 20;
     let line =
         |number: u64, word| published(word, i64::try_from(number).unwrap() << 32, Slope::from_bits(number));
@@ -90,7 +94,7 @@ fn concurrent_readers_never_see_a_mixture() {
             .map(|_| {
                 scope.spawn(move || {
                     let (mut checked, mut last) = (0_u64, 0);
-                    while last < rounds {
+                    while last < iterations {
                         let word = cell.word();
                         let number = number(word);
                         if number == 0 {
@@ -110,7 +114,7 @@ fn concurrent_readers_never_see_a_mixture() {
                 })
             })
             .collect();
-        for number in 1..=rounds {
+        for number in 1..=iterations {
             let from = cell.word();
             let to = from.next_published(number << 20, 0).unwrap();
             assert!(cell.publish(from, to, &line(number, to), &bounds(to, i64::try_from(number).unwrap())));

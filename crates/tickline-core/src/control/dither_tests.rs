@@ -79,7 +79,7 @@ impl Kernel {
     }
 }
 
-/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a rho that
+/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a maximum drift that
 /// was learnt down to 10 ppb and nothing for dither, 1 bound in 20 was wrong.
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {

@@ -35,13 +35,13 @@ fn start_up_is_short_and_never_far_off() {
     machine.set_rate_ppb(-20_000);
     let (clock, mut control) = new_clock(machine);
     let start = machine.truth_ns();
-    let mut rounds = 0;
+    let mut iterations = 0;
     loop {
         let outcome = control.maintain(clock, machine, machine);
-        rounds += 1;
+        iterations += 1;
         if clock.read(machine).is_some() {
             let age = machine.truth_ns() - start;
-            assert!(rounds > 2 || age < 200_000, "the first line took {age} ns");
+            assert!(iterations > 2 || age < 200_000, "the first line took {age} ns");
             machine.pass(outcome.next_in_ns - 1_000);
             let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
             assert!(error.abs() <= 150, "{error} ns off after {age} ns");
@@ -51,7 +51,7 @@ fn start_up_is_short_and_never_far_off() {
         if outcome.next_in_ns == INTERVAL_NS {
             break;
         }
-        assert!(rounds < 150, "still at an interval of {} ns", outcome.next_in_ns);
+        assert!(iterations < 150, "still at an interval of {} ns", outcome.next_in_ns);
     }
     let age = machine.truth_ns() - start;
     assert!(age < 10_000_000_000, "the full interval after {age} ns");
@@ -82,14 +82,17 @@ fn a_violent_slew_is_followed() {
 fn a_small_rate_change_is_found_within_two_intervals() {
     let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(1_000);
-    for round in 0..12 {
+    for iteration in 0..12 {
         let outcome = control.maintain(clock, machine, machine);
         let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
         assert!(error.abs() <= 1_000, "{error} ns");
         machine.pass(outcome.next_in_ns.min(INTERVAL_NS) - 1_000);
         let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
-        assert!(error.abs() <= if round < 4 { 1_000 } else { 150 }, "{error} ns in round {round}");
-        if round == 1 {
+        assert!(
+            error.abs() <= if iteration < 4 { 1_000 } else { 150 },
+            "{error} ns in iteration {iteration}"
+        );
+        if iteration == 1 {
             assert!(clock.events(Event::BoundViolation) > 0, "not found within two intervals");
         }
     }
@@ -100,8 +103,8 @@ fn a_small_rate_change_is_found_within_two_intervals() {
 fn old_ticks_convert_to_what_was_read_then() {
     let (machine, clock, mut control) = settled_clock();
     let mut seen = Vec::new();
-    for round in 0..20 {
-        machine.set_rate_ppb(if round % 2 == 0 { 30_000 } else { -30_000 });
+    for iteration in 0..20 {
+        machine.set_rate_ppb(if iteration % 2 == 0 { 30_000 } else { -30_000 });
         let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
         machine.pass(due_in_ns - 1_000);
         let reading = clock.read_bounds(machine).expect("live");
@@ -112,7 +115,7 @@ fn old_ticks_convert_to_what_was_read_then() {
     }
 }
 
-/// A change of the kernel's steering widens rho by as much, at once.
+/// A change of the kernel's steering widens the maximum drift by as much, at once.
 #[test]
 fn a_change_of_steering_widens_rho() {
     let machine = Machine::new();
@@ -129,21 +132,24 @@ fn a_change_of_steering_widens_rho() {
     }
 }
 
-/// What the samples leave open belongs to rho: during start-up, when slopes are vague, the truth stays inside the bounds.
+/// What the samples leave open belongs to the maximum drift: during start-up, when slopes are vague, the truth stays inside the bounds.
 #[test]
 fn the_bounds_hold_while_the_slope_is_vague() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut checked = 0;
-    for round in 0..24_u64 {
-        // The reference tells the time at the start of a look, then at its end: the middles are as wrong as they can be.
-        machine.look_ticks.set(if round % 2 == 0 { (0, 90) } else { (90, 0) });
+    for iteration in 0..24_u64 {
+        // The reference tells the time at the start of a read, then at its end: the middles are as wrong as they can be.
+        machine.look_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns - 1_000);
         if let Some(reading) = clock.read_bounds(machine) {
             let (earliest, latest) = reading.bounds_ns();
             let truth = machine.truth_ns();
-            assert!(earliest <= truth && truth <= latest, "round {round}: {earliest} {truth} {latest}");
+            assert!(
+                earliest <= truth && truth <= latest,
+                "iteration {iteration}: {earliest} {truth} {latest}"
+            );
             checked += 1;
         }
     }
@@ -202,8 +208,8 @@ fn a_suspend_while_learning_makes_no_line() {
         for before in 1..4 {
             let machine = Machine::new();
             let (clock, mut control) = new_clock(machine);
-            for round in 0..80 {
-                if round == before {
+            for iteration in 0..80 {
+                if iteration == before {
                     machine.suspend(asleep_ns);
                 }
                 let outcome = control.maintain(clock, machine, machine);
@@ -212,7 +218,7 @@ fn a_suspend_while_learning_makes_no_line() {
                     let error = ns - machine.truth_ns();
                     assert!(
                         error.abs() < 1_000,
-                        "{error} ns off in round {round}, {asleep_ns} before {before}"
+                        "{error} ns off in iteration {iteration}, {asleep_ns} before {before}"
                     );
                     assert!(clock.cell.load().valid_ticks() < 4_000_000_000);
                 }
@@ -242,7 +248,7 @@ fn a_frozen_reference_makes_no_line() {
     assert!((clock.read(machine).unwrap() - machine.truth_ns()).abs() < 100);
 }
 
-/// The kernel says that it steers differently: rho contains the new rate at once, whatever the change and whenever it came.
+/// The kernel says that it steers differently: the maximum drift contains the new rate at once, whatever the change and whenever it came.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
@@ -268,7 +274,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz a granule is 11 us: the iteration that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_iterations() {
     struct Slow(Cell<u64>);
@@ -301,7 +307,7 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
             renewal: Renewal::Ahead,
         });
         pass(phase * 701);
-        let (mut rounds, mut steady) = (0, 0);
+        let (mut iterations, mut steady) = (0, 0);
         while steady < 3 {
             let mut outcome = control.maintain(&clock, &machine, &machine);
             if outcome.iteration == Iteration::Recovered {
@@ -309,15 +315,15 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
             }
             steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
             pass(outcome.next_in_ns + 60_000); // what a sleeping thread comes late
-            rounds += 1;
-            assert!(rounds < 150, "no steady state");
+            iterations += 1;
+            assert!(iterations < 150, "no steady state");
         }
         assert!(clock.events(Event::Expiry) <= 1, "{} lines died", clock.events(Event::Expiry));
         assert!(clock.events(Event::Recovery) <= 2, "{} recoveries", clock.events(Event::Recovery));
     }
 }
 
-/// A thread that always comes 5 ms late is no reason to be cold, however far the line is off: with an interval of 10 ms lines
+/// A thread that always comes 5 ms late is no reason to be without a line, however far the line is off: with an interval of 10 ms lines
 /// were cut to 625 us while they were, which is 3.75 ms at most, so every one of them died before the next.
 #[test]
 fn lines_that_are_off_live_until_a_late_thread_has_come() {
@@ -333,9 +339,9 @@ fn lines_that_are_off_live_until_a_late_thread_has_come() {
     };
     (0..200).for_each(|_| late_round());
     let before = clock.events(Event::Expiry);
-    for round in 0..200 {
+    for iteration in 0..200 {
         // Just after a change lines are short because one sample says nothing of the rate, and those do die.
-        machine.set_rate_ppb(round / 10 % 2 * 20_000);
+        machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_round();
     }
     let expiries = clock.events(Event::Expiry) - before;
@@ -353,7 +359,7 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     }
     assert_eq!(clock.events(Event::Disruption), 1);
     control.maintain(clock, machine, machine);
-    assert!(clock.gauges.max_drift_ppb() < 1_000, "rho {} ppb", clock.gauges.max_drift_ppb());
+    assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
 }
 
 /// After a break in the watch the rate may be another one: no line before three samples agree, and short windows first;
@@ -365,9 +371,12 @@ fn a_break_in_the_watch_voids_what_was_known() {
         machine.pass(18 * INTERVAL_NS);
         machine.set_rate_ppb(change_ppb);
         machine.pass(2 * INTERVAL_NS);
-        for round in 0..40 {
+        for iteration in 0..40 {
             let outcome = control.maintain(clock, machine, machine);
-            assert!(round > 2 || outcome.next_in_ns <= 2 * MIN_INTERVAL_NS, "{outcome:?} in round {round}");
+            assert!(
+                iteration > 2 || outcome.next_in_ns <= 2 * MIN_INTERVAL_NS,
+                "{outcome:?} in iteration {iteration}"
+            );
             if outcome.iteration == Iteration::Recovered {
                 continue;
             }
@@ -375,20 +384,23 @@ fn a_break_in_the_watch_voids_what_was_known() {
             if let Some(reading) = clock.read_bounds(machine) {
                 let (earliest, latest) = reading.bounds_ns();
                 let truth = machine.truth_ns();
-                assert!(earliest <= truth && truth <= latest, "round {round}: {earliest} {truth} {latest}");
+                assert!(
+                    earliest <= truth && truth <= latest,
+                    "iteration {iteration}: {earliest} {truth} {latest}"
+                );
             }
         }
         assert!(clock.read(machine).is_some());
     }
 }
 
-/// Rho is learnt, and never falls below 5 ppb; a contradiction widens it beyond what it was, and a
+/// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond what it was, and a
 /// jump forgets that.
 #[test]
 fn rho_is_learnt_slowly_and_forgotten_at_once() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
-    let mut round = |until: &dyn Fn(u64) -> bool| {
+    let mut iteration = |until: &dyn Fn(u64) -> bool| {
         for _ in 0..150 {
             let outcome = control.maintain(clock, machine, machine);
             if until(outcome.next_in_ns) {
@@ -398,22 +410,22 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
         }
         panic!("it takes too long");
     };
-    round(&|next_in_ns| next_in_ns > INTERVAL_NS / 20);
-    let rho = || clock.gauges.max_drift_ppb();
-    assert!(rho() >= 480, "{} ppb before the kernel's dither is known", rho());
-    round(&|next_in_ns| next_in_ns == INTERVAL_NS);
+    iteration(&|next_in_ns| next_in_ns > INTERVAL_NS / 20);
+    let max_drift_ppb = || clock.gauges.max_drift_ppb();
+    assert!(max_drift_ppb() >= 480, "{} ppb before the kernel's dither is known", max_drift_ppb());
+    iteration(&|next_in_ns| next_in_ns == INTERVAL_NS);
     for _ in 0..80 {
         machine.pass(INTERVAL_NS);
-        round(&|_| true);
+        iteration(&|_| true);
     }
-    assert!((5..10).contains(&rho()), "{} ppb in the end", rho());
+    assert!((5..10).contains(&max_drift_ppb()), "{} ppb in the end", max_drift_ppb());
     machine.set_rate_ppb(10_000);
     machine.pass(INTERVAL_NS);
-    round(&|_| true);
-    assert!(rho() >= 15_000, "{} ppb after a change by 10,000", rho());
+    iteration(&|_| true);
+    assert!(max_drift_ppb() >= 15_000, "{} ppb after a change by 10,000", max_drift_ppb());
     machine.jump_reference(200_000_000);
-    round(&|next_in_ns| next_in_ns > INTERVAL_NS / 5);
-    assert!(rho() < 3_000, "{} ppb after a jump", rho());
+    iteration(&|next_in_ns| next_in_ns > INTERVAL_NS / 5);
+    assert!(max_drift_ppb() < 3_000, "{} ppb after a jump", max_drift_ppb());
 }
 
 /// A high-water mark a few microseconds ahead is waited for, one far ahead is not.
@@ -479,16 +491,16 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     machine.set_rate_ppb(-1_000_000_000);
-    let mut rounds = |count, wanted: Option<Iteration>| {
+    let mut iterations = |count, wanted: Option<Iteration>| {
         (0..count).any(|_| {
             let outcome = control.maintain(clock, &Fast(machine), machine);
             machine.pass(outcome.next_in_ns);
             Some(outcome.iteration) == wanted
         })
     };
-    rounds(60, None);
+    iterations(60, None);
     machine.set_rate_ppb(0);
-    assert!(rounds(100, Some(Iteration::Recovered)), "never fast");
+    assert!(iterations(100, Some(Iteration::Recovered)), "never fast");
 }
 
 /// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
@@ -515,10 +527,10 @@ fn a_line_off_its_target_is_renewed_soon() {
     let (machine, clock, mut control) = settled_clock();
     // So far that the dither is known again, and would leave lines as long as ever, long before the lead is gone.
     machine.jump_reference(-6_000_000_000);
-    for rounds in 0.. {
+    for iterations in 0.. {
         let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
         if lead < 1_000 {
-            assert!(rounds > 10, "the lead was gone after {rounds} rounds");
+            assert!(iterations > 10, "the lead was gone after {iterations} iterations");
             break;
         }
         let outcome = control.maintain(clock, machine, machine);
@@ -550,11 +562,11 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     machine.look_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
     let (clock, mut control) = new_clock(machine);
     control.reschedule(Renewal::Ahead, SHORT_NS);
-    for round in 0..200 {
+    for iteration in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
         assert!(
             matches!(outcome.iteration, Iteration::Learning | Iteration::Lost),
-            "{outcome:?} in round {round}"
+            "{outcome:?} in iteration {iteration}"
         );
         machine.pass(outcome.next_in_ns);
     }

@@ -102,9 +102,9 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
                 machine.pass(50_000);
                 let ticks = machine.now();
                 let ns = ns_of(clock, machine, ticks);
-                let cold = clock.read_slow(machine, machine);
-                assert!(matches!(cold.source, Source::Reference { .. }), "{cold:?}");
-                seen.set((ticks, ns, cold.ns));
+                let by_reference = clock.read_slow(machine, machine);
+                assert!(matches!(by_reference.source, Source::Reference { .. }), "{by_reference:?}");
+                seen.set((ticks, ns, by_reference.ns));
             },
         );
         let lines = || clock.events(Event::Publication) + clock.events(Event::Recovery);
@@ -113,8 +113,8 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
         machine.hooks.clear();
         assert!(ran.get(), "the hook did not run");
         assert_eq!(lines(), before, "it was published");
-        let (ticks, ns, cold) = seen.get();
-        assert!(ns <= cold, "{} ns back, first line: {first}", ns - cold);
+        let (ticks, ns, by_reference) = seen.get();
+        assert!(ns <= by_reference, "{} ns back, first line: {first}", ns - by_reference);
         // A first line would not have limited them.
         assert!(ns == old.at(ticks) || first, "{ns} at {ticks} of {old:?}");
         for _ in 0..40 {
@@ -126,7 +126,7 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
     }
 }
 
-/// Rule 12: a thread that was stopped between its looks at the word and at the counter, while a gate was closed.
+/// Rule 12: a thread that was stopped between its reads of the word and of the counter, while a gate was closed.
 #[test]
 fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     for recovers in [false, true] {
@@ -146,8 +146,8 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
         machine.hooks.clear();
         assert!(ran.get());
         let early = ns_of(clock, machine, ticks);
-        let cold = clock.read_slow(machine, machine).ns;
-        assert!(early <= cold, "{} ns back", early - cold);
+        let by_reference = clock.read_slow(machine, machine).ns;
+        assert!(early <= by_reference, "{} ns back", early - by_reference);
         machine.pass(100_000);
         assert_eq!(ns_of(clock, machine, ticks), early, "the reference has gone on, the stamp has not");
         if recovers {
@@ -216,7 +216,7 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     let seen = leak(Cell::new(None));
     machine.hooks.set(move |step| {
         if matches!(step, Step::Swap(word) if word.phase() == Phase::Replacing) {
-            let met = Early(machine.now() + 10); // the writer's next look
+            let met = Early(machine.now() + 10); // the writer's next read
             seen.set(clock.stamp(&met).zip(clock.read(&met)));
         }
     });
@@ -227,7 +227,7 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     assert_eq!(ns_of(clock, machine, ticks), ns);
 }
 
-/// Rule 12: two plain looks at the counter that the CPU makes early, before a line is published; the words that it loads are of
+/// Rule 12: two plain reads of the counter that the CPU makes early, before a line is published; the words that it loads are of
 /// the new line, which steps forward. The first makes a reading, the second a stamp.
 #[test]
 fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
@@ -238,7 +238,7 @@ fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
         let met = leak(Cell::new(0));
         machine.hooks.set(move |step| {
             if matches!(step, Step::Publish(_)) {
-                met.set(machine.now() - 10); // the writer's last look
+                met.set(machine.now() - 10); // the writer's last read
             }
         });
         assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);

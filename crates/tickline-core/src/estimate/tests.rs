@@ -115,7 +115,7 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
 }
 
 /// The polygon is no proof: the reference bends, the set stays feasible, and the polygon's edge lies below the truth
-/// while the bounds with an honest rho contains it.
+/// while the bounds with an honest maximum drift contains it.
 #[test]
 fn the_envelope_survives_a_bend_that_the_polygon_misses() {
     let mut history = History::new();

@@ -40,7 +40,7 @@ fn accepted(word: Word) -> String {
 /// What a reader must have met in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after the second look belongs to one line, though the writer comes round to the slot it reads.
+/// What a reader accepts after the second load belongs to one line, though the writer comes round to the slot it reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
@@ -93,21 +93,21 @@ fn bounds_are_never_a_mixture() {
     });
 }
 
-/// A cold word's floor is made from the slot; it too belongs to one line.
+/// The high-water mark of a word without a line is made from the slot; it too belongs to one line.
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
         let cell = made(Latch::new());
         let tick = |number: u64| (number << 20) + (1 << 19);
         let retire = |live: Word| {
-            let cold = live.without_line(tick(number_of(live)));
-            assert!(cell.swap(live, cold));
-            cold
+            let by_reference = live.without_line(tick(number_of(live)));
+            assert!(cell.swap(live, by_reference));
+            by_reference
         };
         let first = publish(&cell, Word::default(), 1);
         let high_water_ns = |live: Word| line(live).line.at(tick(number_of(live)));
         let floors = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
-        let cold = retire(first);
+        let by_reference = retire(first);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
@@ -119,8 +119,8 @@ fn a_high_water_mark_is_never_a_mixture() {
                 }
             })
         };
-        let cold = retire(publish(&cell, cold, 2));
-        let third = publish(&cell, cold, 3);
+        let by_reference = retire(publish(&cell, by_reference, 2));
+        let third = publish(&cell, by_reference, 3);
         assert_eq!(third.slot(), first.slot(), "the slot of the first line");
         reader.join().unwrap();
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::order::without_line;
-use super::{Clock, Look, Seen, Time, check, made, reading, spawn};
+use super::{Clock, Seen, Time, View, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
@@ -14,21 +14,21 @@ use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::word::Phase;
 
-/// What a look of these threads takes, ticks: as `order::WRITER_TICKS`.
+/// How long a read of these threads takes, ticks: as `order::WRITER_TICKS`.
 pub(super) const TICKS: u64 = 100;
 
 pub(super) struct Line<'a> {
     pub(super) clock: &'a Clock,
-    pub(super) look: Look<'a>,
+    pub(super) view: View<'a>,
 }
 
 impl Gated for Line<'_> {
     fn close(&self) {
-        self.clock.close_gate(&self.look, &self.look);
+        self.clock.close_gate(&self.view, &self.view);
     }
 
     fn open(&self) {
-        self.clock.open_gate(&self.look, &self.look);
+        self.clock.open_gate(&self.view, &self.view);
     }
 }
 
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     fn line(&self) -> Line<'_> {
-        Line { clock: &self.clock, look: self.time.look(TICKS) }
+        Line { clock: &self.clock, view: self.time.view(TICKS) }
     }
 
     fn judge(&self) -> Conclusion {
@@ -69,7 +69,7 @@ impl Scene {
         if !self.keeper.admit(&line, true, || 0, || self.judge()) {
             return None;
         }
-        let iteration = control.maintain(&self.clock, &line.look, &line.look).iteration;
+        let iteration = control.maintain(&self.clock, &line.view, &line.view).iteration;
         if iteration == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(iteration) }
     }
 
@@ -91,9 +91,9 @@ impl Scene {
 
     /// The counter is switched off: no reading uses it.
     fn is_not_read(&self, last_ns: i64) {
-        let look = self.time.look(TICKS);
-        assert_eq!(self.clock.read_ordered(&look), None, "the counter is switched off");
-        let now = self.clock.read_slow(&look, &look);
+        let view = self.time.view(TICKS);
+        assert_eq!(self.clock.read_ordered(&view), None, "the counter is switched off");
+        let now = self.clock.read_slow(&view, &view);
         assert!(matches!(now.source, Source::Reference { .. }), "{now:?}");
         assert!(now.ns >= last_ns, "{now:?} after {last_ns}");
     }
@@ -106,11 +106,11 @@ fn a_counter_is_switched_off_under_a_judge() {
         let (scene, mut control) = Scene::new();
         let noted = seen.clone();
         let switch = spawn(&scene, move |scene| {
-            let look = scene.time.look(TICKS);
+            let view = scene.time.view(TICKS);
             if scene.clock.cell.word().is_published() {
                 noted.note("a line before");
             }
-            let last_ns = reading(&scene.clock, &look);
+            let last_ns = reading(&scene.clock, &view);
             scene.keeper.disable(&scene.line());
             scene.is_not_read(last_ns);
             scene.is_not_read(last_ns);

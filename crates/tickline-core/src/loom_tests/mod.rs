@@ -8,7 +8,7 @@
 //! - `gate`: who switches the counter off and on, asks for a judgement, and judges;
 //! - `mode`: the switch between a common line and one for each CPU.
 //!
-//! Preemptions are bounded where a model would otherwise take minutes; [`check`] is told by how many. What loom cannot see
+//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number. What loom cannot see
 //! is written where it is started, in `xtask/src/ci.rs`.
 
 mod cell;
@@ -89,7 +89,7 @@ fn bounds_of(line: &Line) -> Bounds {
 
 /// Real time: a counter of 1 GHz, and a reference that tells its ticks plus a lead.
 ///
-/// Each look takes time, and sees whatever was done before an earlier look returned: that is what "current when the counter
+/// Each read takes time, and sees whatever was done before an earlier read returned: that is what "current when the counter
 /// was read" means. The looks of one model are one modification order, so AcqRel says exactly that, and no more.
 #[derive(Debug)]
 struct Time {
@@ -97,8 +97,8 @@ struct Time {
     lead_ns: AtomicI64,
 }
 
-/// One thread's view of the time: how many ticks a look takes.
-struct Look<'a> {
+/// One thread's view of the time: how many ticks a read takes.
+struct View<'a> {
     time: &'a Time,
     ticks: u64,
 }
@@ -108,14 +108,14 @@ impl Time {
         Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(lead_ns) }
     }
 
-    /// A view in which each look takes `ticks`.
-    const fn look(&self, ticks: u64) -> Look<'_> {
-        Look { time: self, ticks }
+    /// A view in which each read takes `ticks`.
+    const fn view(&self, ticks: u64) -> View<'_> {
+        View { time: self, ticks }
     }
 
     /// Lets time pass.
     fn pass(&self, ticks: u64) {
-        // ORDERING: AcqRel, a look.
+        // ORDERING: AcqRel, a read.
         self.ticks.fetch_add(ticks, Ordering::AcqRel);
     }
 
@@ -134,7 +134,7 @@ impl Time {
     }
 }
 
-impl Counter for Look<'_> {
+impl Counter for View<'_> {
     fn now(&self) -> u64 {
         self.now_ordered()
     }
@@ -145,7 +145,7 @@ impl Counter for Look<'_> {
     fn barrier(&self) {}
 }
 
-impl Reference for Look<'_> {
+impl Reference for View<'_> {
     fn monotonic_ns(&self) -> i64 {
         let ticks = i64::try_from(self.now_ordered()).unwrap();
         // ORDERING: Acquire, pairs with the Release store in `jump`.
@@ -166,11 +166,11 @@ fn new_control() -> Control {
 
 /// Iterations until one ends with `wanted`; readings between them do not decrease.
 fn run_until(wanted: Iteration, clock: &Clock, control: &mut Control, time: &Time) {
-    let look = time.look(10);
+    let view = time.view(10);
     let mut last = i64::MIN;
     for _ in 0..10 {
-        let outcome = control.maintain(clock, &look, &look);
-        let now = reading(clock, &look);
+        let outcome = control.maintain(clock, &view, &view);
+        let now = reading(clock, &view);
         assert!(now >= last, "{now} after {last}");
         last = now;
         if outcome.iteration == wanted {
@@ -178,10 +178,10 @@ fn run_until(wanted: Iteration, clock: &Clock, control: &mut Control, time: &Tim
         }
         time.pass(if outcome.iteration == Iteration::Recovered { 2_000 } else { outcome.next_in_ns });
     }
-    panic!("no round was {wanted:?}");
+    panic!("no iteration was {wanted:?}");
 }
 
 /// An ordered reading, as the crate `tickline` makes it.
-fn reading(clock: &Clock, look: &Look<'_>) -> i64 {
-    clock.read_ordered(look).unwrap_or_else(|| clock.read_slow(look, look).ns)
+fn reading(clock: &Clock, view: &View<'_>) -> i64 {
+    clock.read_ordered(view).unwrap_or_else(|| clock.read_slow(view, view).ns)
 }

@@ -16,7 +16,7 @@ use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
 
-/// Stands for the CPUs' lines; whoever reads its content without having seen it made is told so by loom.
+/// Stands for the CPUs' lines; loom reports a thread that reads its content without having seen it made.
 struct Table(UnsafeCell<u64>);
 
 // SAFETY: written before it is lent; loom checks that.
@@ -110,7 +110,7 @@ impl Scene {
     }
 
     fn lines(&self) -> Lines<'_> {
-        Lines(&self.mode, Line { clock: &self.clock, look: self.time.look(TICKS) })
+        Lines(&self.mode, Line { clock: &self.clock, view: self.time.view(TICKS) })
     }
 
     /// The holder of the clock's lock, if it is let in, does `action`.
@@ -130,8 +130,8 @@ impl Scene {
             if self.mode.is_in_force() {
                 return None;
             }
-            let look = &lines.1.look;
-            let iteration = control.maintain(&self.clock, look, look).iteration;
+            let view = &lines.1.view;
+            let iteration = control.maintain(&self.clock, view, view).iteration;
             if iteration == Iteration::GateClosed && self.keeper.notice_closed() {
                 None
             } else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Clock, Look, Seen, Time, check, made, new_control, reading, run_until};
+use super::{Clock, Seen, Time, View, check, made, new_control, reading, run_until};
 use crate::cell::{Latch, StateCell};
 use crate::control::{Control, Iteration};
 use crate::counter::Counter;
@@ -34,9 +34,9 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
 /// 1 % of that.
 fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, mut control, time) = started(Iteration::Published);
-    let look = time.look(10);
+    let view = time.view(10);
     for _ in 0..20 {
-        let next_in_ns = control.maintain(&clock, &look, &look).next_in_ns;
+        let next_in_ns = control.maintain(&clock, &view, &view).next_in_ns;
         if next_in_ns >= control.config().interval_ns {
             time.suspend(30_000);
             return (clock, control, time);
@@ -46,42 +46,42 @@ fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     panic!("the lines do not grow");
 }
 
-/// A cold clock of which enough is known for a line: a gate was closed and opened, and the high-water mark's slack has passed.
+/// A clock without a line of which enough is known for a line: a gate was closed and opened, and the high-water mark's margin has passed.
 pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Recovered);
-    let look = time.look(10);
-    assert!(clock.close_gate(&look, &look) && clock.open_gate(&look, &look));
+    let view = time.view(10);
+    assert!(clock.close_gate(&view, &view) && clock.open_gate(&view, &view));
     time.pass(8_000);
     (clock, control, time)
 }
 
-/// What a look of the writer takes, ticks. A reader's take longer than [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS),
-/// and than its patience with a closing: so lines that differ are told apart by the next look, and nobody spins.
+/// How long a read of the writer takes, ticks. A reader's take longer than [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS),
+/// and than its patience with a replacement: so lines that differ are told apart by the next read, and nobody spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = 9_000;
 
 /// A kind of reading, ns.
-type Read = fn(&Clock, &Look<'_>) -> i64;
+type Read = fn(&Clock, &View<'_>) -> i64;
 
-fn slow_reading(clock: &Clock, look: &Look<'_>) -> i64 {
-    clock.read_slow(look, look).ns
+fn slow_reading(clock: &Clock, view: &View<'_>) -> i64 {
+    clock.read_slow(view, view).ns
 }
 
 /// A thread that takes two readings, the second not below the first, and returns the second.
 fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandle<i64> {
     let (clock, time) = (clock.clone(), time.clone());
     thread::spawn(move || {
-        let look = time.look(READER_TICKS);
-        let first = read(&clock, &look);
-        let second = read(&clock, &look);
+        let view = time.view(READER_TICKS);
+        let first = read(&clock, &view);
+        let second = read(&clock, &view);
         assert!(second >= first, "{second} after {first}");
         second
     })
 }
 
-/// Notes how the writer's round ended, and what befell it.
-fn note(seen: &Seen, clock: &Clock, round: Iteration) {
-    seen.note(format!("{round:?}"));
+/// Notes how the writer's iteration ended, and what befell it.
+fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
+    seen.note(format!("{iteration:?}"));
     for event in [Event::Expiry, Event::Help] {
         if clock.events(event) > 0 {
             seen.note(event.name());
@@ -90,16 +90,16 @@ fn note(seen: &Seen, clock: &Clock, round: Iteration) {
 }
 
 /// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a reader that meets a
-/// closing twice finishes it.
+/// replacement twice helps.
 fn a_line_is_lowered_under(read: Read) {
     check(Some(5), &["Published", "help"], move |seen| {
         let (clock, mut control, time) = live();
         let reader = reader(&clock, &time, read);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         let last = reader.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &look);
+        let now = reading(&clock, &view);
         assert!(now >= last, "{now} after {last}");
     });
 }
@@ -116,8 +116,8 @@ fn a_line_is_lowered_under_a_slow_reader() {
 
 #[test]
 fn a_line_is_lowered_under_a_reader_of_bounds() {
-    a_line_is_lowered_under(|clock, look| {
-        clock.read_bounds(look).map_or_else(|| clock.read_slow(look, look).ns, |reading| reading.ns)
+    a_line_is_lowered_under(|clock, view| {
+        clock.read_bounds(view).map_or_else(|| clock.read_slow(view, view).ns, |reading| reading.ns)
     });
 }
 
@@ -130,7 +130,7 @@ fn a_line_is_lowered_between_two_readers() {
         let giver = {
             let (clock, time, handed) = (clock.clone(), time.clone(), handed.clone());
             thread::spawn(move || {
-                let now = reading(&clock, &time.look(READER_TICKS));
+                let now = reading(&clock, &time.view(READER_TICKS));
                 // ORDERING: Release, pairs with the Acquire load of the taker.
                 handed.store(now, Ordering::Release);
             })
@@ -140,19 +140,19 @@ fn a_line_is_lowered_between_two_readers() {
             thread::spawn(move || {
                 // ORDERING: Acquire, pairs with the Release store of the giver.
                 let last = handed.load(Ordering::Acquire);
-                let now = reading(&clock, &time.look(READER_TICKS));
+                let now = reading(&clock, &time.view(READER_TICKS));
                 assert!(now >= last, "{now} after {last}");
             })
         };
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         giver.join().unwrap();
         taker.join().unwrap();
         note(seen, &clock, outcome.iteration);
     });
 }
 
-/// Rule 3: a line that a reader has made cold is not published over by the writer that was about to: it starts anew.
+/// Rule 3: a line that a reader has ended is not published over by the writer that was about to: it starts anew.
 #[test]
 fn a_line_that_was_helped_is_not_revived() {
     check(Some(5), &["Published", "help"], |seen| {
@@ -160,13 +160,13 @@ fn a_line_that_was_helped_is_not_revived() {
         let rescuer = {
             let (clock, time) = (clock.clone(), time.clone());
             thread::spawn(move || {
-                let look = time.look(READER_TICKS);
-                clock.read_slow(&look, &look);
+                let view = time.view(READER_TICKS);
+                clock.read_slow(&view, &view);
             })
         };
-        let look = time.look(WRITER_TICKS);
+        let view = time.view(WRITER_TICKS);
         let before = clock.events(Event::Publication);
-        let outcome = control.maintain(&clock, &look, &look);
+        let outcome = control.maintain(&clock, &view, &view);
         rescuer.join().unwrap();
         note(seen, &clock, outcome.iteration);
         let published = clock.events(Event::Publication) - before;
@@ -181,14 +181,14 @@ fn a_window_ends_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = live();
         let state = clock.cell.load();
-        let passed = time.look(0).now_ordered() - state.line.start_ticks;
+        let passed = time.view(0).now_ordered() - state.line.start_ticks;
         time.pass(state.window_ticks - passed - 12_000);
         let reader = reader(&clock, &time, reading);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         let last = reader.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &look);
+        let now = reading(&clock, &view);
         assert!(now >= last, "{now} after {last}");
     });
 }
@@ -199,44 +199,44 @@ fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = long_live();
         let state = clock.cell.load();
-        // A reader's first look may be before the end, its second is not; the writer's are, as long as nobody reads.
-        let now_ticks = time.look(0).now_ordered();
+        // A reader's first load may be before the end, its second is not; the writer's are, as long as nobody reads.
+        let now_ticks = time.view(0).now_ordered();
         time.pass(state.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         let last = reader.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &look);
+        let now = reading(&clock, &view);
         assert!(now >= last, "{now} after {last}");
     });
 }
 
-/// Rules 6 and 7: a cold reading that straddles a recovery. Right after it the reference jumps ahead, so that a reading which
+/// Rules 6 and 7: a reading without a line that straddles a recovery. Right after it the reference jumps ahead, so that a reading which
 /// asks it then, and returns what it says, is above the new line.
 #[test]
 fn a_clock_recovers_under_a_reader_without_a_line() {
-    check(Some(5), &["Recovered", "cold first"], |seen| {
+    check(Some(5), &["Recovered", "no line first"], |seen| {
         let (clock, mut control, time) = without_line();
         let reader = {
             let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
             thread::spawn(move || {
-                let look = time.look(500);
-                let first = clock.read_slow(&look, &look);
+                let view = time.view(500);
+                let first = clock.read_slow(&view, &view);
                 if matches!(first.source, Source::Reference { .. }) {
-                    seen.note("cold first");
+                    seen.note("no line first");
                 }
-                let second = reading(&clock, &look);
+                let second = reading(&clock, &view);
                 assert!(second >= first.ns, "{second} after {first:?}");
                 second
             })
         };
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         time.jump(1_000_000);
         let last = reader.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &look);
+        let now = reading(&clock, &view);
         assert!(now >= last, "{now} after {last}");
     });
 }
@@ -245,11 +245,11 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
 fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
     let (clock, time) = (clock.clone(), time.clone());
     thread::spawn(move || {
-        let look = time.look(1_000);
-        let before = reading(&clock, &look);
-        assert!(clock.close_gate(&look, &look), "it was open");
-        assert_eq!(clock.read_ordered(&look), None, "the gate is closed");
-        let after = clock.read_slow(&look, &look);
+        let view = time.view(1_000);
+        let before = reading(&clock, &view);
+        assert!(clock.close_gate(&view, &view), "it was open");
+        assert_eq!(clock.read_ordered(&view), None, "the gate is closed");
+        let after = clock.read_slow(&view, &view);
         assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
         assert!(after.ns >= before, "{after:?} after {before}");
     })
@@ -261,8 +261,8 @@ fn a_gate_closes_under_a_writer() {
     check(Some(4), &["Published", "Lost", "GateClosed"], |seen| {
         let (clock, mut control, time) = live();
         let closer = closer(&clock, &time);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         closer.join().unwrap();
         note(seen, &clock, outcome.iteration);
         let word = clock.cell.word();
@@ -276,8 +276,8 @@ fn a_gate_closes_under_a_recovery() {
     check(Some(4), &["Recovered", "GateClosed"], |seen| {
         let (clock, mut control, time) = without_line();
         let closer = closer(&clock, &time);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         closer.join().unwrap();
         note(seen, &clock, outcome.iteration);
         let word = clock.cell.word();
@@ -290,12 +290,12 @@ fn a_gate_closes_under_a_recovery() {
 fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHandle<()> {
     let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
     thread::spawn(move || {
-        let look = time.look(READER_TICKS);
-        let before = reading(&clock, &look);
-        let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
-        let at_once = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
-        let after = reading(&clock, &look);
-        let later = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
+        let view = time.view(READER_TICKS);
+        let before = reading(&clock, &view);
+        let Some(ticks) = clock.stamp(&view) else { return seen.note("no stamp") };
+        let at_once = clock.stamp_to_ns(ticks, &view, &view).expect("a line");
+        let after = reading(&clock, &view);
+        let later = clock.stamp_to_ns(ticks, &view, &view).expect("a line");
         assert!(
             before <= at_once && at_once <= later && later <= after,
             "{before} {at_once} {later} {after}"
@@ -310,8 +310,8 @@ fn a_line_is_lowered_under_a_stamp() {
     check(Some(5), &["Published", "Learning", "help", "stamp", "no stamp"], |seen| {
         let (clock, mut control, time) = live();
         let stamper = stamper(&clock, &time, seen);
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         stamper.join().unwrap();
         note(seen, &clock, outcome.iteration);
     });
@@ -337,17 +337,17 @@ fn a_clock_recovers_under_a_stamp() {
         let stamper = {
             let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
             thread::spawn(move || {
-                let look = time.look(500);
-                let before = reading(&clock, &look);
-                let Some(ticks) = clock.stamp(&look) else { return seen.note("no stamp") };
-                let ns = clock.stamp_to_ns(ticks, &look, &look).expect("a line");
-                let after = reading(&clock, &look);
+                let view = time.view(500);
+                let before = reading(&clock, &view);
+                let Some(ticks) = clock.stamp(&view) else { return seen.note("no stamp") };
+                let ns = clock.stamp_to_ns(ticks, &view, &view).expect("a line");
+                let after = reading(&clock, &view);
                 assert!(before <= ns && ns <= after, "{before} {ns} {after}");
                 seen.note("stamp");
             })
         };
-        let look = time.look(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &look, &look);
+        let view = time.view(WRITER_TICKS);
+        let outcome = control.maintain(&clock, &view, &view);
         stamper.join().unwrap();
         note(seen, &clock, outcome.iteration);
     });

@@ -1,4 +1,4 @@
-//! Each test moves the thread, or lets the CPU be visited, at an exact step.
+//! Each test moves the thread, or lets the CPU be calibrated, at an exact step.
 
 // As `control::following_tests`: hundreds of clocks that settle, and no unsafe code.
 #![cfg(not(miri))]
@@ -56,7 +56,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2])
 fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
     let mut steady = 0;
     for _ in 0..400 {
-        let next = [0, 1].map(|cpu| visit(board, units, controls, cpu));
+        let next = [0, 1].map(|cpu| calibrate(board, units, controls, cpu));
         steady += u32::from(next == [INTERVAL_NS; 2]);
         if steady == 6 {
             board.machine.pass(100_000_000);
@@ -68,11 +68,11 @@ fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
     panic!("the units did not settle");
 }
 
-fn visit(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
+fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
-    let seat = PinnedCounter::take(board, cpu).expect("the thread was just put there");
+    let pinned = PinnedCounter::take(board, cpu).expect("the thread was just put there");
     loop {
-        let outcome = controls[cpu].maintain(&units[cpu], &seat, board.machine);
+        let outcome = controls[cpu].maintain(&units[cpu], &pinned, board.machine);
         if outcome.iteration != Iteration::Recovered {
             return outcome.next_in_ns;
         }
@@ -193,10 +193,10 @@ fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
     let behind = slope.over(i64::try_from(ticks - word.to_bits()).unwrap());
     let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
     let line = Line { start_ticks: word.to_bits(), base_ns, slope };
-    let closing = state.word.replacing();
-    assert!(unit.cell.swap(state.word, closing));
+    let replacing = state.word.replacing();
+    assert!(unit.cell.swap(state.word, replacing));
     let published = Published { line, window_ticks: 1 << 20 };
-    assert!(unit.cell.publish(closing, word, &published, &unit.cell.bounds(state.word)));
+    assert!(unit.cell.publish(replacing, word, &published, &unit.cell.bounds(state.word)));
 }
 
 /// Stopped between the counter and the line, while the line is replaced by one that starts before the reading: the reading was
@@ -220,7 +220,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     }
 }
 
-/// The second look: stopped before it while the line was replaced, and its slot perhaps filled again.
+/// The second load: stopped before it while the line was replaced, and its slot perhaps filled again.
 #[test]
 fn a_line_that_was_replaced_meanwhile_is_not_used() {
     for reading in READINGS {
@@ -240,18 +240,18 @@ fn a_line_that_was_replaced_meanwhile_is_not_used() {
 #[test]
 fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
     let (board, units, _) = settled_board(true);
-    let looks = leak(Cell::new(0));
+    let reads = leak(Cell::new(0));
     board.machine.hooks.set(move |step| {
-        looks.set(looks.get() + u32::from(step == Step::Counter));
-        // The first look tells the CPU.
-        if step == Step::Counter && looks.get() == 2 {
+        reads.set(reads.get() + u32::from(step == Step::Counter));
+        // The first load tells the CPU.
+        if step == Step::Counter && reads.get() == 2 {
             bend(board, &units[0], 1);
             board.machine.pass(10_000);
         }
     });
     let first = read_slow(units, board, board.machine).unwrap().1.ns;
     board.machine.hooks.clear();
-    assert!(looks.get() > 2, "the replaced line was used");
+    assert!(reads.get() > 2, "the replaced line was used");
     let second = read_slow(units, board, board.machine).unwrap().1.ns;
     assert!(second >= first, "{second} after {first}");
 }
@@ -261,14 +261,14 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
 fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     let (board, units, controls) = settled_board(true);
     let controls = leak(core::cell::RefCell::new(controls));
-    let seat = PinnedCounter::take(board, 0).unwrap();
-    assert!(units[0].close_gate(&seat, board.machine) && units[0].open_gate(&seat, board.machine));
-    board.machine.pass(8_000); // the high-water mark's slack
+    let pinned = PinnedCounter::take(board, 0).unwrap();
+    assert!(units[0].close_gate(&pinned, board.machine) && units[0].open_gate(&pinned, board.machine));
+    board.machine.pass(8_000); // the high-water mark's margin
     let line = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
         if step == Step::SecondLook && line.get().is_none() {
             board.machine.pass(50_000);
-            visit(board, units, &mut controls.borrow_mut(), 0);
+            calibrate(board, units, &mut controls.borrow_mut(), 0);
             line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));
         }
     });
@@ -277,7 +277,7 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     assert!(reading.ns >= line, "{} after {line}", reading.ns);
 }
 
-/// The loop's thread is moved away before any step of its round: no sample and no line comes of it, readings on that CPU go on
+/// The loop's thread is moved away before any step of its iteration: no sample and no line comes of it, readings on that CPU go on
 /// in order, by the line or the reference, and the other CPU notices nothing.
 #[test]
 fn a_lost_counter_publishes_nothing_wrong() {
@@ -287,21 +287,21 @@ fn a_lost_counter_publishes_nothing_wrong() {
             let (board, units, controls) = settled_board(true);
             board.machine.pass(INTERVAL_NS - 100_000_000);
             let before = read_slow(units, board, board.machine).unwrap().1.ns;
-            let seat = PinnedCounter::take(board, 0).expect("there");
-            (board, (units, controls, seat, before))
+            let pinned = PinnedCounter::take(board, 0).expect("there");
+            (board, (units, controls, pinned, before))
         },
-        |board, (units, controls, seat, before), step| {
+        |board, (units, controls, pinned, before), step| {
             let (other, before) = (units[1].cell.load(), *before);
-            controls[0].maintain(&units[0], seat, board.machine);
+            controls[0].maintain(&units[0], pinned, board.machine);
             board.machine.hooks.clear();
-            lost.set(lost.get() + u32::from(seat.is_lost()));
+            lost.set(lost.get() + u32::from(pinned.is_lost()));
             board.on.set(0);
             let (_, reading) = read_slow(units, board, board.machine).unwrap();
             let ahead_ns = reading.ns - board.machine.truth_ns();
             assert!(reading.ns >= before, "step {step}: {} after {before}", reading.ns);
             match reading.source {
                 Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
-                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may be told late, and
+                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may be returned late, and
                 // of the iteration.
                 Source::Reference { .. } => {
                     assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
@@ -316,7 +316,7 @@ fn a_lost_counter_publishes_nothing_wrong() {
     assert!(lost.get() > 50, "lost {} times", lost.get());
 }
 
-/// ...and the next visit recovers.
+/// ...and the next calibration recovers.
 #[test]
 fn a_unit_whose_counter_was_lost_recovers() {
     let (board, units, mut controls) = settled_board(true);
@@ -326,14 +326,14 @@ fn a_unit_whose_counter_was_lost_recovers() {
             board.on.set(1);
         }
     });
-    let seat = PinnedCounter::take(board, 0).unwrap();
-    controls[0].maintain(&units[0], &seat, board.machine);
+    let pinned = PinnedCounter::take(board, 0).unwrap();
+    controls[0].maintain(&units[0], &pinned, board.machine);
     board.machine.hooks.clear();
     settle(board, units, &mut controls);
     assert!(read(units, board).is_some());
 }
 
-/// Rule 3: a reader that finds its CPU's unit closing has interrupted the writer, and does not wait for it.
+/// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does not wait for it.
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, units, mut controls) = settled_board(true);
@@ -346,7 +346,7 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         }
     });
     let published = units[0].events(Event::Publication);
-    visit(board, units, &mut controls, 0);
+    calibrate(board, units, &mut controls, 0);
     assert_eq!(units[0].events(Event::Help), 1);
     assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
     let seen = seen.get().expect("the hook did not run");
@@ -358,10 +358,10 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
 #[test]
 fn a_bad_unit_falls_back_alone() {
     let (board, units, mut controls) = settled_board(false);
-    // CPU 1 is not visited any more.
+    // CPU 1 is not calibrated any more.
     for _ in 0..10 {
         board.machine.pass(INTERVAL_NS);
-        visit(board, units, &mut controls, 0);
+        calibrate(board, units, &mut controls, 0);
     }
     board.machine.pass(FIRST_TICKS);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
@@ -382,7 +382,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
     assert!(PinnedCounter::take(board, 0).is_none());
 }
 
-/// Readings, visits and moves in any order, one inside another at any step: what the machine's next steps will be.
+/// Readings, calibrations and moves in any order, one inside another at any step: what the machine's next steps will be.
 struct Storm {
     board: &'static Board,
     units: &'static Units,
@@ -441,7 +441,7 @@ impl Storm {
             _ => None,
         };
         if kind == 0 && !self.board.atomic && self.moves.get() > moves + 1 {
-            return; // moved away and back between the two looks at the id, which a plain reading may miss
+            return; // moved away and back between the two reads of the id, which a plain reading may miss
         }
         self.served.set(self.served.get() + u32::from(fast.is_some()));
         let ns = fast.unwrap_or_else(|| read_slow(self.units, self.board, self.board.machine).unwrap().1.ns);
@@ -458,12 +458,12 @@ impl Storm {
     }
 
     /// An iteration on one of the CPUs; whoever was interrupted by it goes on where it was.
-    fn visit(&self) {
+    fn calibrate(&self) {
         let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
         let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());
         self.board.on.set(cpu);
-        if let Some(seat) = PinnedCounter::take(self.board, cpu) {
-            controls[cpu].maintain(&self.units[cpu], &seat, self.board.machine);
+        if let Some(pinned) = PinnedCounter::take(self.board, cpu) {
+            controls[cpu].maintain(&self.units[cpu], &pinned, self.board.machine);
         }
         self.board.on.set(on);
     }
@@ -478,7 +478,7 @@ impl Storm {
                 self.board.on.set(1 - self.board.on.get());
             }
             2 => self.read(),
-            3 => self.visit(),
+            3 => self.calibrate(),
             _ => {}
         }
     }
@@ -496,7 +496,7 @@ fn a_storm_of_moves_and_calibrations_keeps_the_order_on_each_cpu() {
         for _ in 0..300 {
             match storm.below(8) {
                 0 => storm.pass(27),
-                1 | 2 => storm.visit(),
+                1 | 2 => storm.calibrate(),
                 3 => storm.board.on.set(1 - storm.board.on.get()),
                 _ => storm.read(),
             }

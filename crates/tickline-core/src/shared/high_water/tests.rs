@@ -25,9 +25,9 @@ fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
         machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
         let line = clock.read_ordered(machine).expect("live");
         machine.suspend_and_reset();
-        let cold = slow(clock, machine);
-        assert!(cold.ns >= line, "{} ns back", line - cold.ns);
-        let frozen_ns = cold.ns - machine.truth_ns();
+        let by_reference = slow(clock, machine);
+        assert!(by_reference.ns >= line, "{} ns back", line - by_reference.ns);
+        let frozen_ns = by_reference.ns - machine.truth_ns();
         assert!(frozen_ns < 1_000_000_000 - 90_000_000, "frozen for {frozen_ns} ns by a reset");
     }
 }
@@ -36,12 +36,12 @@ fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_knows_of_suspends_long_ago() {
     // Whichever slot the line is in.
-    for rounds in [0, 1] {
+    for iterations in [0, 1] {
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);
         machine.suspend(3_600_000_000_000);
         settle(machine, clock, &mut control);
-        for _ in 0..rounds {
+        for _ in 0..iterations {
             machine.pass(INTERVAL_NS - 100_000_000);
             control.maintain(clock, machine, machine);
             machine.pass(100_000_000);
@@ -71,8 +71,12 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
             machine.pass(awake_ns);
             let line = clock.read_ordered(machine).expect("live");
             machine.reset_counter();
-            let cold = slow(clock, machine);
-            assert!(cold.ns >= line, "{} ns back after {awake_ns} ns at {after_ppb} ppb", line - cold.ns);
+            let by_reference = slow(clock, machine);
+            assert!(
+                by_reference.ns >= line,
+                "{} ns back after {awake_ns} ns at {after_ppb} ppb",
+                line - by_reference.ns
+            );
         }
     }
 }
@@ -110,7 +114,7 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_slow(machine, machine).is_some());
 }
 
-/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it makes the clock cold, and
+/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it ends the line, and
 /// the reference comes to vouch for a later reading meanwhile: the high-water mark is not below that one.
 #[test]
 fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
