@@ -1,8 +1,10 @@
-//! Diagnosis: facts and measurements -> findings. Pure functions; nothing is collected or measured here, so that a machine
-//! whose facts were recorded is diagnosed as the one at hand is.
+//! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and measure nothing. They
+//! therefore diagnose a recorded machine like the present one.
 //!
-//! Each rule looks at the facts and has something to say, with the evidence for it, or not. What is not known is no evidence:
-//! a rule that needs it is silent.
+//! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is no evidence: a rule that needs
+//! it returns `None`.
+//!
+//! `CONTRIBUTING.md` says how to add a finding.
 
 mod clocksource;
 mod facts;
@@ -18,10 +20,10 @@ pub(crate) use finding::{Finding, Severity};
 
 type Rule = fn(&Facts) -> Option<Finding>;
 
-/// Every rule. Findings of one severity are listed in this order.
+/// All rules. Findings of one severity are listed in this order.
 const RULES: [Rule; 11] = [
     others::counter_denied,
-    others::counters_apart,
+    others::counters_unsynchronised,
     others::counter_trapped,
     clocksource::slow,
     others::not_invariant,
@@ -33,7 +35,7 @@ const RULES: [Rule; 11] = [
     others::ntp_unsynchronised,
 ];
 
-/// What is wrong with the machine, the most severe first.
+/// The findings, the most severe first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
     findings.sort_by_key(|finding| finding.severity);

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use super::system;
 
-/// What in a message makes it one about clocks, in lower case. The last three name the hypervisor.
+/// Words, in lower case, that mark a message about clocks. The last three name the hypervisor.
 const TOPICS: [&str; 11] = [
     "clocksource",
     "tsc",
@@ -20,12 +20,12 @@ const TOPICS: [&str; 11] = [
     "starting gvisor",
 ];
 
-/// So many messages are kept: the first ones, which are those of the boot, and the last.
+/// The number of messages to keep from the beginning, which is the boot, and from the end.
 const KEPT: usize = 100;
 
 /// The messages about clocks, oldest first; `None` where there is no log, or the process may not read it.
 pub(super) fn read() -> Option<Vec<String>> {
-    // A log without a single message is a stand-in, as containers have in `/dev/kmsg`.
+    // A log without any message is a container's substitute for `/dev/kmsg`.
     let said = |messages: &Vec<String>| !messages.is_empty();
     let messages = records().ok().filter(said).or_else(|| syslog().ok().filter(said))?;
     let mut messages: Vec<String> = messages.into_iter().filter(|message| is_about_clocks(message)).collect();
