@@ -219,7 +219,10 @@ fn clocks(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
     if facts.costs.is_empty() {
         return writeln!(out, "\nClocks: none was measured");
     }
-    writeln!(out, "\nClocks: cost of a call in the fastest round, resolution, and who answers")?;
+    writeln!(
+        out,
+        "\nClocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers"
+    )?;
     writeln!(out, "{:<32} {:>10} {:>12} {:>13}   answered by", "", "cost ns", "to counter", "resolution ns")?;
     for row in &facts.costs {
         clock(row, out)?;
@@ -283,7 +286,7 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
         Some(ns) => {
             writeln!(out, "Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000))
         }
-        None => writeln!(out, "Unix time: not synchronised to UTC, by the kernel's word"),
+        None => writeln!(out, "Unix time: not synchronised to UTC, by the kernel's NTP state"),
     }
 }
 

@@ -247,7 +247,7 @@ impl View {
     }
 }
 
-/// Parts in lines of `width`, as many in each as fit.
+/// Parts in lines of `width`, as many in each as fit. textwrap would break a part at its spaces.
 fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
