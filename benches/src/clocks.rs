@@ -1,9 +1,7 @@
-//! The clocks that are compared, each as a closure that is inlined into the loop that measures it.
+//! The clocks that are compared: tickline's, and with them those of [`peers`].
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-
-use serde::Serialize;
 
 use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
 use tickline_core::cell::{Bounds, Latch, Published, StateCell};
@@ -14,143 +12,8 @@ use tickline_core::per_cpu;
 use tickline_core::shared::Shared;
 use tickline_core::word::Word;
 
-use crate::handover::Count;
 use crate::peers;
-
-/// What a call is for; clocks are compared with their like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Group {
-    /// An instruction without a clock around it.
-    Counter,
-    /// The time in ns, or what the clock's users compare and subtract as such.
-    Time,
-    /// Ticks, to be converted later.
-    Ticks,
-    /// A time that may be milliseconds old.
-    Coarse,
-    /// No public call.
-    Internal,
-}
-
-/// A clock, and what is done with it. The second loop waits for each result.
-#[derive(Debug, Clone, Copy)]
-pub struct Subject {
-    /// What is called.
-    pub name: &'static str,
-    /// What it is compared with.
-    pub group: Group,
-    /// So many calls, as fast as they go.
-    pub tight: fn(u32),
-    /// So many calls, each complete before the next begins.
-    pub awaited: fn(u32),
-    /// A reading in ns, since a zero of the clock's own. The first call may set the clock up.
-    pub now_ns: Option<fn() -> u64>,
-    /// Hands readings over between threads for so long.
-    pub hand_over: Option<HandOver>,
-}
-
-/// Handovers of one clock.
-#[derive(Debug, Clone, Copy)]
-pub struct HandOver {
-    /// Hands over for so long.
-    pub run: fn(Duration) -> Count,
-    /// The unit of the readings.
-    pub unit: &'static str,
-}
-
-/// The counter of this machine.
-///
-/// # Panics
-///
-/// If there is none: nothing here can be compared then.
-#[must_use]
-pub fn counter() -> HardwareCounter {
-    HardwareCounter::if_present().expect("this target has no counter")
-}
-
-/// A call, inlined into what measures it: its cost alone, or also as `ns` or `ticks` that can be compared.
-macro_rules! subject {
-    ($group:ident, $name:expr, $call:expr) => {
-        $crate::clocks::Subject {
-            name: $name,
-            group: $crate::clocks::Group::$group,
-            tight: |calls| {
-                let call = $call;
-                for _ in 0..calls {
-                    ::std::hint::black_box(call());
-                }
-            },
-            awaited: |calls| {
-                let (call, counter) = ($call, $crate::clocks::counter());
-                for _ in 0..calls {
-                    ::std::hint::black_box(call());
-                    ::tickline_core::counter::Counter::barrier(&counter);
-                }
-            },
-            now_ns: None,
-            hand_over: None,
-        }
-    };
-    ($group:ident, $name:expr, $call:expr, ticks $value:expr) => {
-        $crate::clocks::Subject {
-            hand_over: Some($crate::clocks::HandOver {
-                run: |time| {
-                    let (value, call) = ($value, $call);
-                    $crate::handover::between(time, || value(call()))
-                },
-                unit: "ticks",
-            }),
-            ..$crate::clocks::subject!($group, $name, $call)
-        }
-    };
-    ($group:ident, $name:expr, $call:expr, ns $value:expr) => {
-        $crate::clocks::Subject {
-            now_ns: Some(|| {
-                let (value, call) = ($value, $call);
-                value(call())
-            }),
-            hand_over: Some($crate::clocks::HandOver {
-                run: |time| {
-                    let (value, call) = ($value, $call);
-                    $crate::handover::between(time, || value(call()))
-                },
-                unit: "ns",
-            }),
-            ..$crate::clocks::subject!($group, $name, $call)
-        }
-    };
-}
-pub(crate) use subject;
-
-/// What is a number already.
-pub(crate) fn same(value: u64) -> u64 {
-    value
-}
-
-/// `CLOCK_MONOTONIC` by libc, ns.
-#[inline]
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-/// The CPU time of the calling thread, ns.
-#[must_use]
-pub fn thread_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-#[inline]
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for a write.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    #[expect(clippy::cast_sign_loss, reason = "these clocks are not negative")]
-    {
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
-}
+use crate::subject::{Subject, counter, same, subject};
 
 /// A clock with a line for each CPU; `None` where there cannot be one.
 #[must_use]
@@ -252,9 +115,9 @@ pub fn subjects() -> Vec<Subject> {
             let epoch = peers::epoch!(tickline::Instant, tickline::Instant::now());
             move |now: tickline::Instant| peers::whole_ns(now.duration_since(*epoch))
         }),
-        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading| now.ns),
+        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
         // Not handed over: stamps that the OS served while a line had run out cannot be compared with the counter's.
-        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks()),
+        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());

@@ -26,7 +26,7 @@ use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, Shared, Source};
 
-use crate::clocks::monotonic_ns;
+use crate::os::monotonic_ns;
 
 /// The largest rate by which the reference may be bent to either side, ppm: a floor after a reset of the counter allows for a
 /// change of rate by 500 (`shared.rs` in core), which two bends make together.
@@ -123,7 +123,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
         let (rounds, slopes_ppm) = publisher.join().expect("the publisher");
-        let events = Event::ALL.map(|event| (event, clock.events(event))).to_vec();
+        let events = Event::ALL.iter().map(|event| (*event, clock.events(*event))).collect();
         Report { count, rounds, slopes_ppm, events }
     })
 }

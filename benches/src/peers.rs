@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock_kit::{CalibratedClock, Clock as _};
 
-use crate::clocks::{Subject, monotonic_ns, same, subject};
+use crate::os::monotonic_ns;
+use crate::subject::{Subject, same, subject};
 
 /// A first reading of a clock whose instants have no zero that can be seen; made once.
 macro_rules! epoch {

@@ -23,13 +23,14 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///
 /// What it cannot see:
 ///
-/// - a counter that the CPU reads early or late: a look at the modelled time sees everything that was done before an earlier
-///   look returned, so fences, barriers and `MEETING_MARGIN_NS` are not put to the test, nor is plain `read`. For the same
+/// - a counter that the CPU reads early or late: a read of the modelled time sees everything that was done before an earlier
+///   read returned, so fences, barriers and `MEETING_MARGIN_NS` are not put to the test, nor is plain `read`. For the same
 ///   reason an ordering that only the counter needs could be weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
-/// - most of the executions with more preemptions than `check` is told in a model, 3 to 5. The cell's models of a reading, a
-///   floor and a swap, and the lock's, have no bound;
+/// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's models of a reading, a
+///   high-water mark and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
-///   README, "Unsupported features"): core has none;
+///   README, "Unsupported features"): no atomic access in core has it. The one fence that has it, in `counter/extended.rs`,
+///   binds the compiler alone;
 /// - whether a plain store can come between an exchange and what that has read: loom lets it, so `per_cpu::mode` swaps;
 /// - every place at which a thread could be stopped before a swap that it prepares by a load of the same atomic: loom 0.7 compares
 ///   a step with the last one on its object alone, and the last one is then that load. `gate::keeper` swaps without a load;
@@ -93,7 +94,7 @@ fn own() -> Vec<Step> {
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.
-        Step::new("every measurement runs, and fits the README", "cargo xtask record --smoke"),
+        Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
         Step::new(
             "order between threads, on this machine",
             "cargo test --release -p tickline-benches --test order -- --ignored",

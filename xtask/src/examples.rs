@@ -1,4 +1,4 @@
-//! `cargo xtask examples`: every example of every crate, run twice, once with the counter switched off.
+//! `cargo xtask examples`: every example in `examples/`, run twice, once with the counter switched off.
 //!
 //! Nothing lists them: cargo says which there are. What an example must print stands in its own head, on one line, so that
 //! one without that line fails here:

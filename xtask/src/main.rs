@@ -8,6 +8,8 @@
 mod bare;
 mod ci;
 mod examples;
+#[cfg(test)]
+mod imports;
 mod mca;
 mod mutate;
 mod page;
@@ -29,24 +31,24 @@ usage: cargo xtask COMMAND
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
   mca [PATH]
           micro-operations and cycles of the hot paths by llvm-mca's models of two processors; PATH: a built example hot_path
-  mutate [FILTER | --write]
+  mutate [FILTER] [--write]
           takes out one rule at a time, and shows which tests go red for it; weakens one atomic access at a time, and shows
           which model by loom does; FILTER is a rule's number, `ordering`, or a part of a description or of a file name;
-          --write stores the table in docs/mutants.md
+          --write stores what was run in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
   record [--secs N | --smoke | --readme]
-          the measurements behind the README's figures, some nine minutes, stored in benches/record/ in the place of the older
-          ones of this processor, and in the README beside those of others; --secs: so long each of the long ones, in
-          place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the README's tables alone
+          measures tickline and its peers in some nine minutes; stores that in benches/record/ in the place of the older
+          record of this processor, and writes the tables of benches/README.md and of the README; --secs: the length of each
+          long measurement in place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the tables alone
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
   examples
-          runs every example of every crate, once more with the counter switched off, and looks at what they print
+          runs every example in examples/, once more with the counter switched off, and checks what they print
   targets [NAME... | --others | --write]
           what compiles and runs on which target; NAME is a part of a target's name; --others leaves out x86_64 Linux, whose
           checks are steps of their own; --write stores the table in PLATFORM.md

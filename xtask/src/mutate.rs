@@ -11,7 +11,7 @@
 //! test of a rule (`rule_N_...`) that no mutant turns red.
 
 mod table;
-mod tree;
+pub(crate) mod tree;
 mod weaken;
 
 use std::fmt::Write as _;
@@ -32,14 +32,15 @@ const STORED: &str = "docs/mutants.md";
 /// Red tests that the table names; the others are counted.
 const NAMED: usize = 2;
 
-/// Runs the mutants that the arguments ask for; `--write` stores the table.
+/// Runs the mutants that the arguments ask for; `--write` stores their rows.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let (filter, store) = match arguments {
         [] => (None, false),
         ["--write"] => (None, true),
         [filter] if !filter.starts_with('-') => (Some(*filter), false),
+        [filter, "--write"] if !filter.starts_with('-') => (Some(*filter), true),
         _ => {
-            eprintln!("xtask: mutate takes a filter or --write, not '{}'", arguments.join(" "));
+            eprintln!("xtask: mutate takes a filter and --write, not '{}'", arguments.join(" "));
             return ExitCode::from(2);
         }
     };
@@ -84,9 +85,27 @@ fn check(filter: Option<&str>, store: bool) -> Result<usize, String> {
         survivors += weaken::check(&tree, &weakenings, &mut rows)?;
     }
     if store && survivors == 0 {
-        tree::store(STORED, &format!("{HEAD}{rows}{}", weaken::untold()))?;
+        let stored = tree::stored(STORED)?;
+        tree::store(STORED, &format!("{HEAD}{}{}", with_rows(&stored, &rows)?, weaken::untold()))?;
     }
     Ok(survivors)
+}
+
+/// How the row of each mutant begins, in the order of the table.
+fn row_starts() -> impl Iterator<Item = String> {
+    let rules = table::all().map(|mutant| row_start(mutant.rule, mutant.does, mutant.file));
+    rules.chain(WEAKENINGS.iter().map(weaken::row_start))
+}
+
+/// The row of each mutant: a new one, or else the stored one. Rows of mutants that are gone are left out.
+fn with_rows(stored: &str, new: &str) -> Result<String, String> {
+    row_starts()
+        .map(|start| {
+            let row = new.lines().chain(stored.lines()).find(|row| row.starts_with(&start));
+            row.map(|row| format!("{row}\n"))
+                .ok_or_else(|| format!("{STORED} has no row `{start}`: run that mutant, too"))
+        })
+        .collect()
 }
 
 /// Takes out one rule after the other, and runs the unit tests.
@@ -195,14 +214,28 @@ mod tests {
 
     #[test]
     fn the_stored_table_has_a_row_for_each_mutant() {
-        const STALE: &str = "run `cargo xtask mutate --write`";
+        const STALE: &str =
+            "run `cargo xtask mutate FILTER --write` for what has changed, or without a filter";
         let stored = std::fs::read_to_string(tree::workspace().join(STORED)).unwrap();
         let rows = stored.strip_prefix(HEAD).expect(STALE).strip_suffix(&weaken::untold()).expect(STALE);
-        let rules = table::all().map(|mutant| row_start(mutant.rule, mutant.does, mutant.file));
-        let starts: Vec<String> = rules.chain(WEAKENINGS.iter().map(weaken::row_start)).collect();
+        let starts: Vec<String> = row_starts().collect();
         assert_eq!(rows.lines().count(), starts.len(), "{STALE}");
         for (start, row) in starts.iter().zip(rows.lines()) {
             assert!(row.starts_with(start), "{STALE}: {row}");
         }
+    }
+
+    #[test]
+    fn a_run_of_some_mutants_changes_their_rows_alone() {
+        let row = |start: &str, red: &str| format!("{start}`{red}` |\n");
+        let starts: Vec<String> = row_starts().collect();
+        let all = |red: &str| starts.iter().map(|start| row(start, red)).collect::<String>();
+        let changed = with_rows(&format!("{HEAD}{}", all("old")), &row(&starts[1], "new")).unwrap();
+        assert_eq!(changed, all("old").replacen(&row(&starts[1], "old"), &row(&starts[1], "new"), 1));
+        assert_eq!(with_rows("", &all("new")), Ok(all("new")));
+        let gone = format!("{}{}", all("old"), row("| 99 | a mutant that is gone | `line.rs` | ", "old"));
+        assert_eq!(with_rows(&gone, ""), Ok(all("old")));
+        let message = with_rows(&row(&starts[0], "old"), "").unwrap_err();
+        assert!(message.contains(&starts[1]), "{message}");
     }
 }

@@ -1,17 +1,25 @@
-//! `cargo xtask record`: every measurement of tickline and its peers, stored with the machine that it was taken on, and the
-//! README's tables from that and from the newest records of other processors. Nothing else should run on the machine meanwhile.
+//! `cargo xtask record`: measures tickline and its peers, and stores that with the machine that it was taken on. The tables in
+//! `benches/README.md` and in the README show the newest record of each processor. Nothing else should run on the machine
+//! meanwhile.
 
+mod fields;
 mod file;
 mod markdown;
+mod pages;
 mod processor;
-mod readme;
+#[cfg(test)]
+mod samples;
+mod short;
+mod stored;
 mod suite;
+mod tables;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use pages::PAGES;
 use serde_json::{Map, Value, json};
+use stored::{FOLDER, Record, root, stored, with_new};
 use suite::Effort;
 
 use crate::step;
@@ -19,36 +27,18 @@ use crate::step;
 /// Changes with every field that is renamed, or means something else; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/1";
 
-/// Where records are kept, seen from the workspace's root.
-const FOLDER: &str = "benches/record";
-
 /// The longest of the long measurements, s.
 const MAX_SECONDS: u64 = 3_600;
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
-    /// Measure, store, and write the README; the long measurements take so many seconds each.
+    /// Measure, store, and write the tables; the long measurements take so many seconds each.
     Store { seconds: u64 },
     /// Measure as shortly as can be, and write nothing.
     Smoke,
-    /// Write the README from the stored records.
+    /// Write the tables from the stored records.
     Readme,
-}
-
-/// What was measured on one processor.
-#[derive(Debug, Clone)]
-struct Record {
-    /// Its file's name.
-    name: String,
-    json: Value,
-}
-
-impl Record {
-    /// What it was taken on, by name, family and model.
-    fn processor(&self) -> &str {
-        self.json["processor"].as_str().unwrap_or("unknown")
-    }
 }
 
 /// Does what the arguments ask for.
@@ -64,11 +54,13 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
 
 fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
     let effort = match task {
-        Task::Readme => return write_readme(&stored()?),
+        Task::Readme => return replace_all(rewritten(&stored()?)?),
         Task::Smoke => Effort::SMOKE,
         Task::Store { seconds } => Effort::full(*seconds),
     };
-    readme::check_markers(&file::read(&root().join("README.md"))?)?; // before minutes are spent
+    for page in &PAGES {
+        page.check_markers(&file::read(&root().join(page.path))?)?; // before minutes are spent
+    }
     suite::build()?;
     // It ends with 1 where a gate is closed: that is worth a record, too.
     let found = suite::json("target/release/tickline --secs 1 --json -", &[0, 1])?;
@@ -102,11 +94,6 @@ fn task(arguments: &[&str]) -> Result<Task, String> {
         },
         _ => Err(format!("takes --smoke, --secs N or --readme, not '{}'", arguments.join(" "))),
     }
-}
-
-/// The workspace's root.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 /// Runs the suite; the whole record. `found` is what the program `tickline` says.
@@ -149,67 +136,51 @@ fn said(line: &str) -> Result<String, String> {
     }
 }
 
-/// The stored records, sorted by their processors.
-fn stored() -> Result<Vec<Record>, String> {
-    let mut records = Vec::new();
-    let folder = root().join(FOLDER);
-    for entry in std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let json = serde_json::from_str(&file::read(&path)?)
-                .map_err(|error| format!("{} is no JSON: {error}", path.display()))?;
-            records.push(Record { name, json });
-        }
-    }
-    records.sort_by(|one, other| one.processor().cmp(other.processor()));
-    Ok(records)
-}
-
-/// The new record among the stored ones, and the files of those whose place it takes: one of each processor is kept.
-fn with_new(mut records: Vec<Record>, new: Record) -> (Vec<Record>, Vec<String>) {
-    let (replaced, mut kept): (Vec<Record>, Vec<Record>) =
-        records.drain(..).partition(|record| record.processor() == new.processor());
-    let replaced = replaced.into_iter().map(|record| record.name).filter(|name| *name != new.name).collect();
-    kept.push(new);
-    kept.sort_by(|one, other| one.processor().cmp(other.processor()));
-    (kept, replaced)
-}
-
-/// Writes the record and the README, both or none: only what can be written completely is begun. Then the older record of the
+/// Writes the record and the tables, all or none: only what can be written completely is begun. Then the older record of the
 /// same processor goes.
 fn store(json: &Value) -> Result<(), String> {
     let text = |key: &str| json[key].as_str().unwrap_or("unknown");
     let name = format!("{}-{}.json", text("date"), file::sanitised(text("processor")));
     let new = Record { name: name.clone(), json: json.clone() };
     let (records, replaced) = with_new(stored()?, new);
-    let readme_path = root().join("README.md");
-    let readme = readme::rewritten(&file::read(&readme_path)?, &records)?;
+    let pages = rewritten(&records)?;
     let folder = root().join(FOLDER);
     let written = serde_json::to_string_pretty(json).map_err(|error| error.to_string())?;
     file::replace(&folder.join(&name), &format!("{written}\n"))?;
-    file::replace(&readme_path, &readme)?;
+    replace_all(pages)?;
     for name in replaced {
         let path = folder.join(name);
         std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    println!("{FOLDER}/{name} and README.md are written, after {} s", json["took_s"]);
+    println!("{FOLDER}/{name} and the tables are written, after {} s", json["took_s"]);
     Ok(())
 }
 
-/// Prints what the README would say.
+/// Prints what the tables would say.
 fn show(json: &Value) -> Result<(), String> {
     let new = Record { name: "smoke.json".into(), json: json.clone() };
-    for (block, text) in readme::blocks(&with_new(stored()?, new).0)? {
-        println!("\n{block}:\n{text}");
+    let records = with_new(stored()?, new).0;
+    for page in &PAGES {
+        for (block, text) in page.blocks(&records)? {
+            println!("\n{}, {block}:\n{text}", page.path);
+        }
     }
     println!("nothing is written: this was a smoke run of {} s", json["took_s"]);
     Ok(())
 }
 
-fn write_readme(records: &[Record]) -> Result<(), String> {
-    let path = root().join("README.md");
-    file::replace(&path, &readme::rewritten(&file::read(&path)?, records)?)
+/// The pages' texts with the records' tables.
+fn rewritten(records: &[Record]) -> Result<[String; PAGES.len()], String> {
+    let mut texts = PAGES.map(|_| String::new());
+    for (text, page) in texts.iter_mut().zip(&PAGES) {
+        *text = page.rewritten(&file::read(&root().join(page.path))?, records)?;
+    }
+    Ok(texts)
+}
+
+/// Puts the texts in the place of the pages.
+fn replace_all(texts: [String; PAGES.len()]) -> Result<(), String> {
+    PAGES.iter().zip(texts).try_for_each(|(page, text)| file::replace(&root().join(page.path), &text))
 }
 
 #[cfg(test)]
@@ -292,7 +263,7 @@ mod tests {
     #[test]
     fn every_number_has_a_unit() {
         let mut found = Vec::new();
-        for record in readme::samples().iter().chain(&stored().unwrap()) {
+        for record in samples::samples().iter().chain(&stored().unwrap()) {
             without_unit("", &record.json, &mut found);
         }
         assert!(found.is_empty(), "{found:?}");
@@ -319,16 +290,10 @@ mod tests {
         assert_eq!((names(&records).len(), replaced.len()), (3, 0));
     }
 
-    /// The README's blocks are those of the stored records, and each is of another processor.
+    /// The pages' tables are those of the stored records, and each is of another processor.
     #[test]
-    fn the_readme_says_what_the_records_say() {
-        let text = file::read(&root().join("README.md")).unwrap();
-        readme::check_markers(&text).unwrap();
+    fn the_pages_say_what_the_records_say() {
         let records = stored().unwrap();
-        if records.is_empty() {
-            assert!(!text.contains(&format!("({FOLDER}/20")), "the README names a record that is not there");
-            return;
-        }
         for pair in records.windows(2) {
             assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);
         }
@@ -336,7 +301,11 @@ mod tests {
             let date = record.json["date"].as_str().unwrap();
             assert_eq!(record.name, format!("{date}-{}.json", file::sanitised(record.processor())));
         }
-        let advice = "run `cargo xtask record --readme`";
-        assert!(readme::rewritten(&text, &records).unwrap() == text, "{advice}");
+        for page in &PAGES {
+            let text = file::read(&root().join(page.path)).unwrap();
+            page.check_markers(&text).unwrap();
+            let advice = "run `cargo xtask record --readme`";
+            assert!(page.rewritten(&text, &records).unwrap() == text, "{}: {advice}", page.path);
+        }
     }
 }

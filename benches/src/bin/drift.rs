@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline_benches::bracket::{Bracket, fit};
-use tickline_benches::clocks::{Group, set_up_subjects_in_ns};
+use tickline_benches::clocks::set_up_subjects_in_ns;
+use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
 /// Time between two looks.

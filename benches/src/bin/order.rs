@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickline::{Clock, Event};
-use tickline_benches::clocks::{Group, subjects};
+use tickline_benches::clocks::subjects;
 use tickline_benches::handover::{self, Count, MAX_PPM};
+use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
 /// Each clock's time is taken in so many parts.

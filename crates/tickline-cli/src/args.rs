@@ -12,7 +12,8 @@ use crate::measure::pattern::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Changes nothing on the machine and needs no privileges. Without a command it is `tickline doctor`.
+/// Changes nothing on the machine and needs no privileges. Without a command it is
+/// `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 #[command(after_help = help::PROGRAM)]
@@ -60,7 +61,8 @@ pub(crate) enum Command {
     Served { from: usize },
 }
 
-/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to mend it (the default)
+/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to mend
+/// it (the default)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -70,16 +72,19 @@ pub(crate) struct Doctor {
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
 
-    /// Diagnoses the machine whose facts are in FILE (`-`: standard input), as written by --json there; measures nothing.
-    /// Exits with 0 if nothing is wrong or slow on that machine, else with 1
+    /// Diagnoses the machine whose facts are in FILE (`-`: standard input), as written by --json
+    /// there; measures nothing. Exits with 0 if nothing is wrong or slow on that machine, else
+    /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 }
 
-/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself
+/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
+/// itself
 ///
-/// The page is one HTML file that loads nothing from elsewhere. It replaces an existing file once it is complete. It contains
-/// facts of the machine, such as the kernel's command line and its messages about clocks: read it before you share it.
+/// The page is one HTML file that loads nothing from elsewhere. It replaces an existing file once
+/// it is complete. It contains facts of the machine, such as the kernel's command line and its
+/// messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -108,7 +113,8 @@ pub(crate) struct Man {
     pub(crate) command: Option<String>,
 }
 
-/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of the kernel's clocks
+/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of
+/// the kernel's clocks
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -127,7 +133,8 @@ pub(crate) struct Bench {
     pub(crate) compare: Option<PathBuf>,
 }
 
-/// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of the difference
+/// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of
+/// the difference
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
@@ -144,8 +151,8 @@ pub(crate) struct Warp {
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
 ///
-/// On a terminal it draws a screen with a plot, until q or Ctrl-C. Elsewhere it prints a line for each sample. A summary
-/// follows.
+/// On a terminal it draws a screen with a plot, until q or Ctrl-C. Elsewhere it prints a line for
+/// each sample. A summary follows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
@@ -163,7 +170,8 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "FILE", value_parser = target())]
     pub(crate) csv: Option<Target>,
 
-    /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this process may run
+    /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
+    /// process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
 }

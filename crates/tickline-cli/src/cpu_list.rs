@@ -6,7 +6,8 @@ use tickline_core::cpu_list;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
 
-/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
+/// `arch/x86/Kconfig`).
 const CPU_IDS: usize = 8_192;
 
 /// Reads a list as a user writes it.

@@ -1,10 +1,11 @@
 //! The program `tickline`: measures and explains the clocks of the machine it runs on.
 //!
-//! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts (`machine`) -> a document
-//! (`document`) -> findings (`diagnose`) -> output (`output`): the same document as text, JSON or a page.
+//! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts
+//! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
+//! document as text, JSON or a page.
 //!
-//! Types that several of these share stand in files that import nothing of the others: `exit`, `cpu_list`,
-//! `measure/served_by`, `measure/pattern`, `diagnose/finding`.
+//! Types that several of these share stand in files that import nothing of the others: `exit`,
+//! `cpu_list`, `measure/served_by`, `measure/pattern`, `diagnose/finding`.
 
 #![deny(unsafe_code)]
 

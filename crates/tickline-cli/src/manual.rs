@@ -46,7 +46,8 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
     let man = clap_mangen::Man::new(command);
     let mut page = Vec::new();
-    // The page shows the version instead of a date. `Man` would put the next field in the date's place.
+    // The page shows the version instead of a date. `Man` would put the next field in the date's
+    // place.
     writeln!(page, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
@@ -59,7 +60,8 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's paragraphs as sections, with their line breaks. Most paragraphs begin with a title and a colon.
+/// The help's paragraphs as sections, with their line breaks. Most paragraphs begin with a title
+/// and a colon.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {

@@ -1,4 +1,5 @@
-//! Where output goes: standard output, whose reader may leave, and files, which are complete or absent.
+//! Where output goes: standard output, whose reader may leave, and files, which are complete or
+//! absent.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -65,12 +66,12 @@ fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
-/// A file to be written. A place that cannot be written is an error before the measurement, and an existing file stays complete
-/// until the new one replaces it.
+/// A file to be written. A place that cannot be written is an error before the measurement, and an
+/// existing file stays complete until the new one replaces it.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A regular file, replaced by one that is written beside it. The new file is created after the measurement, so that an
-    /// interrupted measurement leaves nothing.
+    /// A regular file, replaced by one that is written beside it. The new file is created after
+    /// the measurement, so that an interrupted measurement leaves nothing.
     Replace { place: PathBuf },
     /// A device or a pipe, which is written in place.
     Direct { place: PathBuf, file: File },
@@ -123,7 +124,8 @@ impl Destination {
     }
 }
 
-/// Lets `write` fill the file in large pieces, which shortens the time in which a signal would leave a part.
+/// Lets `write` fill the file in large pieces, which shortens the time in which a signal would
+/// leave a part.
 fn filled(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = BufWriter::new(file);
     write(&mut buffer)?;
@@ -133,7 +135,8 @@ fn filled(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
 /// A temporary file in the folder of `place`, with the permissions of a new file.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // For a missing folder this gives the system's error; `tempfile` hides the error's number, and says "entity not found".
+    // For a missing folder this gives the system's error; `tempfile` hides the error's number, and
+    // says "entity not found".
     fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tickline-");
@@ -163,7 +166,8 @@ fn followed(path: &Path) -> PathBuf {
     })
 }
 
-/// The error with its path, in the system's words alone, since those of `tempfile` name the temporary file.
+/// The error with its path, in the system's words alone, since those of `tempfile` name the
+/// temporary file.
 pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))

@@ -1,6 +1,7 @@
 //! A small plot made of text: offsets as `*`, the claimed bounds as a shaded band.
 //!
-//! Own code, since ratatui's `Chart`, which `watch` uses, has no shaded band, and its Braille dots are no ASCII for files.
+//! Own code, since ratatui's `Chart`, which `watch` uses, has no shaded band, and its Braille dots
+//! are no ASCII for files.
 
 use crate::measure::track::Point;
 

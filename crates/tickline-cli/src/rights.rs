@@ -1,6 +1,7 @@
-//! The right to read the counter, which `PR_SET_TSC` may have taken from the process. Without it, a call of a libc or std clock
-//! ends the process where the vDSO reads the counter. Therefore tickline first judges its gates with the rights that the
-//! process was started with. Then the program takes the right, for itself alone.
+//! The right to read the counter, which `PR_SET_TSC` may have taken from the process. Without it,
+//! a call of a libc or std clock ends the process where the vDSO reads the counter. Therefore
+//! tickline first judges its gates with the rights that the process was started with. Then the
+//! program takes the right, for itself alone.
 
 use std::io;
 use std::thread;
@@ -18,8 +19,8 @@ pub(crate) fn start_clock() -> io::Result<ClockGuard> {
     Ok(guard)
 }
 
-/// Takes the right if the process has none, for the calling thread and the threads that it starts. The global clock's thread
-/// must run.
+/// Takes the right if the process has none, for the calling thread and the threads that it starts.
+/// The global clock's thread must run.
 pub(crate) fn take(counter_readable: Option<bool>) {
     if counter_readable == Some(false) {
         await_judgement();
@@ -27,7 +28,8 @@ pub(crate) fn take(counter_readable: Option<bool>) {
     }
 }
 
-/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2 s.
+/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
+/// s.
 pub(crate) fn await_judgement() {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {

@@ -1,4 +1,5 @@
-//! The JSON Schema of a document: generated from its structures, and stored in `schema/` for users.
+//! The JSON Schema of a document: generated from its structures, and stored in `schema/` for
+//! users.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -18,7 +19,8 @@ fn schema() -> Value {
     schema
 }
 
-/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present structures.
+/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present
+/// structures.
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
     let text = format!("{:#}\n", schema());

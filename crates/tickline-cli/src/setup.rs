@@ -22,7 +22,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// To be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the process.
+    /// To be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
+    /// process.
     pub(crate) fn start() -> io::Result<Self> {
         let counter_readable = machine::counter_readable();
         let guard = tickline::start().map_err(io::Error::other)?;
@@ -31,10 +32,12 @@ impl Setup {
         Ok(Self { counter_readable, served, _guard: guard })
     }
 
-    /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the first `share` of the
-    /// progress. The findings are still missing, since the caller may measure more.
+    /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
+    /// first `share` of the progress. The findings are still missing, since the caller may measure
+    /// more.
     ///
-    /// The tracking comes first. It gives the clock's thread time to settle, so that the costs are those of the steady state.
+    /// The tracking comes first. It gives the clock's thread time to settle, so that the costs are
+    /// those of the steady state.
     pub(crate) fn measure(
         &self,
         command: &'static str,
@@ -52,7 +55,8 @@ impl Setup {
         document
     }
 
-    /// Whether a process with the rights of the start can call a clock. A call that ends such a process has no cost.
+    /// Whether a process with the rights of the start can call a clock. A call that ends such a
+    /// process has no cost.
     pub(crate) fn can_call(&self, clock: &str) -> bool {
         self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))
     }

@@ -22,7 +22,8 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A folder that everybody may enter, with the program in it: where it was built may be closed to others.
+/// A folder that everybody may enter, with the program in it: where it was built may be closed to
+/// others.
 fn open_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -31,7 +32,8 @@ fn open_folder() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// The program as a user without rights: `nobody` if the test runs as root, else the test's own user.
+/// The program as a user without rights: `nobody` if the test runs as root, else the test's own
+/// user.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_remove("TICKLINE");
@@ -46,8 +48,8 @@ fn served_by(document: &Value, clock: &str) -> Value {
     costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
 }
 
-/// The user `nobody` receives the same facts as root, without the kernel's log and what only the log shows: which hypervisor
-/// stands behind KVM's interface.
+/// The user `nobody` receives the same facts as root, without the kernel's log and what only the
+/// log shows: which hypervisor stands behind KVM's interface.
 #[test]
 fn nobody_learns_what_root_does() {
     let (_folder, program) = open_folder();
@@ -127,8 +129,9 @@ fn without_any_standard_stream_it_ends_well() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// Tests under a filter. It ends the program, and its child processes, at a system call that opens a file for writing, sets a
-/// clock, renames, removes, links or creates a file, changes modes or owners, mounts, or sends a signal.
+/// Tests under a filter. It ends the program, and its child processes, at a system call that opens
+/// a file for writing, sets a clock, renames, removes, links or creates a file, changes modes or
+/// owners, mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod under_a_filter {
     use seccompiler::{
@@ -221,8 +224,8 @@ mod under_a_filter {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
         command.current_dir(folder).args(arguments).env_remove("TICKLINE");
         let install = move || seccompiler::apply_filter(&program).map_err(std::io::Error::other);
-        // SAFETY: between fork and exec the child may not allocate: this makes two system calls. Only an error would allocate,
-        // and a filter that the kernel accepts gives none.
+        // SAFETY: between fork and exec the child may not allocate: this makes two system calls.
+        // Only an error would allocate, and a filter that the kernel accepts gives none.
         unsafe { command.pre_exec(install) };
         command.output().expect("it can be started")
     }

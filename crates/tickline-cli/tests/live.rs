@@ -353,7 +353,8 @@ fn bench_compares_with_its_own_earlier_json() {
     assert!(text(&output.stderr).contains("it has no costs"), "{}", text(&output.stderr));
 }
 
-/// Tests on a pseudo-terminal: the program draws the view, a key ends it, and the terminal is restored.
+/// Tests on a pseudo-terminal: the program draws the view, a key ends it, and the terminal is
+/// restored.
 #[cfg(unix)]
 mod terminal {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -115,7 +115,8 @@ fn a_failed_write_is_an_error_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("taken: is a directory"), "{}", text(&output.stderr));
 
-    // A folder takes the place during the measurement (or before it, if the start is slow), so the file cannot be put there.
+    // A folder takes the place during the measurement (or before it, if the start is slow), so the
+    // file cannot be put there.
     let late = folder.path().join("late");
     let child =
         tickline().arg("--json").arg(&late).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

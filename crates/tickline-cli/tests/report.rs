@@ -1,4 +1,5 @@
-//! `tickline report` as users run it. `cargo xtask page` checks the layout of the page in a browser.
+//! `tickline report` as users run it. `cargo xtask page` checks the layout of the page in a
+//! browser.
 
 mod common;
 

@@ -59,7 +59,8 @@ fn every_command_writes_what_the_schema_says() {
     }
 }
 
-/// The table of renamed keys is complete: a document of the former schema, once read, has the present keys alone.
+/// The table of renamed keys is complete: a document of the former schema, once read, has the
+/// present keys alone.
 #[test]
 fn a_former_document_is_read_as_a_present_one() {
     let former = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/former/tickline-1.json");

@@ -7,15 +7,16 @@ use std::rc::Rc;
 
 use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
+use tickline_core::counter::Counter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, Shared, SlowReading, Source};
+use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 
-use crate::check::{Begin, Check, From, Mark};
+use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
-use crate::world::{Actor, Hand, Hands, Step, SteppedCell, World};
+use crate::world::{Actor, Hand, Hands, Look, Step, SteppedCell, World};
 
 /// How long before somebody goes on readers come to watch, ps.
 const HASTE_PS: u64 = 3_000_000;
@@ -26,9 +27,10 @@ const READING_STEPS: u64 = 20_000;
 
 /// The clock under attack.
 pub(crate) struct Clock {
-    pub(crate) shared: Shared<SteppedCell>,
+    /// One, or one for each CPU.
+    pub(crate) units: Box<[Shared<SteppedCell>]>,
     control: TryLock<Option<Control>>,
-    config: Config,
+    pub(crate) config: Config,
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
@@ -37,6 +39,8 @@ pub(crate) struct Clock {
     /// What a judgement comes to now, and what the last one came to.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
+    /// Whether the thread that visits the CPUs was woken for all of them.
+    pub(crate) forced: Cell<bool>,
     /// What the program is to do, each by the next of its threads that has nothing to do.
     pub(crate) orders: RefCell<VecDeque<Order>>,
 }
@@ -85,10 +89,11 @@ impl Clock {
                 reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
                 resolution_ticks,
             },
-            renewal: Renewal::Ahead,
+            renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
         };
+        let unit = |unit| Shared::new(SteppedCell::new(Rc::clone(world), unit));
         Self {
-            shared: Shared::new(SteppedCell::new(Rc::clone(world))),
+            units: (0..world.units.len()).map(unit).collect(),
             control: TryLock::new(None),
             config,
             token: Cell::new(1),
@@ -97,8 +102,19 @@ impl Clock {
             callers: Callers::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
+            forced: Cell::new(false),
             orders: RefCell::default(),
         }
+    }
+
+    /// The line of a clock that has one for all.
+    fn shared(&self) -> &Shared<SteppedCell> {
+        &self.units[ONE_LINE]
+    }
+
+    /// How often `event` has happened.
+    pub(crate) fn events(&self, event: Event) -> u64 {
+        self.units.iter().map(|unit| unit.events(event)).sum()
     }
 }
 
@@ -109,16 +125,16 @@ impl Cast {
         Self { world, clock, check }
     }
 
-    fn hands(&self) -> Hands {
+    pub(crate) fn hands(&self) -> Hands {
         Hands(Rc::clone(&self.world))
     }
 
-    fn below(&self, limit: u64) -> u64 {
+    pub(crate) fn below(&self, limit: u64) -> u64 {
         self.world.chance.borrow_mut().u64(..limit.max(1))
     }
 
     /// Up to `most` ps, each order of magnitude as likely as another.
-    fn some_ps(&self, most_ps: u64) -> u64 {
+    pub(crate) fn some_ps(&self, most_ps: u64) -> u64 {
         let shift = self.world.chance.borrow_mut().u32(..24);
         self.below(most_ps >> shift)
     }
@@ -131,7 +147,7 @@ impl Cast {
         loop {
             let outcome = self.serve(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
-            self.check.after_round(self.clock.shared.cell.peek(), self.may_be_cold());
+            self.check.after_round(ONE_LINE, self.clock.shared().cell.peek(), self.may_be_cold());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
@@ -163,9 +179,10 @@ impl Cast {
         }
         let control = guard.as_mut()?;
         control.reschedule(renewal, self.clock.config.interval_ns);
-        let mut outcome = self.iterate(control);
+        let hands = self.hands();
+        let mut outcome = self.iterate(ONE_LINE, control, &hands);
         if outcome.iteration == Iteration::Recovered {
-            outcome = self.iterate(control);
+            outcome = self.iterate(ONE_LINE, control, &hands);
         }
         let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_round(barred);
@@ -186,7 +203,7 @@ impl Cast {
     }
 
     fn line(&self) -> Line<'_> {
-        Line(&self.clock.shared, self.hands())
+        Line(self.clock.shared(), self.hands())
     }
 
     /// Judges the gates, in a few steps: facts are collected one after the other, and something may happen meanwhile.
@@ -223,21 +240,22 @@ impl Cast {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
-    fn iterate(&self, control: &mut Control) -> Outcome {
+    /// An iteration for a cell.
+    pub(crate) fn iterate(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
         let now_ps = self.world.now_ps.get();
-        let idle_ps = now_ps - self.world.round_began_ps.replace(now_ps);
+        let noted = &self.world.units[unit];
+        let idle_ps = now_ps - noted.round_began_ps.replace(now_ps);
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // nobody has looked after the clock for a while
         }
-        let hands = self.hands();
-        let outcome = control.maintain(&self.clock.shared, &hands, &hands);
+        let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
         counts.rounds += 1;
         if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
-            let since_ps = self.world.clocks.borrow().counter.time_ps(oldest);
-            self.world.evidence.borrow_mut().insert(self.world.newest_line.get().to_bits(), since_ps);
+            let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
+            noted.evidence.borrow_mut().insert(noted.newest_line.get().to_bits(), since_ps);
         }
         outcome
     }
@@ -310,23 +328,28 @@ impl Cast {
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
-        self.look_at_the_clock(kind, begin, complete);
+        if self.world.scenario.clock.per_cpu {
+            self.wander();
+            self.look_at_a_cpu(kind, begin, complete);
+        } else {
+            self.look_at_the_clock(kind, begin, complete);
+        }
         self.world.me().patience.set(u64::MAX);
     }
 
     fn look_at_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
-        let (shared, hands, check) = (&self.clock.shared, self.hands(), &self.check);
+        let (shared, hands, check) = (self.clock.shared(), self.hands(), &self.check);
         match kind {
             0 => {
                 if let Some(ns) = shared.read(&hands) {
                     complete();
-                    return check.end(begin, ns, From::Inlined, false);
+                    return check.end(begin, ONE_LINE, ns, From::Inlined, false);
                 }
             }
             1 => {
                 if let Some(reading) = shared.read_bounds(&hands) {
                     complete();
-                    check.end(begin, reading.ns, From::Inlined, true);
+                    check.end(begin, ONE_LINE, reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
@@ -356,7 +379,7 @@ impl Cast {
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
-                    return check.end(begin, ns, From::Inlined, true);
+                    return check.end(begin, ONE_LINE, ns, From::Inlined, true);
                 }
             }
         }
@@ -378,22 +401,22 @@ impl Cast {
             Source::Line { .. } => From::SlowPath,
             Source::Reference { .. } => From::Reference,
         };
-        check.end(begin, reading.ns, from, true);
+        check.end(begin, ONE_LINE, reading.ns, from, true);
         if kind == 1 && from == From::SlowPath {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounds_slow(&hands, &hands) {
                 complete();
-                check.end(begin, reading.ns, From::SlowPath, true);
+                check.end(begin, ONE_LINE, reading.ns, From::SlowPath, true);
                 check.bounds(&reading);
             }
         }
     }
 
     /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
-    fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
-        let rescues = self.clock.shared.events(Event::Help);
+    pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
+        let rescues = self.clock.events(Event::Help);
         let result = act();
-        if self.clock.shared.events(Event::Help) != rescues {
+        if self.clock.events(Event::Help) != rescues {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
@@ -402,7 +425,7 @@ impl Cast {
     /// Converts one of the stamps that this thread has kept, and may keep it for another time.
     fn convert_stamp(&self) {
         let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let (shared, hands) = (&self.clock.shared, self.hands());
+        let (shared, hands) = (self.clock.shared(), self.hands());
         let ns = self.with_helps(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
         self.check.converted(place, ns);
     }
@@ -410,40 +433,55 @@ impl Cast {
     /// A reader that does nothing but take down offsets and bounds at even times, for a plot.
     pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
         self.world.enter(hand);
-        let (shared, hands) = (&self.clock.shared, self.hands());
+        let (shared, hands) = (self.clock.shared(), self.hands());
+        let per_cpu = self.world.scenario.clock.per_cpu;
         loop {
             let at_ns = self.world.now_ps.get() / PS;
-            let mark = if let Some(reading) = shared.read_bounds(&hands) {
-                let true_ns = self.world.me().look.get().true_ns;
-                let (earliest_ns, latest_ns) = reading.bounds_ns();
-                let offset_ns = reading.ns - true_ns;
-                let unix_error_ns =
-                    reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
-                Mark {
-                    at_ns,
-                    offset_ns,
-                    earliest_ns: earliest_ns - true_ns,
-                    latest_ns: latest_ns - true_ns,
-                    unix_offset_ns: offset_ns + unix_error_ns,
-                    fast: true,
-                }
+            let mark = if per_cpu {
+                self.mark_a_cpu()
             } else {
-                let SlowReading { ns, source } = shared.read_slow(&hands, &hands);
-                if matches!(source, Source::Line { .. }) {
-                    self.world.me().look.set(self.world.me().counter_look.get());
-                }
-                let offset_ns = ns - self.world.me().look.get().told_ns;
-                Mark {
-                    at_ns,
-                    offset_ns,
-                    earliest_ns: 0,
-                    latest_ns: 0,
-                    unix_offset_ns: offset_ns,
-                    fast: false,
+                match shared.read_bounds(&hands) {
+                    Some(reading) => self.mark(&reading),
+                    None => self.mark_slow(shared.read_slow(&hands, &hands)),
                 }
             };
-            self.check.track.borrow_mut().push(mark);
+            self.check.track.borrow_mut().push(Mark { at_ns, ..mark });
             self.world.step(Step::Sleep(every_ps));
+        }
+    }
+
+    /// A point of a plot, by a line; `at_ns` is the caller's.
+    pub(crate) fn mark(&self, reading: &LineReading) -> Mark {
+        let Look { true_ns, unit, .. } = self.world.me().look.get();
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let offset_ns = reading.ns - true_ns;
+        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
+        Mark {
+            at_ns: 0,
+            offset_ns,
+            earliest_ns: earliest_ns - true_ns,
+            latest_ns: latest_ns - true_ns,
+            unix_offset_ns: offset_ns + unix_error_ns,
+            cpu: unit,
+            fast: true,
+        }
+    }
+
+    /// The same by the slow path.
+    pub(crate) fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
+        if matches!(source, Source::Line { .. }) {
+            self.world.me().look.set(self.world.me().counter_look.get());
+        }
+        let Look { told_ns, unit, .. } = self.world.me().look.get();
+        let offset_ns = ns - told_ns;
+        Mark {
+            at_ns: 0,
+            offset_ns,
+            earliest_ns: 0,
+            latest_ns: 0,
+            unix_offset_ns: offset_ns,
+            cpu: unit,
+            fast: false,
         }
     }
 
@@ -476,7 +514,7 @@ impl Cast {
                     keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                None => self.world.step(Step::Sleep(crate::run::FOREVER_PS)),
+                None => self.world.step(Step::Sleep(crate::world::FOREVER_PS)),
             }
             if order.is_some() {
                 self.check.act_returned();

@@ -8,6 +8,7 @@
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_round`] |
+//! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
@@ -24,6 +25,7 @@ use tickline_core::word::Word;
 
 use crate::limits::Limits;
 use crate::machine::PS;
+use crate::scenario::MAX_CPUS;
 use crate::world::{Look, MAX_ACTORS, World};
 
 macro_rules! counts {
@@ -72,6 +74,10 @@ counts! {
     expiries: "expiries", saturating_add;
     /// Stamps that were converted, and whose order was checked.
     stamps_checked: "stamps checked", saturating_add;
+    /// Readings by the line of a CPU.
+    by_cpu: "readings by a CPU's line", saturating_add;
+    /// Visits whose thread was moved away.
+    lost: "visits lost", saturating_add;
     /// Bounds whose assumption held, and that held.
     bounds_checked: "bounds checked", saturating_add;
     /// Bounds whose assumption did not hold, and that held.
@@ -96,6 +102,9 @@ const LEAST_SPREAD_PPB: u128 = 9;
 /// judges them, one that finds what a late act has left.
 const MOST_BARRED: u64 = 3;
 
+/// The cell of a clock with one line.
+pub(crate) const ONE_LINE: usize = 0;
+
 /// A reading from a line or from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
@@ -107,7 +116,7 @@ pub(crate) enum From {
 /// What was known when a reading began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
-    high_water_ns: i64,
+    high_water_ns: [i64; MAX_CPUS],
     completed: u64,
     gate_turns: u64,
 }
@@ -131,6 +140,7 @@ struct Kept {
 /// Bounds whose evidence is not known yet.
 struct Pending {
     from_ps: u64,
+    unit: usize,
     reading: LineReading,
     truth_ns: i64,
 }
@@ -139,12 +149,12 @@ pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
     pub(crate) counts: RefCell<Counts>,
-    /// The largest ordered reading that is complete, ns.
-    largest_ns: Cell<i64>,
+    /// The largest ordered reading by each cell that is complete, ns.
+    largest_ns: [Cell<i64>; MAX_CPUS],
     /// Readings that are complete, of all actors and of each.
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
-    own_last_ns: [Cell<i64>; MAX_ACTORS],
+    own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
     /// In the order in which they were taken.
     own_stamps: [RefCell<VecDeque<Kept>>; MAX_ACTORS],
     /// Odd while the counter is switched off: a `disable()` has returned that no `enable()` overlapped, and none has begun since.
@@ -158,8 +168,8 @@ pub(crate) struct Check {
     barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
-    /// Whether the clock has been fast since then.
-    recovered: Cell<bool>,
+    /// Whether each cell has had a line since then.
+    recovered: [Cell<bool>; MAX_CPUS],
     /// When the last step of Unix time was, ps.
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
@@ -180,6 +190,8 @@ pub struct Mark {
     pub latest_ns: i64,
     /// Unix time by the line minus Unix time, ns.
     pub unix_offset_ns: i64,
+    /// The CPU, where each has a line of its own; else 0.
+    pub cpu: usize,
     /// Whether the reading came from a line.
     pub fast: bool,
 }
@@ -191,10 +203,10 @@ impl Check {
             world,
             limits,
             counts: RefCell::default(),
-            largest_ns: Cell::new(i64::MIN),
+            largest_ns: [const { Cell::new(i64::MIN) }; MAX_CPUS],
             completed: Cell::new(0),
             own_completed: Default::default(),
-            own_last_ns: core::array::from_fn(|_| Cell::new(i64::MIN)),
+            own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
             own_stamps: Default::default(),
             gate_turns: Cell::new(0),
             enables_begun: Cell::new(0),
@@ -202,7 +214,7 @@ impl Check {
             acts_under_way: Cell::new(0),
             barred: Cell::new(0),
             disturbed_ps: Cell::new(0),
-            recovered: Cell::new(false),
+            recovered: [const { Cell::new(false) }; MAX_CPUS],
             unix_step_ps: Cell::new(0),
             pending: RefCell::default(),
             track: RefCell::default(),
@@ -212,14 +224,18 @@ impl Check {
     /// A reading begins.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
-            high_water_ns: self.largest_ns.get(),
+            high_water_ns: self.largest_ns.each_ref().map(Cell::get),
             completed: self.completed.get(),
             gate_turns: self.gate_turns.get(),
         }
     }
 
-    /// A reading of `ns` is complete.
-    pub(crate) fn end(&self, begin: Begin, ns: i64, from: From, ordered: bool) {
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// A reading of `ns` by a cell is complete.
+    pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
         if from != From::Reference {
             // Past the window, the reference was asked after the counter.
@@ -227,19 +243,19 @@ impl Check {
         }
         let (me, look) = (world.running.get(), world.me().look.get());
         let met = |(word, at_ps)| word == world.me().loaded.get() && look.at_ps > at_ps;
-        if from != From::Reference && world.reset.get().is_some_and(met) {
+        if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and by now it is back in the window of the line of then.
             world.is_over.set(true);
             return;
         }
         let step_back_ns = self.limits.step_back_ns;
+        let high_water_ns = begin.high_water_ns[unit];
         assert!(
-            !ordered || ns >= begin.high_water_ns.saturating_sub(step_back_ns),
-            "order: {ns} ns, though {} ns had been returned before it began: {} ns back",
-            begin.high_water_ns,
-            begin.high_water_ns - ns
+            !ordered || ns >= high_water_ns.saturating_sub(step_back_ns),
+            "order: {ns} ns, though {high_water_ns} ns had been returned before it began: {} ns back",
+            high_water_ns - ns
         );
-        let last_ns = self.own_last_ns[me].replace(ns);
+        let last_ns = self.own_last_ns[me][unit].replace(ns);
         assert!(
             ns >= last_ns.saturating_sub(step_back_ns),
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
@@ -248,9 +264,11 @@ impl Check {
         for kept in self.own_stamps[me].borrow_mut().iter_mut() {
             kept.after_ns = kept.after_ns.min(ns);
         }
-        if from != From::Reference {
+        if from != From::Reference && world.scenario.clock.per_cpu {
+            self.by_own_line(unit, ns, from);
+        } else if from != From::Reference {
             let word = world.me().loaded.get();
-            assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
+            self.in_use(&look, word);
             let window_ticks = world.me().window_ticks.get();
             let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
             let delta = look.ticks.wrapping_sub(word.to_bits());
@@ -271,7 +289,7 @@ impl Check {
         self.completed.set(self.completed.get() + 1);
         self.own_completed[me].set(self.completed.get());
         if ordered {
-            self.largest_ns.set(self.largest_ns.get().max(ns));
+            self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
         }
         drop(counts);
         self.offset(ns - look.told_ns, look.at_ps);
@@ -311,6 +329,7 @@ impl Check {
         }
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
+            unit: look.unit,
             reading: *reading,
             truth_ns,
         });
@@ -319,8 +338,8 @@ impl Check {
 
     /// Judges the bounds whose evidence is known by now. Those of an iteration that never ended stay open.
     fn judge_bounds(&self) {
-        let evidence = self.world.evidence.borrow();
         self.pending.borrow_mut().retain(|pending| {
+            let evidence = self.world.units[pending.unit].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
                 return self.world.now_ps.get() - pending.from_ps < 100 * crate::machine::PS_PER_S;
             };
@@ -330,14 +349,14 @@ impl Check {
     }
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
-        let Pending { reading, truth_ns, .. } = pending;
+        let Pending { unit, reading, truth_ns, .. } = pending;
         let mut counts = self.counts.borrow_mut();
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
         // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
         // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
-        let start_ps = clocks.counter.time_ps(bounds.lower.start_ticks);
+        let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
@@ -392,7 +411,7 @@ impl Check {
         if stamps.len() == KEPT_STAMPS {
             stamps.pop_front();
         }
-        let before_ns = self.own_last_ns[me].get();
+        let before_ns = self.own_last_ns[me][ONE_LINE].get();
         let look = self.world.me().look.get();
         stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, told_ns: None });
     }
@@ -418,7 +437,9 @@ impl Check {
         // A line that is long gone is forgotten, one sooner while the next is being published. After a reset the same tick comes
         // again, and nothing tells a stamp from before it.
         let remembered = u64::try_from(CAPACITY).expect("small") - 1;
-        if self.world.lines.get() - look.lines >= remembered || (reset_ps != 0 && look.at_ps <= reset_ps) {
+        if self.world.units[ONE_LINE].lines.get() - look.lines >= remembered
+            || (reset_ps != 0 && look.at_ps <= reset_ps)
+        {
             stamps.remove(place);
             return;
         }
@@ -450,7 +471,8 @@ impl Check {
         }
         drop(stamps);
         if self.limits.step_back_ns == 0 {
-            self.own_last_ns[me].set(self.own_last_ns[me].get().max(ns));
+            let last_ns = &self.own_last_ns[me][ONE_LINE];
+            last_ns.set(last_ns.get().max(ns));
         }
         // One that was taken late, when no line was in use, is of the end of its line.
         if look.at_ps > jumped_ps && look.word.is_published() {
@@ -523,17 +545,17 @@ impl Check {
     pub(crate) fn disturbed(&self, until_ps: u64) {
         if until_ps > self.disturbed_ps.get() {
             self.disturbed_ps.set(until_ps);
-            self.recovered.set(false);
+            self.recovered.iter().for_each(|recovered| recovered.set(false));
         }
     }
 
-    /// The driver has done an iteration, or was not let. `excused`: there need not be a line.
-    pub(crate) fn after_round(&self, word: Word, excused: bool) {
+    /// The driver has done an iteration for a cell, or was not let. `excused`: a line is not needed.
+    pub(crate) fn after_round(&self, unit: usize, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
         if word.is_published() {
-            if !self.recovered.replace(true) {
+            if !self.recovered[unit].replace(true) {
                 counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
             }
             return;

@@ -28,9 +28,11 @@ mod check;
 mod limits;
 mod machine;
 pub mod named;
+mod per_cpu;
 pub mod plot;
 mod run;
 pub mod scenario;
+mod unit;
 mod world;
 
 pub use check::{Counts, Mark};

@@ -22,12 +22,34 @@ pub(crate) struct Limits {
     pub(crate) unix_ns: u64,
 }
 
-/// For how long a line is valid, in intervals: twice its window, which is two intervals.
-pub(crate) const WINDOW_INTERVALS: u64 = 4;
+/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four where
+/// a thread visits the CPUs.
+pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
+    if scenario.clock.per_cpu { 8 } else { 4 }
+}
 
-/// The longest window, in intervals. So far ahead of the reference a suspend can put readings, and the high-water mark of a line that
-/// ends: past it the reference must vouch for them (rule 13).
-const LONGEST_WINDOW_INTERVALS: u64 = WINDOW_INTERVALS / 2;
+/// How far the high-water mark may be ahead of the reference after the writer was moved to another CPU
+/// in the middle of an iteration, ns. The mark assumes that the reference has been 36.9 % slower since
+/// the iteration's sample (rule 5), so it leads by 0.6 of that time. The writer is stopped three times
+/// at most in that time. If a suspend can't be ruled out, the mark is the end of the window.
+fn lost_ns(scenario: &Scenario) -> u64 {
+    let chance = &scenario.chance;
+    let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
+    let by_chance = by_chance.into_iter().filter(|(one_in, _)| *one_in != 0).map(|(_, ns)| ns);
+    let may_move = by_chance.clone().next().is_some()
+        || scenario.faults.iter().any(|fault| matches!(fault.what, What::Offline { .. }));
+    if !scenario.clock.per_cpu || !may_move {
+        return 0;
+    }
+    let stops = scenario.faults.iter().filter_map(|fault| match fault.what {
+        What::Pause { for_ns, .. } | What::Smi { for_ns } | What::Starve { for_ns } => Some(for_ns),
+        _ => None,
+    });
+    if scenario.machine.hides_suspends {
+        return u64::MAX;
+    }
+    2 * by_chance.chain(stops).max().unwrap_or(0) + 400_000
+}
 
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
@@ -37,11 +59,13 @@ impl Limits {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
-        let window_ns = interval_ns * WINDOW_INTERVALS;
-        let longest_window_ns = interval_ns * LONGEST_WINDOW_INTERVALS;
+        let window_ns = interval_ns * valid_intervals(scenario);
+        // The longest window. A suspend can put readings, and the high-water mark of a line that ends,
+        // so far ahead of the reference: past it the reference must vouch for them (rule 13).
+        let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         // A high-water mark taken on the faster CPU has its slack and its granule, too.
-        let skew_ns = if machine.skew_ticks == 0 {
+        let skew_ns = if machine.skew_ticks == 0 || scenario.clock.per_cpu {
             0
         } else {
             ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS)
@@ -76,6 +100,12 @@ impl Limits {
                 _ => {}
             }
         }
+        if scenario.clock.per_cpu {
+            // Readings of a line begin two granules after its start, and end as much later.
+            let first_ns = ticks_ns(2 * START_GRANULARITY_TICKS);
+            let lost_ns = lost_ns(scenario).min(longest_window_ns);
+            jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });
+        }
         let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
@@ -105,7 +135,11 @@ impl Limits {
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
             // Readers that come rarely start no line. With skew a reader on the slower CPU finds each new line's start still
             // ahead of its counter, takes that for a reset, and ends the line.
-            recovery_ns: if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
+            recovery_ns: if scenario.clock.per_cpu {
+                // The thread comes back an interval after it could not be on a CPU, and may stay on each
+                // of the others first.
+                2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
+            } else if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
                 interval_ns + 20_000_000
             } else {
                 u64::MAX / 1_000_000

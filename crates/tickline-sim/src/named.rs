@@ -28,7 +28,7 @@ pub fn steady(seed: u64) -> Scenario {
             bracket_ns: 30,
             hides_suspends: false,
         },
-        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread },
+        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread, per_cpu: false },
         readers: 2,
         think_ns: SECOND / 10,
         even: false,
@@ -107,6 +107,24 @@ pub fn gates(seed: u64) -> Scenario {
     scenario.duration_ns = SECOND / 2;
     scenario.think_ns = 100_000;
     (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (20, 1_000_000);
+    scenario
+}
+
+/// A line for each of three CPUs, whose counters are up to 39 us apart. Threads are preempted and moved.
+/// One CPU is offline from 8.1 s to 12.1 s, another one stands still for 0.3 s at 16.1 s.
+#[must_use]
+pub fn per_cpu(seed: u64) -> Scenario {
+    let faults = [
+        (8_100_000_000, What::Offline { cpu: 1 }),
+        (12_100_000_000, What::Online { cpu: 1 }),
+        (16_100_000_000, What::Pause { cpu: 2, for_ns: 300_000_000 }),
+    ];
+    let mut scenario = with(seed, &faults);
+    scenario.clock.per_cpu = true;
+    (scenario.machine.cpus, scenario.machine.skew_ticks) = (3, 100_000);
+    scenario.machine.same_counter = false;
+    scenario.readers = 4;
+    (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (300, 1_000_000);
     scenario
 }
 

@@ -9,13 +9,10 @@ use tickline_core::word::Phase;
 
 use crate::actors::{Cast, Order};
 use crate::check::{Counts, Mark};
-use crate::limits::WINDOW_INTERVALS;
+use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
-use crate::world::{Hand, MAX_ACTORS, Step, World};
-
-/// Later than the end of every run, ps.
-pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
+use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// What a run has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +90,6 @@ struct Stage {
     left_behind: Vec<Script>,
     driver: Option<usize>,
     gatekeepers: Vec<usize>,
-    online: Vec<bool>,
     /// When the machine woke up last, or will, ps.
     awake_ps: u64,
     steps: u64,
@@ -110,7 +106,6 @@ impl Stage {
             left_behind: Vec::new(),
             driver: None,
             gatekeepers: Vec::new(),
-            online: vec![true; scenario.machine.cpus as usize],
             awake_ps: 0,
             steps: 0,
         };
@@ -135,11 +130,12 @@ impl Stage {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
         let cast = self.cast.clone();
         self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| script(&cast, hand)));
-        let cpu = self.some_cpu();
+        let cpu = self.world().some_cpu();
         let actor = &self.cast.world.actors[place];
         actor.alive.set(true);
         actor.serving.set(false);
         actor.cpu.set(cpu);
+        actor.bound.set(false);
         actor.late_ps.set(0);
         actor.patience.set(u64::MAX);
         let now_ps = self.cast.world.now_ps.get();
@@ -149,7 +145,8 @@ impl Stage {
     }
 
     fn start_driver(&mut self) {
-        let driver = self.employ(Cast::drive);
+        let per_cpu = self.world().scenario.clock.per_cpu;
+        let driver = self.employ(if per_cpu { Cast::drive_cpus } else { Cast::drive });
         self.driver = Some(driver);
         self.world().driver.set(self.driver);
     }
@@ -160,12 +157,6 @@ impl Stage {
         if self.driver == Some(place) {
             self.driver = None;
         }
-    }
-
-    fn some_cpu(&self) -> u32 {
-        let online: Vec<u32> =
-            (0_u32..).zip(&self.online).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
-        online[self.world().chance.borrow_mut().usize(..online.len())]
     }
 
     fn play(&mut self) {
@@ -224,10 +215,11 @@ impl Stage {
         };
         let chances = &world.scenario.chance;
         // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
+        let phase = world.units[world.unit_of(actor)].word.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
-            Step::Reference if world.word.get().phase() == Phase::NoLine => true,
-            _ => actor.serving.get() && world.word.get().phase() == Phase::Replacing,
+            Step::Reference if phase == Phase::NoLine => true,
+            _ => actor.serving.get() && phase == Phase::Replacing,
         };
         let often = if critical { 16 } else { 1 };
         let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
@@ -244,7 +236,7 @@ impl Stage {
         actor.ready_ps.set(ready_ps);
         drop(chance);
         if stopped_ps != 0 {
-            actor.cpu.set(self.some_cpu());
+            world.move_elsewhere(actor);
             self.interrupted(place, ready_ps);
             if critical && actor.serving.get() {
                 self.rouse(now_ps, ready_ps);
@@ -297,6 +289,7 @@ impl Stage {
                 world.clocks.borrow_mut().step_unix(by_ns);
                 self.cast.check.unix_step_ps.set(now_ps);
                 // The kernel tells the thread.
+                self.cast.clock.forced.set(true);
                 let driver = self.driver.map(|place| &world.actors[place]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
@@ -307,11 +300,11 @@ impl Stage {
             What::Suspend { for_ns, counter, reference_runs } => {
                 over_ps = now_ps + for_ns * PS;
                 self.awake_ps = over_ps;
-                let window_ps = WINDOW_INTERVALS * world.scenario.clock.interval_ns * PS;
+                let window_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
                 let times_ps = (now_ps, over_ps);
                 let mut clocks = world.clocks.borrow_mut();
                 if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
-                    world.reset.set(Some((world.word.get(), over_ps)));
+                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.word.get(), over_ps))));
                 }
                 drop(clocks);
                 let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
@@ -330,24 +323,24 @@ impl Stage {
                 if let Some(place) = driver.filter(|_| told) {
                     let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
                     world.actors[place].ready_ps.set(over_ps + within_ps);
+                    self.cast.clock.forced.set(true);
                 }
             }
             What::Pause { cpu, for_ns } => {
+                world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
                 for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
                     self.stop(place, now_ps + for_ns * PS);
                 }
             }
             What::Smi { for_ns } => (0..MAX_ACTORS).for_each(|place| self.stop(place, now_ps + for_ns * PS)),
             What::Offline { cpu } => {
-                if self.online.iter().filter(|on| **on).count() > 1 {
-                    self.online[cpu as usize] = false;
-                }
+                world.set_offline(cpu);
                 for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
-                    world.actors[place].cpu.set(self.some_cpu());
+                    world.actors[place].cpu.set(world.some_cpu());
                     self.stop(place, now_ps + 1_000_000);
                 }
             }
-            What::Online { cpu } => self.online[cpu as usize] = true,
+            What::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
             What::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
                 for place in 0..MAX_ACTORS {
@@ -377,10 +370,13 @@ impl Stage {
                 self.cast.check.act_returned();
             }
         }
-        if !matches!(
-            what,
-            What::UnixStep { .. } | What::Pause { .. } | What::Online { .. } | What::Offline { .. }
-        ) {
+        let disturbs = match what {
+            What::UnixStep { .. } | What::Pause { .. } => false,
+            // The CPU's line is as old as the last visit.
+            What::Online { .. } | What::Offline { .. } => world.scenario.clock.per_cpu,
+            _ => true,
+        };
+        if disturbs {
             self.cast.check.disturbed(over_ps);
         }
     }
@@ -388,6 +384,9 @@ impl Stage {
     /// A thread of the program that has nothing to do is told to do this, or a new one; or the first that has.
     fn order(&mut self, order: Order) {
         let world = Rc::clone(&self.cast.world);
+        if world.scenario.clock.per_cpu {
+            return; // a table has no gate of its own
+        }
         self.cast.clock.orders.borrow_mut().push_back(order);
         let idle = |place: &usize| world.actors[*place].ready_ps.get() >= FOREVER_PS;
         if let Some(place) = self.gatekeepers.iter().copied().find(idle) {
@@ -425,15 +424,15 @@ impl Stage {
     }
 
     fn outcome(&self) -> Outcome {
-        let shared = &self.cast.clock.shared;
+        let events = |event| self.cast.clock.events(event);
         let mut counts = self.cast.check.counts.borrow().clone();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.rescues = shared.events(Event::Help);
-        counts.expiries = shared.events(Event::Expiry);
+        counts.rescues = events(Event::Help);
+        counts.expiries = events(Event::Expiry);
         Outcome {
             counts,
-            events: Event::ALL.iter().map(|event| (event.name(), shared.events(*event))).collect(),
+            events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),
             track: self.cast.check.track.borrow().clone(),
         }
     }

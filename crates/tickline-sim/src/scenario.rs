@@ -78,6 +78,10 @@ pub struct Clock {
     pub interval_ns: u64,
     /// Who does the iterations.
     pub driver: Driver,
+    /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults of the
+    /// gate do nothing then.
+    #[serde(default)]
+    pub per_cpu: bool,
 }
 
 /// Who does the iterations.
@@ -226,6 +230,9 @@ pub enum Sleep {
 
 const SECOND: u64 = 1_000_000_000;
 
+/// CPUs at most.
+pub(crate) const MAX_CPUS: usize = 8;
+
 impl Scenario {
     /// The first value that is out of its range, with the range.
     ///
@@ -245,7 +252,7 @@ impl Scenario {
         in_range("duration_ns", self.duration_ns.into(), 1, 10 * 86_400 * second)?;
         in_range("readers", self.readers.into(), 1, 8)?;
         in_range("think_ns", self.think_ns.into(), 1_000, 3_600 * second)?;
-        in_range("cpus", machine.cpus.into(), 1, 8)?;
+        in_range("cpus", machine.cpus.into(), 1, MAX_CPUS as i128)?;
         in_range("counter_hz", machine.counter_hz.into(), 1_000_000, 10 * second)?;
         in_range("counter_step", machine.counter_step.into(), 1, 1_000)?;
         in_range("skew_ticks", machine.skew_ticks.into(), 0, if machine.same_counter { 0 } else { 100_000 })?;
@@ -260,6 +267,9 @@ impl Scenario {
         in_range("preempt_ns", chance.preempt_ns.into(), 0, second)?;
         in_range("stall_ns", chance.stall_ns.into(), 0, 60 * second)?;
         in_range("out_of_order_ns", chance.out_of_order_ns.into(), 0, 4_000)?;
+        if clock.per_cpu && clock.driver != Driver::Thread {
+            return Err("per_cpu is for clocks that a thread drives".to_owned());
+        }
         for fault in &self.faults {
             match fault.what {
                 What::Rate { ppb, .. } => in_range("ppb", ppb.into(), -226_000_000, 226_000_000)?,
@@ -326,6 +336,7 @@ impl Scenario {
             clock: Clock {
                 interval_ns,
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
+                per_cpu: false,
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
@@ -398,6 +409,14 @@ impl Scenario {
         }
         if rng.u32(..4) == 0 {
             restless_sleep(rng, &mut scenario);
+        }
+        // Last: what else a seed decides does not depend on this.
+        if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
+            scenario.clock.per_cpu = true;
+            let machine = &mut scenario.machine;
+            machine.cpus = machine.cpus.max(2);
+            machine.same_counter = false;
+            machine.skew_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
         }
         scenario
     }

@@ -14,7 +14,6 @@
 //!   not before a preemption.
 
 use core::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use corosensei::Yielder;
@@ -25,6 +24,10 @@ use tickline_core::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::{Scenario, What};
+use crate::unit::Unit;
+
+/// Later than the end of every run, ps.
+pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 
 /// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
@@ -71,6 +74,8 @@ pub(crate) struct Look {
     pub(crate) born_ps: u64,
     /// Lines published until then.
     pub(crate) lines: u64,
+    /// Whose cell that is.
+    pub(crate) unit: usize,
 }
 
 /// What one actor is doing.
@@ -78,6 +83,8 @@ pub(crate) struct Look {
 pub(crate) struct Actor {
     pub(crate) alive: Cell<bool>,
     pub(crate) cpu: Cell<u32>,
+    /// Whether it is bound to that CPU.
+    pub(crate) bound: Cell<bool>,
     pub(crate) ready_ps: Cell<u64>,
     pub(crate) asleep: Cell<bool>,
     /// No look at the counter is executed before this.
@@ -111,32 +118,24 @@ pub(crate) struct World {
     pub(crate) running: Cell<usize>,
     hand: Cell<*const Hand>,
     pub(crate) chance: RefCell<fastrand::Rng>,
-    /// What the cell holds.
-    pub(crate) word: Cell<Word>,
-    /// What it held when the counter last started again, and when that was, ps.
-    pub(crate) reset: Cell<Option<(Word, u64)>>,
-    /// Whether a reader met that line when the counter came back to it, which nobody can know.
+    /// The cells: one, or one for each CPU.
+    pub(crate) units: Vec<Unit>,
+    /// Whether a reader met a line of before a reset when the counter came back to it: nobody can know.
     pub(crate) is_over: Cell<bool>,
-    /// When the iteration began that published it, ps.
-    born_ps: Cell<u64>,
-    /// Lines published so far.
-    pub(crate) lines: Cell<u64>,
-    /// When the iteration under way began, ps.
-    pub(crate) round_began_ps: Cell<u64>,
+    /// The CPUs that are online.
+    pub(crate) online: RefCell<Vec<bool>>,
+    /// Until when each CPU stands still, ps.
+    pub(crate) paused_ps: Vec<Cell<u64>>,
     /// The largest that the reference has told, ns.
     told_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
-    /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
-    pub(crate) evidence: RefCell<HashMap<u64, u64>>,
-    /// The word of the line that was published last.
-    pub(crate) newest_line: Cell<Word>,
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
         let mut chance = fastrand::Rng::with_seed(scenario.seed);
         let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("checked");
-        let skew_ticks = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
+        let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
             sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
@@ -147,16 +146,12 @@ impl World {
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
-            word: Cell::new(Word::default()),
-            reset: Cell::new(None),
+            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { Unit::for_all() },
             is_over: Cell::new(false),
-            born_ps: Cell::new(0),
-            lines: Cell::new(0),
-            round_began_ps: Cell::new(0),
+            online: RefCell::new(vec![true; skew_ticks.len()]),
+            paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
             told_ns: Cell::new(i64::MIN),
             skew_ticks,
-            evidence: RefCell::new(HashMap::new()),
-            newest_line: Cell::default(),
         })
     }
 
@@ -205,11 +200,12 @@ impl World {
     }
 
     fn note_look(&self, ticks: u64, at_ps: u64) {
-        let (word, born_ps) = (self.word.get(), self.born_ps.get());
+        let unit = self.unit_of(self.me());
+        let Unit { word, born_ps, lines, .. } = &self.units[unit];
+        let (word, born_ps, lines) = (word.get(), born_ps.get(), lines.get());
         self.told_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
-        let lines = self.lines.get();
         self.me().look.set(Look {
             ticks,
             told_ns: clocks.told(true_ns),
@@ -218,6 +214,7 @@ impl World {
             word,
             born_ps,
             lines,
+            unit,
         });
     }
 
@@ -312,16 +309,18 @@ impl Reference for Hands {
 pub(crate) struct SteppedCell {
     inner: Latch,
     world: Rc<World>,
+    /// Its place among the world's.
+    unit: usize,
 }
 
 impl SteppedCell {
-    pub(crate) fn new(world: Rc<World>) -> Self {
-        Self { inner: Latch::new(), world }
+    pub(crate) fn new(world: Rc<World>, unit: usize) -> Self {
+        Self { inner: Latch::new(), world, unit }
     }
 
     /// The word, without a step.
     pub(crate) fn peek(&self) -> Word {
-        self.world.word.get()
+        self.world.units[self.unit].word.get()
     }
 
     /// How well the present line claims to know Unix time, without a step.
@@ -331,12 +330,7 @@ impl SteppedCell {
 
     fn swapped(&self, swapped: bool, to: Word) -> bool {
         if swapped {
-            self.world.word.set(to);
-            if to.is_published() {
-                self.world.born_ps.set(self.world.round_began_ps.get());
-                self.world.lines.set(self.world.lines.get() + 1);
-                self.world.newest_line.set(to);
-            }
+            self.world.units[self.unit].swapped(to, self.world.now_ps.get());
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         swapped
@@ -393,6 +387,9 @@ impl StateCell for SteppedCell {
     fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         self.world.step(Step::Swap);
         let swapped = self.swapped(self.inner.publish(from, to, published, bounds), to);
+        if swapped {
+            self.world.units[self.unit].published(to, published);
+        }
         self.world.step(Step::Published);
         swapped
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, Verdict, What};
-use tickline_sim::{Scenario, run};
+use tickline_sim::{Scenario, named, run};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -76,11 +76,18 @@ fn chance() -> impl Strategy<Value = Chance> {
 
 fn clock() -> impl Strategy<Value = Clock> {
     let driver = prop_oneof![Just(Driver::Thread), Just(Driver::Readers)];
-    (MS..=2 * SECOND, driver).prop_map(|(interval_ns, driver)| Clock { interval_ns, driver })
+    (MS..=2 * SECOND, driver, any::<bool>()).prop_map(|(interval_ns, driver, per_cpu)| Clock {
+        interval_ns,
+        driver,
+        per_cpu: per_cpu && driver == Driver::Thread,
+    })
 }
 
 fn scenario() -> impl Strategy<Value = Scenario> {
-    (machine(), clock()).prop_flat_map(|(machine, clock)| {
+    (machine(), clock()).prop_flat_map(|(mut machine, clock)| {
+        if clock.per_cpu {
+            machine.skew_ticks *= 20;
+        }
         let duration_ns = 500 * clock.interval_ns;
         let fault = (0..=duration_ns, what(machine.cpus, clock.interval_ns))
             .prop_map(|(at_ns, what)| Fault { at_ns, what });
@@ -120,4 +127,22 @@ fn values_out_of_range_are_named() {
     scenario.machine.cpus = 9;
     assert_eq!(scenario.check(), Err("cpus is 9, which is not between 1 and 8".to_owned()));
     assert_eq!(run(&scenario).expect_err("out of range").step, 0);
+}
+
+/// Scenarios that were written down before there were lines for each CPU.
+#[test]
+fn older_scenarios_can_be_read() {
+    let scenario = named::steady(1);
+    let written = serde_json::to_string(&scenario).expect("no maps, no floats");
+    let older = written.replace(",\"per_cpu\":false", "");
+    assert_ne!(older, written);
+    assert_eq!(serde_json::from_str::<Scenario>(&older).expect("as before"), scenario);
+}
+
+#[test]
+fn a_line_for_each_cpu_needs_the_thread() {
+    let mut scenario = named::per_cpu(1);
+    assert_eq!(scenario.check(), Ok(()));
+    scenario.clock.driver = Driver::Readers;
+    assert_eq!(scenario.check(), Err("per_cpu is for clocks that a thread drives".to_owned()));
 }

@@ -84,7 +84,7 @@
 //!
 //! # Examples
 //!
-//! In `examples/`: `chrome_trace` (threads, a file for Perfetto), `tokio_histograms` (tasks that move between threads),
+//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples): `chrome_trace` (threads, a file for Perfetto), `tokio_histograms` (tasks that move between threads),
 //! `beside_fmt` (close events, times, and a layer of one's own that reads the spans' times).
 #![forbid(unsafe_code)]
 

@@ -3,13 +3,10 @@
 use core::fmt;
 
 use tickline_core::compare::Comparison;
-use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
 use tickline_core::shared::{BoundParts, Event};
 
-use crate::builder::Probes;
-use crate::engine::Engine;
-use crate::per_cpu::CpuStatus;
-use crate::reference;
+use crate::options::{Driver, Environment};
 
 /// How a clock's readings are served.
 ///
@@ -25,19 +22,19 @@ use crate::reference;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// By the OS clock, because there is no current line: the clock is new, is not called often enough, or its driver
-    /// has not come.
+    /// By the OS clock, because there is no line: the clock is new, the program calls it too rarely, or its driver is late.
     Calibrating,
     /// By the counter.
     Fast,
-    /// By the counter, and not within the usual bound: the OS clock or the counter has jumped. So it is after a suspend in which
-    /// the counter ran on: readings are ahead of the OS clock, because a clock cannot step back, and are slewed to it at half
-    /// rate. [`Reading::earliest_ns`](crate::Reading::earliest_ns) says by how much once the driver has looked. Ends by itself.
+    /// By the counter, but not within the usual bound, because the OS clock or the counter has jumped. A suspend in which the
+    /// counter runs on does this: readings are then ahead of the OS clock. They may not step back, so the control loop slews them at
+    /// half rate. After its next iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock again. The
+    /// state ends by itself.
     Disrupted,
     /// By the OS clock, because a gate is closed.
     Fallback(Reason),
-    /// Not at all: this system has no clock that a program can read, and every reading is 0. So on
-    /// `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
+    /// Not at all. This system has no clock that a program can read, and every reading is 0. `wasm32-unknown-unknown` is one, where
+    /// `std::time::Instant::now` panics.
     Unavailable,
 }
 
@@ -51,62 +48,6 @@ impl fmt::Display for State {
             }
             Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
-        }
-    }
-}
-
-/// Who runs a clock's control loop.
-///
-/// ```
-/// # fn main() -> Result<(), tickline::Error> {
-/// use tickline::{Clock, Driver};
-///
-/// let clock = Clock::builder().driver(Driver::Manual).start()?;
-/// let next_in = clock.maintain(); // from an event loop, when it is due
-/// assert!(!next_in.is_zero());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Driver {
-    /// The readers: a call that finds the window passed recalibrates in place, if calls are frequent enough to pay. No
-    /// thread. What the global clock does by itself.
-    Reader = 0,
-    /// A background thread: no reader ever pays.
-    Thread = 1,
-    /// Whoever calls [`Clock::maintain`](crate::Clock::maintain).
-    Manual = 2,
-}
-
-/// What the environment variable `TICKLINE` says.
-///
-/// ```
-/// use tickline::{Clock, Environment};
-///
-/// if Clock::global().status().environment == Environment::Unrecognised {
-///     eprintln!("TICKLINE should be on or off");
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Environment {
-    /// It is not set.
-    Unset,
-    /// `on`: nothing is changed.
-    On,
-    /// `off`: the counter is not used.
-    Off,
-    /// Anything else: ignored, and reported here.
-    Unrecognised,
-}
-
-impl Environment {
-    pub(crate) fn from_value(value: &[u8]) -> Self {
-        match value {
-            b"on" => Self::On,
-            b"off" => Self::Off,
-            _ => Self::Unrecognised,
         }
     }
 }
@@ -132,6 +73,14 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
+    pub(crate) fn of(count: impl Fn(Event) -> u64) -> Self {
+        let mut counts = [0; Event::ALL.len()];
+        for (slot, event) in counts.iter_mut().zip(Event::ALL) {
+            *slot = count(*event);
+        }
+        Self(counts)
+    }
+
     /// How often `event` has happened.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
@@ -140,98 +89,77 @@ impl Events {
 
     /// Every event with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
-        Event::ALL.into_iter().zip(self.0)
+        Event::ALL.iter().copied().zip(self.0)
     }
 }
 
-/// What a clock says about itself, at one moment; each figure is read on its own. With a line for each CPU, frequency, bound,
-/// rho, offset and interval are those of the CPU that asks, and the events those of all.
+/// What a clock says about itself. Each figure is read on its own, so two may be of different moments.
+///
+/// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the CPU that asks. Events are those of
+/// all CPUs.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
-/// for verdict in status.verdicts {
+/// for verdict in status.verdicts() {
 ///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// How readings are served.
     pub state: State,
-    /// Whether the gates have been judged yet; before that, all are shown as open.
+    /// Whether the clock has judged its gates. Before that all are shown as open.
     pub judged: bool,
-    /// What each gate says.
-    pub verdicts: [Verdict; tickline_core::gate::Gate::ALL.len()],
+    pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// Who runs the control loop in this process.
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
     pub environment: Environment,
     /// Who runs the machine, by CPUID.
     pub hypervisor: Hypervisor,
-    /// What a comparison of the CPUs' counters has found, if there was one in this process. A clock's thread makes it in the
-    /// background where it matters: under a hypervisor, or where the kernel keeps time with something else.
+    /// The result of the last comparison of the CPUs' counters in this process. A clock's thread compares them in the background
+    /// where it matters: under a hypervisor, or where the kernel keeps time with something else.
     pub comparison: Comparison,
-    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. Shown, compared, and
-    /// never used.
+    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. A gate compares it with the
+    /// measured one. No reading uses it.
     pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The bound: half of the width of the interval that must contain `CLOCK_MONOTONIC` now, ns; `None` without a line.
+    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now. `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of the measured
-    /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
-    /// where the rate has been seen to be steady for long.
+    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of
+    /// the measured one, and neither has jumped since the last recalibration. `events` counts violations. The clock learns the
+    /// figure: it shrinks while the rate stays steady.
     pub max_drift_ppb: u64,
     /// What the bound of the present line is made of.
     pub bound_parts: BoundParts,
-    /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
-    /// and positive, the clock is being slewed down.
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its correction. While it is large and
+    /// positive, the control loop slews the clock down.
     pub offset_ns: i64,
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
-    /// The error of the kernel's Unix time against UTC as the NTP daemon claims it, ns; `None` while the kernel says that
-    /// the clock is not synchronised, and with [`Probes::Minimal`], which do not ask. Some daemons claim 0.
+    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it; some daemons claim 0. `None` while the kernel
+    /// says that its clock is not synchronised, and with [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
-    /// The CPUs, each with a line of its own; empty in a clock that has one for all.
+    /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }
 
 impl Status {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let table = engine.per_cpu_table();
-        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&engine.shared).gauges;
-        let bound_ns = engine.read_bounds().or_else(|| engine.bounds_by_cpu()).map(|reading| {
-            let (earliest_ns, latest_ns) = reading.bounds_ns();
-            latest_ns.abs_diff(earliest_ns).div_ceil(2)
-        });
-        Self {
-            state: engine.state(),
-            judged: engine.is_judged(),
-            verdicts: engine.verdicts(),
-            driver: engine.driver(),
-            environment: crate::facts::environment(),
-            hypervisor: crate::facts::hypervisor(),
-            comparison: crate::warp::result().unwrap_or(Comparison::Pending),
-            nominal_hz: crate::facts::nominal_hz(engine.probes()),
-            frequency_hz: gauges.frequency_hz(),
-            bound_ns,
-            max_drift_ppb: gauges.max_drift_ppb(),
-            bound_parts: gauges.bound_parts(),
-            offset_ns: gauges.offset_ns(),
-            interval_ns: gauges.interval_ns(),
-            utc_error_ns: match engine.probes() {
-                Probes::Full => reference::utc_error_ns(),
-                Probes::Minimal => None,
-            },
-            events: Events(Event::ALL.map(|event| {
-                let by_cpu = table.map_or(0, |table| table.events(event));
-                engine.shared.events(event).saturating_add(by_cpu)
-            })),
-            per_cpu: table.map_or_else(Vec::new, |table| table.status()),
-        }
+    /// The verdict of each gate, in the order in which they are judged.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The verdict of one gate.
+    #[must_use]
+    pub fn verdict(&self, gate: Gate) -> Verdict {
+        self.verdicts.get(gate as usize).copied().unwrap_or_else(|| Verdict::open(gate))
     }
 
     /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
@@ -241,8 +169,8 @@ impl Status {
         first_closed(&self.verdicts)
     }
 
-    /// Why the OS tells Unix time; `None` if the counter may. Beside [`reason`](Self::reason), this is
-    /// [`Reason::Slow`] where the OS tells Unix time faster than the counter does, though not monotonic time.
+    /// Why the OS tells Unix time; `None` if the counter may. It differs from [`reason`](Self::reason) where the OS tells Unix time
+    /// faster than the counter does, but not monotonic time. Then it is [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();
@@ -255,4 +183,58 @@ impl Status {
     pub fn unix_reason(&self) -> Option<Reason> {
         self.reason().or_else(|| unix_by_os(&self.verdicts))
     }
+}
+
+/// How one CPU's readings are served.
+///
+/// ```
+/// use tickline::{Clock, CpuState};
+///
+/// let status = Clock::global().status();
+/// let fallen_back = status.per_cpu.iter().filter(|cpu| cpu.state == CpuState::Fallback).count();
+/// println!("{fallen_back} CPUs without a line");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CpuState {
+    /// By the OS clock, because there is no line yet, or the line has ended.
+    Calibrating,
+    /// By its counter.
+    Fast,
+    /// By the OS clock, after 15 s without a line. The thread still tries to calibrate it.
+    Fallback,
+}
+
+impl fmt::Display for CpuState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Calibrating => "calibrating: the OS clock serves until there is a line",
+            Self::Fast => "fast: the counter serves",
+            Self::Fallback => "fallback: the OS clock serves, because there has been no line for 15 s",
+        })
+    }
+}
+
+/// What a clock with a line for each CPU says about one of them.
+///
+/// ```
+/// for cpu in tickline::Clock::global().status().per_cpu {
+///     println!("CPU {}: {:?}, {:?} Hz, off by {} ns", cpu.cpu, cpu.state, cpu.frequency_hz, cpu.offset_ns);
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuStatus {
+    /// The CPU's id.
+    pub cpu: usize,
+    /// How its readings are served.
+    pub state: CpuState,
+    /// The measured frequency of its counter, Hz; `None` before its first line.
+    pub frequency_hz: Option<u64>,
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the correction.
+    pub offset_ns: i64,
+    /// Time since its last recalibration, ns; `None` before the first one.
+    pub age_ns: Option<u64>,
+    /// Failed calibrations, and fallbacks. A calibration fails if the CPU is offline or forbidden, or if the kernel moves the thread away.
+    pub failures: u64,
 }

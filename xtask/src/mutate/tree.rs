@@ -47,6 +47,11 @@ pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
+/// The text of a file of the real workspace.
+pub(crate) fn stored(path: &str) -> Result<String, String> {
+    read(&workspace().join(path))
+}
+
 /// Writes a file of the real workspace.
 pub(crate) fn store(path: &str, text: &str) -> Result<(), String> {
     write(&workspace().join(path), text)

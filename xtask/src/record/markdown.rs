@@ -30,6 +30,21 @@ pub(super) fn head(titles: &[&str]) -> String {
     format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()))
 }
 
+/// A table's head: what the rows are, and a column for each of the titles.
+pub(super) fn head_of(first: &str, titles: &[String]) -> String {
+    head(&[first].into_iter().chain(titles.iter().map(String::as_str)).collect::<Vec<_>>())
+}
+
+/// A row: what it says, and the figure in each of the columns.
+pub(super) fn line<T>(
+    title: &str,
+    columns: &[T],
+    figure: impl Fn(&T) -> Result<String, String>,
+) -> Result<String, String> {
+    let figures = columns.iter().map(figure).collect::<Result<Vec<String>, String>>()?;
+    Ok(format!("| {title} | {} |\n", figures.join(" | ")))
+}
+
 /// Rows as they are.
 pub(super) fn rows(rows: &[Row]) -> String {
     rows.iter().map(|(name, cells)| row(name, cells, &vec![None; cells.len()])).collect()

@@ -33,7 +33,8 @@ struct Cost {
     cost_ns: Option<f64>,
 }
 
-/// The parts of the document that are read. All are optional, so that an error can name the missing one.
+/// The parts of the document that are read. All are optional, so that an error can name the
+/// missing one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Parts {

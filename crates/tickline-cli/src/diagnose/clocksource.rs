@@ -6,7 +6,8 @@ use super::fix;
 use super::log::{Blame, blame};
 use crate::measure::served_by::ServedBy;
 
-/// Clocksources that are slow or coarse, whoever answers: hardware behind a bus, or the timer tick.
+/// Clocksources that are slow or coarse, whoever answers: hardware behind a bus, or the timer
+/// tick.
 const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
 
 /// Clocksources that every vDSO of their architecture can read.
@@ -17,7 +18,8 @@ const COARSE_BY_VDSO: &str = "the vDSO answers clock_gettime MONOTONIC_COARSE, s
 
 const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read by this user";
 
-/// At most one finding: the deepest cause with evidence. None where the vDSO answers, whatever the clocksource's name.
+/// At most one finding: the deepest cause with evidence. None where the vDSO answers, whatever the
+/// clocksource's name.
 pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise();
@@ -119,8 +121,8 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
                 .fix(format!("take `{word}` off the kernel's command line")),
         );
     }
-    // An unknown clocksource may be slow by itself. A kernel for 32-bit Arm takes every clock out of the vDSO where it cannot
-    // read a counter (PLATFORM.md).
+    // An unknown clocksource may be slow by itself. A kernel for 32-bit Arm takes every clock out
+    // of the vDSO where it cannot read a counter (PLATFORM.md).
     let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
     let what = "this process does not use the vDSO, so each call for the time is a system call";
     let seen = "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers with any clocksource";
@@ -315,7 +317,8 @@ fn not_offered(facts: &Facts) -> String {
     }
 }
 
-/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is for a kernel that rejects the TSC.
+/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is for a
+/// kernel that rejects the TSC.
 fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
     let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
     let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
@@ -348,7 +351,8 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
     }
 }
 
-/// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the parameter stays.
+/// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
+/// parameter stays.
 fn take_off(word: &str, facts: &Facts) -> String {
     if facts.are_unsynchronised() {
         return fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned();

@@ -1,5 +1,5 @@
-//! The facts that the rules read: a part of a document's JSON. The facts of the present machine take the way through JSON too,
-//! so that recorded ones need no other code.
+//! The facts that the rules read: a part of a document's JSON. The facts of the present machine
+//! take the way through JSON too, so that recorded ones need no other code.
 
 use std::borrow::Cow;
 
@@ -90,8 +90,9 @@ impl Facts {
         self.row(COARSE)?.served_by
     }
 
-    /// The cost of a precise clock if the vDSO read the counter, ns: the cost of the coarse clock plus that of an ordered counter
-    /// read. The coarse clock does all of that work but the read. Both costs were measured on this machine.
+    /// The cost of a precise clock if the vDSO read the counter, ns: the cost of the coarse clock
+    /// plus that of an ordered counter read. The coarse clock does all of that work but the read.
+    /// Both costs were measured on this machine.
     pub(super) fn attainable_ns(&self) -> Option<f64> {
         let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
         let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;

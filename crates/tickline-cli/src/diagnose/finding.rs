@@ -40,7 +40,8 @@ pub(crate) struct Finding {
     pub(crate) evidence: Vec<String>,
     /// What to do: the command, the kernel's parameter, the hypervisor's setting.
     pub(crate) fix: String,
-    /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the machine; null where unknown.
+    /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
+    /// machine; null where unknown.
     pub(crate) gain_ratio: Option<f64>,
 }
 

@@ -78,7 +78,8 @@ pub(super) fn invariant_tsc(facts: &Facts) -> String {
     }
 }
 
-/// Makes the kernel trust the TSC in spite of its doubts. They are right where the TSC's rate depends on power states.
+/// Makes the kernel trust the TSC in spite of its doubts. They are right where the TSC's rate
+/// depends on power states.
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
@@ -86,8 +87,9 @@ pub(super) fn trust_tsc(facts: &Facts) -> String {
     }
 }
 
-/// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. Its limits are some 100 ppm and
-/// more (`kernel/time/clocksource.c`). `tickline warp` measures the rate better than that, even with an hpet of 700 ns.
+/// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. Its
+/// limits are some 100 ppm and more (`kernel/time/clocksource.c`). `tickline warp` measures the
+/// rate better than that, even with an hpet of 700 ns.
 pub(super) fn check_tsc(facts: &Facts) -> String {
     if facts.invariant() == Some(false) {
         return on_the_host_or_trust_tsc(facts);
@@ -108,7 +110,8 @@ pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     }
 }
 
-/// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without a known hypervisor.
+/// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without
+/// a known hypervisor.
 pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
     Some(match facts.hypervisor() {
         "virtualbox" => {
@@ -119,7 +122,8 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
             "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that is not moved to another \
              host); and a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC"
         }
-        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no `-cpu host`.
+        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no
+        // `-cpu host`.
         "tcg" => {
             "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
         }

@@ -17,7 +17,8 @@ pub(super) enum Blame {
     Warp,
     /// The watchdog has measured a rate that differs from another clock's.
     Skew,
-    /// The watchdog could not read its clocks fast enough for a comparison, which says nothing about the TSC.
+    /// The watchdog could not read its clocks fast enough for a comparison, which says nothing
+    /// about the TSC.
     Delay,
     /// The watchdog, by `Skew` or `Delay`.
     Watchdog,
@@ -31,7 +32,8 @@ pub(super) enum Blame {
     Other(String),
 }
 
-/// Why the kernel has rejected the TSC, with the messages that say so; `None` if the log has no such message.
+/// Why the kernel has rejected the TSC, with the messages that say so; `None` if the log has no
+/// such message.
 pub(super) fn blame(log: &[String]) -> Option<(Blame, Vec<String>)> {
     let lines_with = |words: &[&str]| -> Vec<String> {
         log.iter().filter(|line| words.iter().all(|word| line.contains(word))).cloned().collect()

@@ -1,10 +1,28 @@
-//! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and measure nothing. They
-//! therefore diagnose a recorded machine like the present one.
+//! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and
+//! measure nothing. They therefore diagnose a recorded machine like the present one.
 //!
-//! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is no evidence: a rule that needs
-//! it returns `None`.
+//! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is
+//! no evidence: a rule that needs it returns `None`.
 //!
-//! `CONTRIBUTING.md` says how to add a finding.
+//! # A new finding
+//!
+//! 1. The fact: add a field with its unit in its name to `Machine` (`machine/mod.rs`), and collect
+//!    it there. Its comment is the schema's description, and says when the field is null. Rules
+//!    read it through [`Facts`].
+//! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
+//!    in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
+//!    function to `RULES`.
+//! 3. The text: `Finding::new(code, severity, what)` takes a stable code and one sentence without
+//!    a full stop. `seen` adds the evidence with its figures, `fix` the command or setting. Words
+//!    that several fixes share are in `fix.rs`. A fix must not recommend the TSC where the
+//!    counters are unsynchronised or the TSC is not invariant (`tests/guards.rs`).
+//! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. A key
+//!    that changes its meaning or goes away raises the version, and `document/version.rs` maps the
+//!    former name.
+//! 5. The test: add a row to `single_facts_have_single_findings` (`tests.rs`), which starts from a
+//!    machine without faults. The facts of a real machine go into `tests/facts/`, with their
+//!    source, and the expected finding into `tests/recorded.rs`. A guest goes into
+//!    `xtask/src/vm/scenario/guests.rs`; `cargo xtask vm --findings` writes `docs/findings.md`.
 
 mod clocksource;
 mod facts;

@@ -35,9 +35,9 @@ pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
 const COUNTERS: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
-/// Clocksources that the vDSO computes from the counter with one CPU's parameters, where the host guarantees that these hold for
-/// all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each
-/// CPU's own parameters.
+/// Clocksources that the vDSO computes from the counter with one CPU's parameters, where the host
+/// guarantees that these hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
+/// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
 fn is_read_by_vdso(name: &str, facts: &Facts) -> bool {
     ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
 }
@@ -80,13 +80,15 @@ pub(super) fn counters_unsynchronised(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// Reading the counter takes longer than entering the kernel. Only an emulated instruction is that slow.
+/// Reading the counter takes longer than entering the kernel. Only an emulated instruction is that
+/// slow.
 pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
     let ((name, counter), call) = (facts.counter()?, facts.cost_ns(SYSTEM_CALL)?);
     if counter <= call {
         return None;
     }
-    // On Arm, Linux itself traps the instruction to work around errata (`drivers/clocksource/arm_arch_timer.c`).
+    // On Arm, Linux itself traps the instruction to work around errata
+    // (`drivers/clocksource/arm_arch_timer.c`).
     let arm = name == "cntvct_el0";
     let who = if arm { "kernel or hypervisor" } else { "the hypervisor" };
     let what = format!("reading the counter takes longer than a system call: {who} emulates the instruction");
@@ -119,7 +121,8 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// Largest plausible difference between the measured and the nominal frequency, ppm: that of the gate `plausible`.
+/// Largest plausible difference between the measured and the nominal frequency, ppm: that of the
+/// gate `plausible`.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
@@ -170,8 +173,8 @@ pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
     Some(Finding::new("environment_unrecognised", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
 }
 
-/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A larger one comes from an NTP daemon
-/// that slews, or from a wrong frequency of the counter.
+/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
+/// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
 const CRYSTAL_PPB: i64 = 100_000;
 
 /// The clock runs at a rate that no crystal needs.

@@ -1,4 +1,5 @@
-//! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were recorded.
+//! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were
+//! recorded.
 
 mod recorded;
 mod text;

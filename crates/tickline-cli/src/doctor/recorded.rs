@@ -13,7 +13,8 @@ use crate::document::upgrade;
 use crate::exit::Exit;
 use crate::output::Outputs;
 
-/// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema, with these findings.
+/// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema,
+/// with these findings.
 pub(super) fn run(file: &Path, json: &Json) -> io::Result<Exit> {
     let (mut document, facts) =
         read(file).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;

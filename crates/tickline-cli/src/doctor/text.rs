@@ -276,11 +276,11 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
     );
     writeln!(out, "{}", wrap("", &summary))?;
     if document.fast {
-        writeln!(
-            out,
-            "The bound holds while CLOCK_MONOTONIC's rate stays within {} ppb of the measured one (maximum drift).",
+        let drift = format!(
+            "Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {} ppb of the measured one.",
             document.clock.max_drift_ppb
-        )?;
+        );
+        writeln!(out, "{}", wrap("", &drift))?;
     }
     match document.clock.utc_error_ns {
         Some(ns) => {

@@ -7,8 +7,9 @@ use crate::terminal::plain;
 /// The widest line, columns.
 pub(super) const WIDTH: usize = 100;
 
-/// Breaks a text at its spaces. The first line starts with `first`, the others with as many spaces. A word that is longer than
-/// a line, such as a path, stays whole. Facts may come from another machine's file, so control characters become marks.
+/// Breaks a text at its spaces. The first line starts with `first`, the others with as many
+/// spaces. A word that is longer than a line, such as a path, stays whole. Facts may come from
+/// another machine's file, so control characters become marks.
 pub(super) fn wrap(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.chars().count());
     let options = Options::new(WIDTH)

@@ -1,7 +1,9 @@
-//! What a command has found, as data. The JSON is these structures, field by field; the texts are made from them. Keys carry
-//! their units. An unknown figure is null. A part that a command does not measure is left out.
+//! What a command has found, as data. The JSON is these structures, field by field; the texts are
+//! made from them. Keys carry their units. An unknown figure is null. A part that a command does
+//! not measure is left out.
 //!
-//! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
+//! The comments on the fields are the descriptions in `schema/`, which a test compares with these
+//! structures (`schema.rs`).
 
 mod bench;
 mod version;
@@ -36,11 +38,13 @@ use crate::measure::warp::Warp;
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Document {
-    /// The schema's name, `tickline/2`: another one when a key changes its meaning or goes away. Keys may be added.
+    /// The schema's name, `tickline/2`: another one when a key changes its meaning or goes away.
+    /// Keys may be added.
     pub(crate) schema: &'static str,
     /// The version of the program that has written this.
     pub(crate) program_version: &'static str,
-    /// Whether that program was a debug build, whose costs are several times those of a release build.
+    /// Whether that program was a debug build, whose costs are several times those of a release
+    /// build.
     pub(crate) debug_build: bool,
     /// The command that has written this.
     pub(crate) command: &'static str,
@@ -55,7 +59,8 @@ pub(crate) struct Document {
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
     pub(crate) reason: Option<&'static str>,
-    /// What is wrong with the machine's clocks, the most severe first; absent where the command makes no diagnosis.
+    /// What is wrong with the machine's clocks, the most severe first; absent where the command
+    /// makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Vec<Finding>>,
     /// The facts of the machine, as far as they can be read.
@@ -97,7 +102,8 @@ pub(crate) struct ClockStatus {
     pub(crate) nominal_frequency_hz: Option<u64>,
     /// The present bound of a reading's distance from CLOCK_MONOTONIC, ns.
     pub(crate) bound_ns: Option<u64>,
-    /// Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within this of the measured one, ppb.
+    /// Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within this of the measured
+    /// one, ppb.
     pub(crate) max_drift_ppb: u64,
     /// Time between two recalibrations, ns.
     pub(crate) interval_ns: u64,
@@ -170,7 +176,8 @@ pub(crate) struct Gate {
 pub(crate) struct CostRow {
     /// What is called.
     pub(crate) clock: &'static str,
-    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or the process may not read it.
+    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
+    /// the process may not read it.
     pub(crate) cost_ns: Option<f64>,
     /// A call in the median round, ns.
     pub(crate) median_ns: Option<f64>,
@@ -208,7 +215,8 @@ pub(crate) struct LatencyRow {
     pub(crate) clock: &'static str,
     /// Number of times in the histogram.
     pub(crate) readings: u64,
-    /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a second.
+    /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a
+    /// second.
     pub(crate) min_ns: u64,
     /// Half of the times are not longer than this, ns.
     pub(crate) median_ns: u64,
@@ -383,8 +391,8 @@ impl ClockStatus {
     }
 }
 
-/// The global clock's status. On a busy machine the thread may replace a line some ms after its end. This waits for the thread,
-/// since the document is about the usual state.
+/// The global clock's status. On a busy machine the thread may replace a line some ms after its
+/// end. This waits for the thread, since the document is about the usual state.
 fn settled() -> Status {
     const TRIES: u32 = 50;
     for _ in 1..TRIES {
@@ -405,7 +413,7 @@ fn gates(status: &Status) -> Vec<Gate> {
         warning: verdict.warning.map(Reason::code),
         text: verdict.closed.or(verdict.warning).map(|reason| reason.to_string()),
     };
-    status.verdicts.iter().map(gate).collect()
+    status.verdicts().iter().map(gate).collect()
 }
 
 /// The result in one sentence. `calls` are the costs of a reading by tickline and by the OS, ns.

@@ -8,8 +8,8 @@ pub(crate) const SCHEMA: &str = "tickline/2";
 /// The schema before.
 const FORMER: &str = "tickline/1";
 
-/// What has another name than in `tickline/1`: the object (`*` stands for each element of an array), the former key, and the
-/// present key.
+/// What has another name than in `tickline/1`: the object (`*` stands for each element of an
+/// array), the former key, and the present key.
 const RENAMED: [(&str, &str, &str); 9] = [
     ("machine", "counters_apart_ticks", "counter_difference_ticks"),
     ("costs/*", "most_ns", "p90_ns"),
@@ -22,7 +22,8 @@ const RENAMED: [(&str, &str, &str); 9] = [
     ("watch/cpus/*", "fast_looks", "fast_samples"),
 ];
 
-/// How `machine.counters` began in `tickline/1` where all counters were synchronised, and how it begins now.
+/// How `machine.counters` began in `tickline/1` where all counters were synchronised, and how it
+/// begins now.
 const SYNCHRONISED: (&str, &str) = ("in step on ", "synchronised on ");
 
 /// Gives a document the names of the present schema.

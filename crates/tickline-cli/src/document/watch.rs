@@ -31,7 +31,8 @@ pub(crate) struct Watch {
     pub(crate) ended_by: Ending,
     #[serde(flatten)]
     pub(crate) all: Figures,
-    /// The growth of the offset while the counter served, ppb; null with less than three such samples.
+    /// The growth of the offset while the counter served, ppb; null with less than three such
+    /// samples.
     pub(crate) skew_ppb: Option<f64>,
     /// The count of each event meanwhile.
     pub(crate) events: BTreeMap<&'static str, u64>,

@@ -25,7 +25,8 @@ pub(crate) struct Cpuid {
     pub(crate) hypervisor_khz: Option<u32>,
 }
 
-/// Whether the processor has CPUID. If so, its silence about a hypervisor means that there is none.
+/// Whether the processor has CPUID. If so, its silence about a hypervisor means that there is
+/// none.
 pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -1,5 +1,6 @@
-//! The hypervisor below this machine. CPUID names one, but not always the right one: Firecracker shows KVM's signature, gVisor
-//! the host's, and VirtualBox offers KVM's interface. Firmware and kernel are more exact, and go first.
+//! The hypervisor below this machine. CPUID names one, but not always the right one: Firecracker
+//! shows KVM's signature, gVisor the host's, and VirtualBox offers KVM's interface. Firmware and
+//! kernel are more exact, and go first.
 
 use tickline::Hypervisor;
 
@@ -17,16 +18,17 @@ pub(super) struct Traces<'a> {
     pub(super) acpi_devices: &'a [String],
 }
 
-/// The build that every version of gVisor's kernel claims (`pkg/sentry/syscalls/linux/linux64.go`, `LinuxVersion`), and the
-/// beginning of its log.
+/// The build that every version of gVisor's kernel claims (`pkg/sentry/syscalls/linux/linux64.go`,
+/// `LinuxVersion`), and the beginning of its log.
 const GVISOR_BUILD: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
 const GVISOR_LOG: &str = "Starting gVisor";
 
-/// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it boots.
+/// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it
+/// boots.
 const FIRECRACKER_ACPI: &str = "FIRECK";
 
-/// Firecracker's name for its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from 1.8 until its pull request
-/// 5760 of 2026.
+/// Firecracker's name for its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
+/// 1.8 until its pull request 5760 of 2026.
 const FIRECRACKER_DEVICE: &str = "FCVMGID:";
 
 /// Words of the firmware, and the hypervisor that they name.
@@ -37,7 +39,8 @@ const PRODUCTS: [(&str, &str); 4] = [
     ("Xen HVM domU", "xen"),
 ];
 
-/// A stable name; "none" only where CPUID could have named one; `None` where no fact says anything.
+/// A stable name; "none" only where CPUID could have named one; `None` where no fact says
+/// anything.
 pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     let logged = |word: &str| traces.kernel_log.is_some_and(|log| log.iter().any(|line| line.contains(word)));
     if traces.kernel_version.is_some_and(|version| version.contains(GVISOR_BUILD)) || logged(GVISOR_LOG) {

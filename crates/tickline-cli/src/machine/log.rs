@@ -1,4 +1,5 @@
-//! The kernel's messages about clocks, where the process may read them: `/dev/kmsg`, else syslog(2).
+//! The kernel's messages about clocks, where the process may read them: `/dev/kmsg`, else
+//! syslog(2).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,7 +24,8 @@ const TOPICS: [&str; 11] = [
 /// The number of messages to keep from the beginning, which is the boot, and from the end.
 const KEPT: usize = 100;
 
-/// The messages about clocks, oldest first; `None` where there is no log, or the process may not read it.
+/// The messages about clocks, oldest first; `None` where there is no log, or the process may not
+/// read it.
 pub(super) fn read() -> Option<Vec<String>> {
     // A log without any message is a container's substitute for `/dev/kmsg`.
     let said = |messages: &Vec<String>| !messages.is_empty();
@@ -40,9 +42,11 @@ fn is_about_clocks(message: &str) -> bool {
     TOPICS.iter().any(|topic| message.contains(topic))
 }
 
-/// `Documentation/ABI/testing/dev-kmsg` of the kernel: each read is a record; EPIPE says that the next one was overwritten.
+/// `Documentation/ABI/testing/dev-kmsg` of the kernel: each read is a record; EPIPE says that the
+/// next one was overwritten.
 fn records() -> io::Result<Vec<String>> {
-    /// The longest record, bytes (`PRINTK_MESSAGE_MAX` in `kernel/printk/internal.h` is 2,048; 8,192 in old ones).
+    /// The longest record, bytes (`PRINTK_MESSAGE_MAX` in `kernel/printk/internal.h` is 2,048;
+    /// 8,192 in old ones).
     const RECORD_BYTES: usize = 8_192;
     let mut file: File = system::open_without_waiting("/dev/kmsg")?;
     let mut buffer = vec![0; RECORD_BYTES];

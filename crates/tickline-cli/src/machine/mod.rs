@@ -1,5 +1,5 @@
-//! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is `None`, in JSON null. The facts
-//! of a recorded machine are read back from that JSON.
+//! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
+//! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
 
 mod cpuid;
 mod hypervisor;
@@ -43,7 +43,8 @@ pub(crate) struct Machine {
     pub(crate) clocksource: Option<String>,
     /// The clocksources that the kernel would accept, separated by spaces.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor below this machine, as a stable name; `none` where CPUID could have named one.
+    /// The hypervisor below this machine, as a stable name; `none` where CPUID could have named
+    /// one.
     pub(crate) hypervisor: Option<String>,
     /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,
@@ -53,7 +54,8 @@ pub(crate) struct Machine {
     pub(crate) counter_readable: Option<bool>,
     /// Whether the kernel has mapped its vDSO into the process.
     pub(crate) vdso_mapped: Option<bool>,
-    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 makes each call for the time a system call.
+    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 makes each call for the
+    /// time a system call.
     pub(crate) vsyscall64: Option<u32>,
     /// The process's time namespace; null where the kernel has no time namespaces.
     pub(crate) time_namespace: Option<TimeNamespace>,
@@ -65,7 +67,8 @@ pub(crate) struct Machine {
     pub(crate) ntp: Option<Ntp>,
     /// The result of the clock's comparison of the CPUs' counters, in words.
     pub(crate) counters: String,
-    /// The least possible difference between the counters of two CPUs, ticks; null unless they are unsynchronised.
+    /// The least possible difference between the counters of two CPUs, ticks; null unless they are
+    /// unsynchronised.
     pub(crate) counter_difference_ticks: Option<u64>,
 }
 

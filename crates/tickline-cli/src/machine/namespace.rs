@@ -1,4 +1,5 @@
-//! The time namespace: how far its monotonic clocks are from those of the machine (time_namespaces(7)).
+//! The time namespace: how far its monotonic clocks are from those of the machine
+//! (time_namespaces(7)).
 
 use std::fs;
 
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct TimeNamespace {
-    /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another namespace, since the kernel
-    /// then shows theirs.
+    /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another
+    /// namespace, since the kernel then shows theirs.
     pub(crate) monotonic_offset_ns: Option<i64>,
     /// CLOCK_BOOTTIME minus the machine's, ns; null as above.
     pub(crate) boottime_offset_ns: Option<i64>,

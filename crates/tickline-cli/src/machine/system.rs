@@ -1,5 +1,5 @@
-//! Facts that need a C call: the NTP state, the process's right to read the counter, the log. Only [`allow_counter`] changes
-//! anything, and for this thread alone.
+//! Facts that need a C call: the NTP state, the process's right to read the counter, the log. Only
+//! [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
     unsafe_code,
@@ -61,8 +61,9 @@ pub(crate) fn counter_readable() -> Option<bool> {
     (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
 }
 
-/// Gives the calling thread, and the threads that it starts, the right to read the counter that `PR_SET_TSC` has taken. Without
-/// it, libc's clocks end the process with SIGSEGV, and the measurements need them.
+/// Gives the calling thread, and the threads that it starts, the right to read the counter that
+/// `PR_SET_TSC` has taken. Without it, libc's clocks end the process with SIGSEGV, and the
+/// measurements need them.
 #[cfg(target_os = "linux")]
 pub(crate) fn allow_counter() {
     // SAFETY: changes nothing but this thread's own right.

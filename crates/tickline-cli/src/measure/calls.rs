@@ -1,5 +1,5 @@
-//! The calls whose cost is measured. Each has a loop of its own, so that the compiler inlines the call as it does in a
-//! program. C functions and a system call need unsafe code.
+//! The calls whose cost is measured. Each has a loop of its own, so that the compiler inlines the
+//! call as it does in a program. C functions and a system call need unsafe code.
 
 #![allow(unsafe_code, reason = "clock_gettime and friends as C programs call them")]
 
@@ -46,7 +46,8 @@ pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 /// A call that enters the kernel, whatever the vDSO offers.
 pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 
-/// Every call, in the order of the table. `readable` says whether the process may read the counter.
+/// Every call, in the order of the table. `readable` says whether the process may read the
+/// counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
     let counter = HardwareCounter::if_present().filter(|_| readable);
     let counted = |name, run: Option<Loop>| Call { name, run, read_ns: None };
@@ -110,7 +111,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     ns(time.tv_sec, time.tv_nsec, 1)
 }
 
-/// Seconds, and a part of a second in units of `unit_ns`, as ns. C's types for both differ between targets.
+/// Seconds, and a part of a second in units of `unit_ns`, as ns. C's types for both differ between
+/// targets.
 #[cfg(unix)]
 fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
     let (seconds, part) = (seconds.try_into().unwrap_or(0), part.try_into().unwrap_or(0));

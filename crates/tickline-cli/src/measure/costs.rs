@@ -8,10 +8,12 @@ use tickline::State;
 
 use super::calls::{self, Call};
 
-/// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on an idle machine.
+/// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
+/// an idle machine.
 const ROUNDS: u32 = 40;
 
-/// Time for one clock in one round, ns: long compared with the clock that measures it, short compared with a time slice.
+/// Time for one clock in one round, ns: long compared with the clock that measures it, short
+/// compared with a time slice.
 const ROUND_NS: f64 = 100_000.0;
 
 /// The clocks of the long run: coarse clocks, and the precise clocks that they could replace.
@@ -133,7 +135,7 @@ pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     status.judged
         && status
-            .verdicts
+            .verdicts()
             .iter()
             .filter(|verdict| matches!(verdict.gate, tickline::Gate::Exists | tickline::Gate::Readable))
             .all(|verdict| verdict.closed.is_none())

@@ -1,6 +1,7 @@
-//! How long single readings take. A loop reads a clock, and a histogram counts the time from each reading to the next, by that
-//! clock. The cost in a tight loop is one figure. The histogram also shows the clock's resolution and the slow readings: those
-//! that met the replacement of the line, and those that lost the CPU.
+//! How long single readings take. A loop reads a clock, and a histogram counts the time from each
+//! reading to the next, by that clock. The cost in a tight loop is one figure. The histogram also
+//! shows the clock's resolution and the slow readings: those that met the replacement of the line,
+//! and those that lost the CPU.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use hdrhistogram::Histogram;
 
 use super::calls::monotonic_ns;
 
-/// Rounds of the clocks alternate, so that a disturbance meets all of them. A clock that takes 20 ns is read 50 million times
-/// in one second, which includes the recalibration of each second.
+/// Rounds of the clocks alternate, so that a disturbance meets all of them. A clock that takes 20
+/// ns is read 50 million times in one second, which includes the recalibration of each second.
 const ROUNDS: u32 = 50;
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -54,7 +55,8 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<Latency> {
     clocks.into_iter().map(|(latency, _)| latency).collect()
 }
 
-/// An array keeps the readings of a batch; the histogram counts them afterwards, outside of the measured time.
+/// An array keeps the readings of a batch; the histogram counts them afterwards, outside of the
+/// measured time.
 fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
     let mut readings = [0; BATCH as usize + 1];
     let start = Instant::now();
@@ -63,7 +65,8 @@ fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
             *reading = black_box(now_ns());
         }
         for pair in readings.windows(2) {
-            // Plain readings on two CPUs may be out of order, and two readings of a coarse clock may be equal.
+            // Plain readings on two CPUs may be out of order, and two readings of a coarse clock
+            // may be equal.
             times.saturating_record(pair[1].saturating_sub(pair[0]));
         }
     }

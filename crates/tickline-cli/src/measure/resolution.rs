@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use super::calls;
 
-/// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10 ms on usual kernels (HZ=100).
+/// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10
+/// ms on usual kernels (HZ=100).
 const PATIENCE: Duration = Duration::from_millis(12);
 
 /// Number of steps that suffices: the smallest one is among the first dozens.
 const STEPS: u32 = 1_000;
 
-/// Readings between two checks of the time that has passed: 64 us for a clock of 1 us, far less than `PATIENCE`.
+/// Readings between two checks of the time that has passed: 64 us for a clock of 1 us, far less
+/// than `PATIENCE`.
 const READS_PER_CHECK: u32 = 64;
 
 /// A clock and its resolution, ns.
@@ -26,7 +28,8 @@ fn smallest_step_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
     let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
     while steps < STEPS && start.elapsed() < PATIENCE {
-        // A check of the time between two readings would hide steps that are smaller than its cost.
+        // A check of the time between two readings would hide steps that are smaller than its
+        // cost.
         for _ in 0..READS_PER_CHECK {
             let now = read_ns();
             // A backward step says nothing about the resolution: the clock was set.

@@ -1,10 +1,12 @@
-//! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. The answer is a proof, not a guess
-//! from the cost.
+//! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. The
+//! answer is a proof, not a guess from the cost.
 //!
-//! The program starts itself again under a filter (seccomp(2)). The filter answers the system calls for the time with an error
-//! that they never return. A clock that fails with this error has entered the kernel; a clock that still returns the time has
-//! not. This needs no rights: every process may filter itself, and the filter ends with the process. After `PR_SET_TSC` a call
-//! that reads the counter ends the process. Its end names that call, and another process goes on with the next clock.
+//! The program starts itself again under a filter (seccomp(2)). The filter answers the system
+//! calls for the time with an error that they never return. A clock that fails with this error has
+//! entered the kernel; a clock that still returns the time has not. This needs no rights: every
+//! process may filter itself, and the filter ends with the process. After `PR_SET_TSC` a call that
+//! reads the counter ends the process. Its end names that call, and another process goes on with
+//! the next clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -80,7 +82,8 @@ fn was_killed_by_its_call(_: ExitStatus) -> bool {
     false
 }
 
-/// What the filtered process prints, a line for each clock. Any other line is the reason for its failure.
+/// What the filtered process prints, a line for each clock. Any other line is the reason for its
+/// failure.
 const VDSO: &str = "vdso";
 const SYSTEM_CALL: &str = "system_call";
 /// No such clock.
@@ -109,8 +112,9 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
         errno::set_errno(errno::Errno(0));
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| call.run.as_ref().map(|run| run(1))));
         let errno = errno::errno().0;
-        // Only the C library sets errno. In glibc on x86_64, gettimeofday and time are the vDSO's own functions: a system call
-        // that they make fails without errno, and leaves a time of zero.
+        // Only the C library sets errno. In glibc on x86_64, gettimeofday and time are the vDSO's
+        // own functions: a system call that they make fails without errno, and leaves a time of
+        // zero.
         let reading =
             call.read_ns.as_ref().filter(|_| outcome.is_ok() && errno == 0).map(|read_ns| read_ns());
         judged(outcome.is_err(), errno, reading)
@@ -134,7 +138,8 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
 mod filter {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-    /// The filter's answer to the system calls; clock_gettime(2), gettimeofday(2) and time(2) never return it.
+    /// The filter's answer to the system calls; clock_gettime(2), gettimeofday(2) and time(2)
+    /// never return it.
     pub(super) const ANSWER: i32 = libc::EXFULL;
 
     /// From here on, this thread receives `ANSWER` for each of those system calls.

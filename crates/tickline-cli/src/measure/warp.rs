@@ -1,11 +1,12 @@
-//! The difference between the counters of each pair of CPUs, as an interval that must contain it. The exchanges are those of
-//! tickline's own comparison (`tickline::pair`), but for all pairs, and for longer.
+//! The difference between the counters of each pair of CPUs, as an interval that must contain it.
+//! The exchanges are those of tickline's own comparison (`tickline::exchange`), but for all pairs,
+//! and for longer.
 
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickline::pair::{self, Exchanges};
+use tickline::exchange::{self, Exchanges};
 use tickline_core::compare::Difference;
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
@@ -25,11 +26,12 @@ const TRIES: u32 = 3;
 /// Further tries where the two threads did not run at the same time.
 const MORE_TRIES: u32 = 5;
 
-/// Fewer round trips prove nothing, since the first ones miss the cache. The same number as in `tickline`'s own comparison.
-const LEAST_ROUND_TRIPS: u32 = 50;
+/// Fewer round trips prove nothing, since the first ones miss the cache. The same number as in
+/// `tickline`'s own comparison.
+const LEAST_ROUND_TRIPS: u64 = 50;
 
-/// Time for the measurement of the counter's rate. Two samples of 50 ns width give it to 1 ppm; two of 2 us, as between readings
-/// of hpet, to 20 ppm.
+/// Time for the measurement of the counter's rate. Two samples of 50 ns width give it to 1 ppm;
+/// two of 2 us, as between readings of hpet, to 20 ppm.
 const RATE_TIME: Duration = Duration::from_millis(100);
 
 /// Samples at either end, of which the narrowest counts: an interruption widens a sample.
@@ -47,7 +49,8 @@ pub(crate) struct Warp {
     pub(crate) frequency_hz: Option<f64>,
     /// The counter's resolution, ns: a smaller difference counts as synchronised.
     pub(crate) resolution_ns: Option<f64>,
-    /// Whether all counters are synchronised; null if a pair could not be compared and no other pair is unsynchronised.
+    /// Whether all counters are synchronised; null if a pair could not be compared and no other
+    /// pair is unsynchronised.
     pub(crate) synchronised: Option<bool>,
     /// Why nothing could be compared.
     pub(crate) unknown: Option<String>,
@@ -71,9 +74,11 @@ pub(crate) struct WarpPair {
     pub(crate) warps: u64,
     /// The largest of these steps, ns.
     pub(crate) largest_warp_ns: f64,
-    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few exchanges.
+    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few
+    /// exchanges.
     pub(crate) offset_least_ns: Option<f64>,
-    /// `to_cpu`'s counter minus `from_cpu`'s is at most this, ns; null if there were too few exchanges.
+    /// `to_cpu`'s counter minus `from_cpu`'s is at most this, ns; null if there were too few
+    /// exchanges.
     pub(crate) offset_most_ns: Option<f64>,
     /// Whether the two are synchronised; null if there were too few exchanges.
     pub(crate) synchronised: Option<bool>,
@@ -106,15 +111,15 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
     let Some(&first) = cpus.first() else {
         return none("this system does not say on which CPUs a thread may run");
     };
-    let rate = pair::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
+    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
     let Some((frequency_hz, resolution_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
         return none("the counter's rate could not be measured on the first CPU");
     };
     let ends = pairs(cpus, pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
-        let (exchanges, round_trips) = exchange(counter, from_cpu, to_cpu);
-        let known = round_trips >= LEAST_ROUND_TRIPS;
+        let exchanges = compare(from_cpu, to_cpu);
+        let known = exchanges.round_trips >= LEAST_ROUND_TRIPS;
         found.push(describe(from_cpu, to_cpu, &exchanges, known, frequency_hz, resolution_ticks));
         progress(share(found.len(), ends.len()));
     }
@@ -151,16 +156,16 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
     cpus.iter().enumerate().take(centres).flat_map(with_later).collect()
 }
 
-/// Exchanges between two CPUs, and the number of round trips.
-fn exchange(counter: HardwareCounter, from_cpu: u32, to_cpu: u32) -> (Exchanges, u32) {
-    let (mut exchanges, mut round_trips) = (Exchanges::NONE, 0);
+/// Exchanges between two CPUs.
+fn compare(from_cpu: u32, to_cpu: u32) -> Exchanges {
+    let mut exchanges = Exchanges::NONE;
     for done in 0..TRIES + MORE_TRIES {
-        if done >= TRIES && round_trips >= LEAST_ROUND_TRIPS {
+        if done >= TRIES && exchanges.round_trips >= LEAST_ROUND_TRIPS {
             break;
         }
-        round_trips += pair::compare(counter, from_cpu, to_cpu, &mut exchanges);
+        exchanges += exchange::between(from_cpu, to_cpu);
     }
-    (exchanges, round_trips)
+    exchanges
 }
 
 fn describe(
@@ -178,7 +183,8 @@ fn describe(
         to_cpu,
         exchanges: exchanges.count,
         warps: exchanges.backward,
-        // The size of the largest backward step is the least possible difference between the counters.
+        // The size of the largest backward step is the least possible difference between the
+        // counters.
         largest_warp_ns: ns(exchanges.difference.size_ticks(), frequency_hz),
         offset_least_ns: known.then(|| signed_ns(least_ticks)),
         offset_most_ns: known.then(|| signed_ns(most_ticks)),
@@ -223,7 +229,10 @@ mod tests {
     use super::*;
 
     fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Exchanges {
-        Exchanges { difference: Difference { least_ticks, most_ticks }, count: 200, backward }
+        let mut exchanges = Exchanges::NONE;
+        exchanges.difference = Difference { least_ticks, most_ticks };
+        (exchanges.count, exchanges.backward) = (200, backward);
+        exchanges
     }
 
     #[test]
@@ -253,7 +262,7 @@ mod tests {
     #[test]
     fn the_counters_of_this_machine_are_compared() {
         tickline::Clock::global().maintain();
-        let cpus: Vec<u32> = pair::cpus().into_iter().take(4).collect();
+        let cpus: Vec<u32> = exchange::cpus().into_iter().take(4).collect();
         let mut last = 0.0;
         let warp = measure(&cpus, Pattern::All, |done| last = done);
         if let Some(why) = &warp.unknown {
@@ -262,7 +271,8 @@ mod tests {
         assert_eq!(warp.pairs.len(), cpus.len() * (cpus.len() - 1) / 2);
         assert!(warp.pairs.is_empty() || (last - 1.0_f64).abs() < f64::EPSILON);
         for pair in &warp.pairs {
-            // A reversed interval would mean that the counter's rate changed, or that the computation is wrong.
+            // A reversed interval would mean that the counter's rate changed, or that the
+            // computation is wrong.
             assert!(pair.offset_least_ns <= pair.offset_most_ns, "{pair:?}");
             assert_eq!(pair.warps > 0, pair.largest_warp_ns > 0.0, "{pair:?}");
         }

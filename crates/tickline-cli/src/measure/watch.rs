@@ -1,4 +1,5 @@
-//! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each CPU by another thread.
+//! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each
+//! CPU by another thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tickline::pair;
+use tickline::exchange;
 use tickline::{Clock, Events, State, Status};
 
 use super::track::{self, Point};
 
-/// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some ppb.
+/// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
+/// ppb.
 pub(crate) const SKEW_S: f64 = 10.0;
 
 /// Least number of samples for a skew.
@@ -28,7 +30,8 @@ pub(crate) struct Sample {
     pub(crate) point: Point,
     /// The clock's state at the reading.
     pub(crate) state: State,
-    /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with less than three samples.
+    /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
+    /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
     /// The count of each event since the start.
@@ -129,8 +132,8 @@ impl Watcher {
     }
 }
 
-/// A thread that takes a sample on one CPU after the other. It may have to wait for a busy CPU, so nobody joins it: the drop
-/// sets its stop flag.
+/// A thread that takes a sample on one CPU after the other. It may have to wait for a busy CPU, so
+/// nobody joins it: the drop sets its stop flag.
 #[derive(Debug)]
 struct CpuSampler {
     stop: Arc<AtomicBool>,
@@ -175,7 +178,7 @@ impl Drop for CpuSampler {
 
 /// A sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
-    pair::on_cpu(cpu, || {
+    exchange::on_cpu(cpu, || {
         let (point, state) = track::sample(Clock::global(), start.elapsed().as_secs_f64());
         CpuSample { cpu, point, state }
     })
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_watcher_samples_here_and_on_each_cpu() {
-        let cpus: Vec<u32> = pair::cpus().into_iter().take(2).collect();
+        let cpus: Vec<u32> = exchange::cpus().into_iter().take(2).collect();
         let mut watcher = Watcher::new(cpus.clone(), Duration::from_millis(10));
         let start = Instant::now();
         let mut samples = vec![watcher.sample()];

@@ -1,10 +1,11 @@
-//! Data as tables, by their keys. The tables show every key of a document without a list of keys here.
+//! Data as tables, by their keys. The tables show every key of a document without a list of keys
+//! here.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-/// A table of an object's values. The keys of inner objects follow the outer key. An object of counts (numbers without units)
-/// is one row, without the zeros.
+/// A table of an object's values. The keys of inner objects follow the outer key. An object of
+/// counts (numbers without units) is one row, without the zeros.
 pub(super) fn table(value: &Value) -> Markup {
     let mut rows = Vec::new();
     collect(value, "", &mut rows);

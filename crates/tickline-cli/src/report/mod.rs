@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
-    let cpus = tickline::pair::cpus();
+    let cpus = tickline::exchange::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
     document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
     progress.finish();
@@ -33,8 +33,9 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Adds the findings and the exit code. The comparison of all pairs may find unsynchronised counters while the clock serves
-/// readings of the counter, since on bare metal the clock trusts the kernel.
+/// Adds the findings and the exit code. The comparison of all pairs may find unsynchronised
+/// counters while the clock serves readings of the counter, since on bare metal the clock trusts
+/// the kernel.
 fn conclude(document: &mut Document) -> io::Result<Exit> {
     document.diagnose()?;
     let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {
@@ -65,7 +66,8 @@ impl Page {
         }
     }
 
-    /// Writes the page, then the JSON. The verdict goes to standard output, unless page or JSON go there.
+    /// Writes the page, then the JSON. The verdict goes to standard output, unless page or JSON go
+    /// there.
     fn write(self, document: &Document, outputs: Outputs) -> io::Result<()> {
         let html = page::html(document)?;
         match self {
@@ -84,8 +86,8 @@ impl Page {
 mod tests {
     use super::*;
 
-    /// The findings were made before the comparison of the counters, so a page showed no fault beside a map of
-    /// unsynchronised counters.
+    /// The findings were made before the comparison of the counters, so a page showed no fault
+    /// beside a map of unsynchronised counters.
     #[test]
     fn unsynchronised_counters_are_a_finding_of_the_report() {
         let found = |document: &Document| {

@@ -168,8 +168,8 @@ fn gates(gates: &[Gate]) -> Markup {
     }
 }
 
-/// JSON that cannot end its script element, whatever its strings contain: `<`, `>` and `&` occur only in strings, where JSON
-/// allows escapes.
+/// JSON that cannot end its script element, whatever its strings contain: `<`, `>` and `&` occur
+/// only in strings, where JSON allows escapes.
 fn for_script(data: &Value) -> String {
     data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,5 +1,5 @@
-//! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`, which opens the page in a
-//! browser.
+//! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`,
+//! which opens the page in a browser.
 
 use crate::diagnose::{Finding, Severity};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};

@@ -37,8 +37,9 @@ pub(crate) enum Cell {
     Unsynchronised(f64),
 }
 
-/// Upper bounds of the classes of difference, ns, each with its character and colour (of the 256-colour palette, from green by
-/// yellow to red). The uncertainty of an exchange is some 20 ns between hyperthreads, and 200 ns between sockets.
+/// Upper bounds of the classes of difference, ns, each with its character and colour (of the
+/// 256-colour palette, from green by yellow to red). The uncertainty of an exchange is some 20 ns
+/// between hyperthreads, and 200 ns between sockets.
 pub(crate) const CLASSES: [(f64, char, u8); 7] = [
     (50.0, '.', 22),
     (100.0, ':', 28),

@@ -35,8 +35,9 @@ const MOST_POINTS: usize = 100_000;
 /// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The signals that end `watch` with a summary. A hangup is not among them if the parent process ignores it, as `nohup` does. The
-/// others are, even under a shell whose background programs ignore them.
+/// The signals that end `watch` with a summary. A hangup is not among them if the parent process
+/// ignores it, as `nohup` does. The others are, even under a shell whose background programs
+/// ignore them.
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
@@ -64,8 +65,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stops() {
-        // A second signal ends the program at once, since a blocked pipe may stop it from noticing the first. On a terminal the
-        // screen must be restored.
+        // A second signal ends the program at once, since a blocked pipe may stop it from noticing
+        // the first. On a terminal the screen must be restored.
         if !terminal::draws() {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         }
@@ -95,7 +96,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Whether the parent process has made this one ignore the signal; false where `/proc` is unreadable.
+/// Whether the parent process has made this one ignore the signal; false where `/proc` is
+/// unreadable.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The samples as CSV, in one table: a row for each sample of the main thread, and a row for each sample on a single CPU.
+//! The samples as CSV, in one table: a row for each sample of the main thread, and a row for each
+//! sample on a single CPU.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -53,7 +54,8 @@ const COLUMNS: [Column; 15] = [
     ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
 ];
 
-/// A table that grows row by row. Each row is written at once, so that a killed program leaves no half row.
+/// A table that grows row by row. Each row is written at once, so that a killed program leaves no
+/// half row.
 pub(crate) struct Table {
     writer: csv::Writer<Box<dyn Write>>,
     name: String,
@@ -73,7 +75,8 @@ impl Table {
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
-            // The first sample's row meets the same error, and ends the watch like that of any later row.
+            // The first sample's row meets the same error, and ends the watch like that of any
+            // later row.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(table),
         }

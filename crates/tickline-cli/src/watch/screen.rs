@@ -52,7 +52,8 @@ impl Screen {
         self.terminal.draw(|frame| self.view.render(frame)).map(|_| ())
     }
 
-    /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the end.
+    /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the
+    /// end.
     pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
         loop {
             // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
@@ -262,7 +263,8 @@ fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'st
     lines.into_iter().map(|line| Line::styled(line, style)).collect()
 }
 
-/// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many are left out.
+/// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many
+/// are left out.
 fn cpu_lines(cells: &[String], width: u16, most: u16) -> Vec<Line<'static>> {
     const CELL: usize = 20;
     if cells.is_empty() || most == 0 {

@@ -24,7 +24,8 @@ impl Fresh {
     }
 }
 
-/// A limited number of points over time: at first all, later every second one, then every fourth, and so on.
+/// A limited number of points over time: at first all, later every second one, then every fourth,
+/// and so on.
 #[derive(Debug)]
 pub(crate) struct Points {
     kept: Vec<Point>,
@@ -79,8 +80,9 @@ impl Tally {
         self.events.clone_from(&sample.events);
     }
 
-    /// Adds the newest sample on each CPU, if it is new. To be called at the end as well, since the sampler goes on after the
-    /// last sample of the main thread; the states would be an interval old otherwise.
+    /// Adds the newest sample on each CPU, if it is new. To be called at the end as well, since
+    /// the sampler goes on after the last sample of the main thread; the states would be an
+    /// interval old otherwise.
     pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
         for sample in self.fresh.of(samples) {
             let (state, figures) = self.cpus.entry(sample.cpu).or_default();
@@ -130,8 +132,8 @@ mod tests {
         assert_eq!(few.track().points.len(), 8);
     }
 
-    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter served: it lost the CPUs' samples
-    /// after the main thread's last one.
+    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
+    /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts_once() {
         let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };

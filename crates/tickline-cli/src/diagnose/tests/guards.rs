@@ -28,8 +28,8 @@ fn unsynchronised_counters_are_never_recommended() {
     }
 }
 
-/// Unsynchronised counters that `tickline warp` or the report has found, while the clock's own comparison was not made, or did
-/// not find them.
+/// Unsynchronised counters that `tickline warp` or the report has found, while the clock's own
+/// comparison was not made, or did not find them.
 fn with_pairs(synchronised: bool, changes: &[(&str, Value)]) -> Vec<Finding> {
     let mut facts = good();
     for (path, value) in changes {
@@ -77,7 +77,8 @@ fn a_kernel_with_unsynchronised_counters_should_use_another_clocksource() {
     assert!(found.evidence.iter().any(|seen| seen.contains("tsc=reliable")), "{found:?}");
 }
 
-/// Without `clocksource=tsc` on the command line the kernel may still choose the TSC, and Hyper-V's page uses the same counters.
+/// Without `clocksource=tsc` on the command line the kernel may still choose the TSC, and
+/// Hyper-V's page uses the same counters.
 #[test]
 fn what_is_recommended_instead_of_the_counters_is_something_else_and_stays() {
     for (source, offered, other) in [
@@ -141,7 +142,8 @@ fn a_tsc_that_is_not_invariant_is_never_recommended() {
     }
 }
 
-/// kvm-clock and xen without the vDSO: nothing but a comparison shows that the counters of all CPUs agree.
+/// kvm-clock and xen without the vDSO: nothing but a comparison shows that the counters of all
+/// CPUs agree.
 #[test]
 fn a_host_without_a_guarantee_is_no_evidence() {
     for source in ["kvm-clock", "xen"] {
@@ -235,7 +237,8 @@ fn xen_is_no_reason_to_overrule_the_kernel() {
     assert!(xen(json!("xen"), json!([])).fix.contains("tsc=reliable"));
 }
 
-/// Such a clock uses one CPU's parameters on all CPUs, so threads see it step back. The program reported no fault.
+/// Such a clock uses one CPU's parameters on all CPUs, so threads see it step back. The program
+/// reported no fault.
 #[test]
 fn a_paravirtual_clock_on_unsynchronised_counters_is_wrong_in_the_vdso() {
     for source in ["kvm-clock", "xen"] {

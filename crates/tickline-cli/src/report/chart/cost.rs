@@ -18,7 +18,8 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
     let largest = |chosen: fn(&&CostRow) -> bool| {
         costs.iter().filter(chosen).filter_map(|row| row.cost_ns).fold(0.0, f64::max)
     };
-    // The clocks of CPU time take more than a system call, and would make the other bars too short.
+    // The clocks of CPU time take more than a system call, and would make the other bars too
+    // short.
     let limit = largest(|row| !row.clock.ends_with("CPUTIME"));
     if limit <= 0.0 {
         return Markup::default();

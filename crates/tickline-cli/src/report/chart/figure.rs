@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-/// The width of a chart's view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
+/// The width of a chart's view box. A text of 12 units is 10 pixels high on a screen of 390
+/// pixels.
 pub(super) const WIDTH: f64 = 440.0;
 
 /// A chart with its title, what it means, and its legend.

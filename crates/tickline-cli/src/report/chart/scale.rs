@@ -65,7 +65,8 @@ impl Scale {
         }
     }
 
-    /// The marks of a horizontal scale between `top` and `bottom`, labelled below; those near the ends are moved inwards.
+    /// The marks of a horizontal scale between `top` and `bottom`, labelled below; those near the
+    /// ends are moved inwards.
     pub(super) fn columns(
         &self,
         count: f64,

@@ -11,7 +11,8 @@ use crate::warp::map::{CLASSES, Cell, cells};
 const LEFT: f64 = 40.0;
 const TOP: f64 = 22.0;
 
-/// Rows and columns at most: a cell is then 6 units wide. More CPUs share cells, which show the worst of their pairs.
+/// Rows and columns at most: a cell is then 6 units wide. More CPUs share cells, which show the
+/// worst of their pairs.
 const MOST: usize = 64;
 
 /// Up to this number of CPUs, each cell shows its figure.

@@ -1,0 +1,171 @@
+//! The thread's calibrations of the CPUs, by turns.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use tickline_core::cell::{Latch, StateCell};
+use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
+use tickline_core::counter::HardwareCpuCounter;
+use tickline_core::per_cpu::{PinnedCounter, Unit};
+use tickline_core::sample::Reference;
+
+use super::{FALLEN_BACK, Table, UNVISITED, VISITED, state_of};
+use crate::status::CpuState;
+use crate::sys::reference::OsClock;
+use crate::sys::{ClockSetNotifier, CpuMask, Woken};
+
+/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy machine it takes milliseconds to move
+/// away and to come back, and the first lines, which are short, would end meanwhile. Intervals grow by half from one iteration to
+/// the next, so the thread moves on after some 10 iterations and 6 ms.
+const STAY_NS: u64 = 2_000_000;
+
+/// The most iterations for which the thread stays.
+const STAY_ITERATIONS: u32 = 16;
+
+/// What the thread remembers of the CPUs.
+#[derive(Debug, Default)]
+pub(crate) struct CpuSweep {
+    cpus: Vec<CpuCalibration>,
+    /// Whether somebody set the OS clock since the last pass.
+    forced: bool,
+}
+
+#[derive(Debug, Default)]
+struct CpuCalibration {
+    control: Option<Box<Control>>,
+    /// When the next calibration is due, ns.
+    due_ns: i64,
+    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs more than a calibration.
+    ready_ns: i64,
+    /// Since when there is no line, ns; `None` before the first calibration.
+    waiting_since_ns: Option<i64>,
+}
+
+/// When dropped, lets the thread run where it might before.
+struct AffinityGuard<'a>(&'a CpuMask);
+
+impl Drop for AffinityGuard<'_> {
+    fn drop(&mut self) {
+        self.0.restore();
+    }
+}
+
+impl CpuSweep {
+    /// Makes every CPU due, because somebody set the OS clock.
+    pub(crate) fn force_due(&mut self) {
+        self.forced = true;
+    }
+
+    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread. Returns the time until the next CPU
+    /// is due, ns.
+    pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
+        let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
+        self.cpus.resize_with(table.units.len(), CpuCalibration::default);
+        let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
+        if core::mem::take(&mut self.forced) {
+            self.cpus
+                .iter_mut()
+                .for_each(|calibration| (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN));
+        }
+        let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
+        let guard = AffinityGuard(&mask);
+        for (cpu, (calibration, note)) in self.cpus.iter_mut().zip(&table.notes).enumerate() {
+            // ORDERING: Relaxed, see `CpuRecord::ask`.
+            if !mask.contains(cpu) && !note.asked.load(Ordering::Relaxed) {
+                *calibration = CpuCalibration::default();
+                // ORDERING: Relaxed, for display.
+                note.state.store(UNVISITED, Ordering::Relaxed);
+                continue;
+            }
+            if calibration.ready_ns <= OsClock.monotonic_ns() {
+                match calibration.calibrate(cpu, table, config, notifier) {
+                    Woken::Timeout => {}
+                    Woken::ClockSet => self.forced = true,
+                    Woken::Stopped => break,
+                }
+            }
+            next_ns = next_ns.min(calibration.due_ns);
+        }
+        drop(guard);
+        if self.forced {
+            return MIN_INTERVAL_NS;
+        }
+        let wait_ns = next_ns.saturating_sub(OsClock.monotonic_ns());
+        u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS)
+    }
+}
+
+impl CpuCalibration {
+    fn calibrate(
+        &mut self,
+        cpu: usize,
+        table: &Table,
+        config: &Config,
+        notifier: &ClockSetNotifier,
+    ) -> Woken {
+        let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
+            return Woken::Timeout;
+        };
+        let (mut outcome, mut woken) = (None, Woken::Timeout);
+        for _ in 0..STAY_ITERATIONS {
+            outcome = self.iterate(cpu, unit, &table.counter, config);
+            match outcome {
+                Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
+                    woken = notifier.wait(Duration::from_nanos(next_in_ns));
+                }
+                _ => break,
+            }
+            if woken != Woken::Timeout {
+                break;
+            }
+        }
+        let now_ns = OsClock.monotonic_ns();
+        match outcome {
+            Some(Outcome { iteration: Iteration::Published | Iteration::Recovered, .. }) => {
+                // ORDERING: Relaxed, for display.
+                note.published_ns.store(now_ns, Ordering::Relaxed);
+                self.waiting_since_ns = Some(now_ns);
+            }
+            Some(_) => {}
+            None => {
+                note.fail();
+                // ORDERING: Relaxed, see `CpuRecord::ask`. A reader on that CPU will ask again.
+                note.asked.store(false, Ordering::Relaxed);
+            }
+        }
+        let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
+        let wait_ns = i64::try_from(wait_ns).unwrap_or(i64::MAX);
+        self.due_ns = now_ns.saturating_add(wait_ns);
+        self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
+        let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
+        let fallen_back = state_of(unit.cell.word().is_published(), waited_ns) == CpuState::Fallback;
+        let state = if fallen_back { FALLEN_BACK } else { VISITED };
+        // ORDERING: Relaxed, for display; only this thread writes it.
+        if note.state.swap(state, Ordering::Relaxed) != state && fallen_back {
+            note.fail();
+        }
+        woken
+    }
+
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay on the CPU.
+    fn iterate(
+        &mut self,
+        cpu: usize,
+        unit: &Unit<Latch>,
+        counter: &HardwareCpuCounter,
+        config: &Config,
+    ) -> Option<Outcome> {
+        if !CpuMask::only(cpu)?.apply() {
+            return None;
+        }
+        // On some systems the CPU's register holds another number than the kernel's.
+        let pinned = PinnedCounter::take(counter, cpu)?;
+        let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
+        control.reschedule(Renewal::Pinned, config.interval_ns);
+        let mut outcome = control.maintain(unit, &pinned, &OsClock);
+        if outcome.iteration == Iteration::Recovered {
+            outcome = control.maintain(unit, &pinned, &OsClock);
+        }
+        (!pinned.is_lost()).then_some(outcome)
+    }
+}

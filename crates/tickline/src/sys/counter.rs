@@ -1,0 +1,6 @@
+//! The counter of this target.
+
+use tickline_core::counter::HardwareCounter;
+
+/// The counter of this target. Whether the process may read it, the gates find out.
+pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();

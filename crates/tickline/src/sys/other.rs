@@ -1,0 +1,123 @@
+//! Systems without files of their own. They have no notice of a set clock, no signal masks, no affinity.
+
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has no processes, and `id` panics there.
+pub(crate) fn token() -> u64 {
+    if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
+}
+
+/// There is no page here.
+pub(crate) fn forgo_page() {}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The time is up.
+    Timeout,
+    /// Somebody set the clock, which this system does not report.
+    #[expect(dead_code, reason = "this system sends no notice")]
+    ClockSet,
+    /// Another thread called [`ClockSetNotifier::stop`].
+    Stopped,
+}
+
+/// A sleep that another thread can end.
+#[derive(Debug, Default)]
+pub(crate) struct ClockSetNotifier {
+    stopped: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl ClockSetNotifier {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn without_timer() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn wait(&self, time: Duration) -> Woken {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stopped, _) = self
+            .condition
+            .wait_timeout_while(stopped, time, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *stopped { Woken::Stopped } else { Woken::Timeout }
+    }
+
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.condition.notify_all();
+    }
+}
+
+/// Nothing to block.
+#[derive(Debug)]
+pub(crate) struct SignalsBlocked;
+
+impl SignalsBlocked {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
+/// So that `drop` is a use of it, as it is elsewhere.
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {}
+}
+
+/// Not available.
+pub(crate) fn make_realtime(_: &JoinHandle<()>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// No call here changes an error that a program is about to read.
+#[derive(Debug)]
+pub(crate) struct PreserveErrno;
+
+impl PreserveErrno {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
+/// Not available, so there is no value of this type.
+#[derive(Debug)]
+pub(crate) enum CpuMask {}
+
+impl CpuMask {
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn only(_cpu: usize) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn contains(&self, _cpu: usize) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn apply(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn restore(&self) {
+        match *self {}
+    }
+}
+
+/// Unknown.
+pub(crate) fn cpu_ids() -> Option<usize> {
+    None
+}
+
+/// The system has no way to deny the counter.
+pub(crate) fn counter_readable() -> bool {
+    true
+}

@@ -1,0 +1,32 @@
+//! Windows: the CPUs of this process, and threads that are pinned to one.
+
+use windows_sys::Win32::System::Threading::{
+    GetActiveProcessorGroupCount, GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask,
+    SetThreadAffinityMask,
+};
+
+/// The CPUs on which a thread of this process may run. Empty on a machine with several groups of processors (more than 64 CPUs): a mask
+/// has the CPUs of one group only, and the others must not pass for compared.
+pub(crate) fn comparable_cpus() -> Vec<u32> {
+    // SAFETY: takes nothing.
+    if unsafe { GetActiveProcessorGroupCount() } != 1 {
+        return Vec::new();
+    }
+    let (mut own, mut system) = (0_usize, 0_usize);
+    // SAFETY: a pseudo-handle that needs no closing.
+    let process = unsafe { GetCurrentProcess() };
+    // SAFETY: the handle is this process's, and both numbers are valid for a write.
+    if unsafe { GetProcessAffinityMask(process, &raw mut own, &raw mut system) } == 0 {
+        return Vec::new();
+    }
+    (0..usize::BITS).filter(|cpu| own & (1 << cpu) != 0).collect()
+}
+
+/// Pins the calling thread to `cpu`. Returns whether the system did.
+pub(crate) fn pin_this_thread(cpu: u32) -> bool {
+    let Some(mask) = 1_usize.checked_shl(cpu) else { return false };
+    // SAFETY: a pseudo-handle that needs no closing.
+    let thread = unsafe { GetCurrentThread() };
+    // SAFETY: the handle is this thread's; a mask that is not allowed is an error, 0.
+    unsafe { SetThreadAffinityMask(thread, mask) != 0 }
+}

@@ -1,0 +1,41 @@
+//! macOS: `clock_gettime_nsec_np`, which libc serves without the kernel.
+//!
+//! The monotonic clock is `CLOCK_UPTIME_RAW`: what `mach_absolute_time` counts, in nanoseconds (clock_gettime(3)), and what
+//! `std::time::Instant` is made of, so that readings compare with those of other programs. It stops while the machine sleeps, as
+//! Linux's `CLOCK_MONOTONIC` does, and is never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
+
+use tickline_core::sample::Reference;
+
+unsafe extern "C" {
+    /// A clock of this system, ns; 0 for an unknown one. Darwin's, since macOS 10.12.
+    safe fn clock_gettime_nsec_np(clock: libc::clockid_t) -> u64;
+}
+
+/// `CLOCK_UPTIME_RAW` and `CLOCK_REALTIME`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClock;
+
+impl Reference for OsClock {
+    #[inline]
+    fn monotonic_ns(&self) -> i64 {
+        i64::try_from(clock_gettime_nsec_np(libc::CLOCK_UPTIME_RAW)).unwrap_or(i64::MAX)
+    }
+
+    #[inline]
+    fn realtime_ns(&self) -> i64 {
+        i64::try_from(clock_gettime_nsec_np(libc::CLOCK_REALTIME)).unwrap_or(i64::MAX)
+    }
+}
+
+/// Unknown here: at 24 MHz it is 41.7 ns, less than the gates assume where the clocksource is unknown.
+pub(crate) fn step_ns() -> i64 {
+    0
+}
+
+/// There is no other clock here.
+pub(crate) fn trust_libc() {}
+
+/// Unknown.
+pub(crate) fn utc_error_ns() -> Option<u64> {
+    None
+}

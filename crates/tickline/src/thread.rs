@@ -1,0 +1,141 @@
+//! The thread driver: when to wake up, and what to call then. The arithmetic is elsewhere.
+
+use core::ops::Deref;
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tickline_core::compare::Comparison;
+use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::sample::Reference;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::options::{Priority, Probes, Schedule};
+use crate::per_cpu::sweep::CpuSweep;
+use crate::per_cpu::wanted;
+use crate::sys::reference::OsClock;
+use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
+use crate::trust::compare::{self, Comparing};
+
+/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc takes from the stack. This is
+/// address space, not memory.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. To compare a pair of CPUs takes
+/// 20 ms and more.
+const RESULT_EVERY_NS: u64 = 50_000_000;
+
+/// A running thread; stopped and joined when dropped.
+#[derive(Debug)]
+pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
+    engine: E,
+    notifier: Arc<ClockSetNotifier>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that made the thread, and that alone may join it.
+    token: u64,
+}
+
+impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
+    pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
+        let probes = engine.probes();
+        let mut builder = thread::Builder::new();
+        let notifier = Arc::new(match probes {
+            Probes::Full => {
+                builder = builder.name("tickline".to_owned());
+                ClockSetNotifier::new()
+            }
+            // `prctl` gives a thread its name.
+            Probes::Minimal => ClockSetNotifier::without_timer(),
+        });
+        engine.leave_per_cpu(); // what a fork has left behind
+        engine.attach_thread();
+        let (engine_inside, notifier_inside) = (engine.clone(), Arc::clone(&notifier));
+        let blocked = SignalsBlocked::new();
+        let thread = builder
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(&engine_inside, &notifier_inside, schedule))
+            .map_err(Error::thread)
+            .inspect_err(|_| engine.detach_thread())?;
+        drop(blocked);
+        let raised = match schedule.priority {
+            Priority::Normal => Ok(()),
+            Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
+        };
+        let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
+        raised.map(|()| running)
+    }
+}
+
+impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
+    fn drop(&mut self) {
+        // In a forked child there is no thread to wake or to join; waiting for it would never end.
+        if self.token != sys::token() {
+            core::mem::forget(self.thread.take());
+            return;
+        }
+        self.engine.detach_thread();
+        self.notifier.stop();
+        if let Some(thread) = self.thread.take() {
+            // The thread never panics. If it did, readings would go on without it.
+            thread.join().ok();
+        }
+        self.engine.leave_per_cpu();
+    }
+}
+
+fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
+    let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
+    let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
+    loop {
+        compared = compare::result().unwrap_or(compared);
+        let by_cpu = engine.probes() == Probes::Full && wanted(schedule.per_cpu, compared);
+        let next_ns = if by_cpu {
+            engine.sweep(&mut sweep, notifier)
+        } else {
+            engine.leave_per_cpu();
+            engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+        };
+        let closed = next_ns.is_none() && engine.is_closed();
+        let mut wait_ns = match next_ns {
+            Some(next_in_ns) => next_in_ns,
+            None if closed => engine.interval_ns(),
+            // A reader is doing an iteration of its own.
+            None => MIN_INTERVAL_NS,
+        };
+        let now_ns = OsClock.monotonic_ns();
+        let unchecked_ns = now_ns.saturating_sub(checked_ns).unsigned_abs();
+        // At least once in an interval: now, if the next wake-up would be too late.
+        if closed || unchecked_ns.saturating_add(wait_ns) > engine.interval_ns() {
+            checked_ns = now_ns;
+            if engine.wants_comparison() {
+                comparing.ensure();
+            }
+            if engine.watch() {
+                continue;
+            }
+        }
+        if closed && comparing.is_running() {
+            wait_ns = wait_ns.min(RESULT_EVERY_NS);
+        }
+        match sleep(engine, notifier, Duration::from_nanos(wait_ns), schedule.recent_every) {
+            Woken::Timeout => {}
+            Woken::ClockSet => sweep.force_due(),
+            Woken::Stopped => return,
+        }
+    }
+}
+
+/// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
+fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
+    let mut left = time;
+    loop {
+        engine.store_recent(engine.now_ordered_ns());
+        let step = step.unwrap_or(left).min(left);
+        let woken = notifier.wait(step);
+        left = left.saturating_sub(step);
+        if woken != Woken::Timeout || left.is_zero() {
+            return woken;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
+//!
+//! The first CPU is compared with each other one that this process may use, without isolated CPUs. A pair takes a millisecond at the
+//! most, and the comparing thread sleeps for twenty times as long before the next one. The result belongs to the process. While a
+//! clock's thread wants it, it is renewed after ten minutes. No caller ever compares.
+//!
+//! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A later one tries again, and an
+//! earlier result stays.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread;
+
+use tickline_core::compare::{Comparison, Pair};
+use tickline_core::counter::resolution_ticks;
+use tickline_core::sample::Reference;
+use tickline_core::try_lock::{self, TryLock};
+
+use crate::sys::reference::OsClock;
+use crate::sys::{self, COUNTER, SignalsBlocked};
+use crate::trust::exchange::{self, Exchanges};
+
+/// The fewest round trips, over all tries, that say anything. The first ones run with cold caches.
+const LEAST_ROUND_TRIPS: u64 = 50;
+
+/// The rest between two pairs, ns.
+const REST_NS: i64 = 20_000_000;
+
+/// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
+const GOOD_FOR_NS: i64 = 600_000_000_000;
+
+/// Tries for a pair before the comparison counts as impossible.
+const TRIES: u32 = 6;
+
+/// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison takes a second of CPU, while one
+/// thread waits for the other in vain.
+const RETRY_NS: i64 = 1_000_000_000;
+
+/// What is known.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    comparison: Comparison,
+    /// Impossible comparisons in a row.
+    failures: u32,
+    /// When to compare again, ns.
+    due_ns: i64,
+}
+
+static RESULT: TryLock<Option<Known>> = TryLock::new(None);
+
+/// How often `RESULT` has changed.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// The token of the process that is comparing; 0 for none.
+static BUSY: AtomicU64 = AtomicU64::new(0);
+
+/// The lock on the result; `None` while another thread has it. A forked child takes it over from its parent's threads.
+fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
+    // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
+    // handlers, see `Engine::lock`.
+    let mut known = unsafe { RESULT.try_lock(sys::token()) }?;
+    if known.was_abandoned() {
+        *known = None;
+    }
+    Some(known)
+}
+
+/// The result; `None` while another thread has the lock. This does not wait, for a signal handler may judge the gates.
+pub(crate) fn result() -> Option<Comparison> {
+    known().map(|known| known.map_or(Comparison::Pending, |known| known.comparison))
+}
+
+/// How often the result has changed.
+pub(crate) fn changes() -> u32 {
+    // ORDERING: Acquire, pairs with the Release addition in `publish`.
+    CHANGES.load(Ordering::Acquire)
+}
+
+fn publish(comparison: Comparison) {
+    let mut known = loop {
+        match known() {
+            Some(known) => break known,
+            None => thread::yield_now(), // others have it for nanoseconds
+        }
+    };
+    let before = *known;
+    let next = Known::after(before, comparison, OsClock.monotonic_ns());
+    *known = Some(next);
+    drop(known);
+    if before.is_none_or(|before| before.comparison != next.comparison) {
+        // ORDERING: Release, pairs with the Acquire load in `changes`.
+        CHANGES.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Known {
+    /// What is known after another comparison.
+    fn after(before: Option<Self>, comparison: Comparison, now_ns: i64) -> Self {
+        if comparison != Comparison::Impossible {
+            return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(GOOD_FOR_NS) };
+        }
+        let failures = before.map_or(0, |before| before.failures);
+        let wait_ns = RETRY_NS.saturating_mul(1 << failures.min(30)).min(GOOD_FOR_NS);
+        Self {
+            comparison: before.map_or(comparison, |before| before.comparison),
+            failures: failures.saturating_add(1),
+            due_ns: now_ns.saturating_add(wait_ns),
+        }
+    }
+}
+
+fn is_fresh() -> bool {
+    let known = known().and_then(|known| *known);
+    known.is_some_and(|known| OsClock.monotonic_ns() < known.due_ns)
+}
+
+/// The thread that compares, if there is one; stopped and joined when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Comparing {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Comparing {
+    /// Whether the thread compares now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Starts a comparison in the background, unless there is a fresh result, or another thread of this process compares. If the
+    /// system gives no thread, the comparison is impossible.
+    pub(crate) fn ensure(&mut self) {
+        if self.is_running() || is_fresh() {
+            return;
+        }
+        let token = sys::token();
+        // ORDERING: Acquire, pairs with the Release store below. Another token is an ancestor's, whose threads are not in this
+        // process.
+        let busy = BUSY.load(Ordering::Acquire);
+        // ORDERING: as above.
+        let taken = BUSY.compare_exchange(busy, token, Ordering::Acquire, Ordering::Relaxed);
+        if busy == token || taken.is_err() {
+            return;
+        }
+        let stop = Arc::clone(&self.stop);
+        let blocked = SignalsBlocked::new();
+        let made = thread::Builder::new().name("tickline-warp".to_owned()).spawn(move || {
+            if let Some(comparison) = compare(&stop) {
+                publish(comparison);
+            }
+            // ORDERING: Release, pairs with the Acquire load in `ensure`.
+            BUSY.store(0, Ordering::Release);
+        });
+        drop(blocked);
+        match made {
+            Ok(thread) => self.thread = Some(thread),
+            Err(_) => {
+                publish(Comparison::Impossible);
+                // ORDERING: as above.
+                BUSY.store(0, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Comparing {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, a flag that the thread reads again and again.
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().ok();
+        }
+    }
+}
+
+/// Sleeps between two pairs. `drop` cuts the sleep short, so a program that ends need not wait. Returns whether to go on.
+fn rest(stop: &AtomicBool) -> bool {
+    let end_ns = OsClock.monotonic_ns().saturating_add(REST_NS);
+    // ORDERING: Relaxed, pairs with the store in `drop`.
+    while !stop.load(Ordering::Relaxed) {
+        let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
+        let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
+        // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its maker when its last thread ends.
+        thread::park_timeout(Duration::from_nanos(left_ns));
+    }
+    // ORDERING: as above.
+    !stop.load(Ordering::Relaxed)
+}
+
+/// Compares all CPUs. `None` if `stop` was set.
+fn compare(stop: &AtomicBool) -> Option<Comparison> {
+    let Some(counter) = COUNTER else { return Some(Comparison::Impossible) };
+    let cpus = sys::comparable_cpus();
+    let [first, others @ ..] = cpus.as_slice() else { return Some(Comparison::Impossible) };
+    if others.is_empty() {
+        return Some(Comparison::Single);
+    }
+    let resolution_ticks = resolution_ticks(&counter);
+    for other in others {
+        let mut exchanges = Exchanges::NONE;
+        for _ in 0..TRIES {
+            if !rest(stop) {
+                return None;
+            }
+            exchanges += exchange::between_with(counter, *first, *other);
+            if exchanges.round_trips >= LEAST_ROUND_TRIPS {
+                break;
+            }
+        }
+        if exchanges.round_trips < LEAST_ROUND_TRIPS {
+            return Some(Comparison::Impossible);
+        }
+        let difference = exchanges.difference;
+        if !difference.is_none(resolution_ticks) {
+            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
+        }
+    }
+    Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Compares the counters of two CPUs: two threads hand a token to and fro, and read their counters.
+//!
+//! ```
+//! use tickline::exchange::{between, cpus};
+//!
+//! if let [here, there, ..] = *cpus() {
+//!     let exchanges = between(here, there);
+//!     println!("{} of {} seemed to go back in time", exchanges.backward, exchanges.count);
+//! }
+//! ```
+//!
+//! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely run at once; then a few tries give
+//! enough. `tickline_core::compare` has the arithmetic. A clock's thread compares by itself where it matters, and
+//! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs that want to see each pair.
+
+use core::ops::AddAssign;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+use tickline_core::compare::Difference;
+use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::sample::Reference;
+use tickline_core::units::ticks_between;
+
+use crate::sys::reference::OsClock;
+use crate::sys::{self, COUNTER};
+
+/// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
+const ROUND_TRIPS: u32 = 1_000;
+
+/// For how long a pair may exchange, ns.
+const PAIR_NS: i64 = 1_000_000;
+
+/// For how long one thread waits for the other, which may have to wait for its CPU, ns.
+const PATIENCE_NS: i64 = 200_000_000;
+
+/// Loads of the token between two reads of the OS clock.
+const SPINS: u32 = 2_000;
+
+/// What the two threads hand to and fro: a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Token {
+    /// Even: here. Odd: there. [`GIVEN_UP`]: a thread has given up.
+    turn: AtomicU32,
+    /// The giver's counter, ticks.
+    given_ticks: AtomicU64,
+}
+
+const GIVEN_UP: u32 = u32::MAX;
+
+impl Token {
+    fn give(&self, turn: u32, ticks: u64) {
+        // ORDERING: Relaxed, published by the store below.
+        self.given_ticks.store(ticks, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `get`. It fails if the other thread has given up.
+        self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
+    }
+
+    /// The token of `turn`: the giver's counter then, and this thread's now, ticks.
+    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<(u64, u64)> {
+        let mut deadline_ns = None;
+        loop {
+            for _ in 0..SPINS {
+                // ORDERING: Acquire, pairs with the Release store in `give`.
+                match self.turn.load(Ordering::Acquire) {
+                    GIVEN_UP => return None,
+                    found if found == turn => {
+                        let got_ticks = counter.now_ordered();
+                        // ORDERING: Relaxed, ordered by the load above.
+                        return Some((self.given_ticks.load(Ordering::Relaxed), got_ticks));
+                    }
+                    _ => core::hint::spin_loop(),
+                }
+            }
+            let now_ns = OsClock.monotonic_ns();
+            if now_ns > *deadline_ns.get_or_insert(now_ns.saturating_add(PATIENCE_NS)) {
+                // ORDERING: Relaxed, the word is all there is.
+                self.turn.store(GIVEN_UP, Ordering::Relaxed);
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// What exchanges between two CPUs, here and there, have found. They add up by `+=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exchanges {
+    /// The other counter minus this one.
+    pub difference: Difference,
+    /// How often the token went to and fro.
+    pub round_trips: u64,
+    /// How many exchanges there were: two for each round trip.
+    pub count: u64,
+    /// How many of them seemed to go back in time: the getter's counter was below the giver's.
+    pub backward: u64,
+}
+
+impl Default for Exchanges {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl AddAssign for Exchanges {
+    fn add_assign(&mut self, other: Self) {
+        self.difference.least_ticks = self.difference.least_ticks.max(other.difference.least_ticks);
+        self.difference.most_ticks = self.difference.most_ticks.min(other.difference.most_ticks);
+        self.round_trips = self.round_trips.saturating_add(other.round_trips);
+        self.count = self.count.saturating_add(other.count);
+        self.backward = self.backward.saturating_add(other.backward);
+    }
+}
+
+impl Exchanges {
+    /// None yet.
+    pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
+
+    fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.difference.sent(given_ticks, got_ticks);
+        self.note(given_ticks, got_ticks);
+    }
+
+    fn received(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.difference.received(given_ticks, got_ticks);
+        self.note(given_ticks, got_ticks);
+    }
+
+    fn note(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.count = self.count.saturating_add(1);
+        self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
+    }
+}
+
+/// Lets two CPUs exchange for a millisecond at the most. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process
+/// has no counter that it may read.
+#[must_use]
+pub fn between(here: u32, there: u32) -> Exchanges {
+    match COUNTER.filter(|_| sys::counter_readable()) {
+        Some(counter) => between_with(counter, here, there),
+        None => Exchanges::NONE,
+    }
+}
+
+/// As [`between`], for a process that may read the counter.
+pub(crate) fn between_with(counter: HardwareCounter, here: u32, there: u32) -> Exchanges {
+    let token = Token::default();
+    let found = thread::scope(|scope| {
+        let builder = || thread::Builder::new().name("tickline-warp".to_owned());
+        let other = builder()
+            .spawn_scoped(scope, || {
+                if !sys::pin_this_thread(there) {
+                    // ORDERING: Relaxed, the word is all there is.
+                    token.turn.store(GIVEN_UP, Ordering::Relaxed);
+                }
+                answer(&token, counter)
+            })
+            .ok()?;
+        let this = builder().spawn_scoped(scope, || {
+            if !sys::pin_this_thread(here) {
+                // ORDERING: as above.
+                token.turn.store(GIVEN_UP, Ordering::Relaxed);
+            }
+            ask(&token, counter)
+        });
+        if this.is_err() {
+            // ORDERING: as above.
+            token.turn.store(GIVEN_UP, Ordering::Relaxed);
+        }
+        let mut exchanges = this.ok()?.join().ok()?;
+        exchanges += other.join().ok()?;
+        Some(exchanges)
+    });
+    found.unwrap_or(Exchanges::NONE)
+}
+
+/// The thread here: gives first, and counts the round trips.
+fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
+    let mut exchanges = Exchanges::NONE;
+    let mut started_ns = None;
+    for trip in 0..ROUND_TRIPS {
+        token.give(2 * trip + 1, counter.now_ordered());
+        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 2, counter) else {
+            break;
+        };
+        exchanges.received(given_ticks, got_ticks);
+        exchanges.round_trips = exchanges.round_trips.saturating_add(1);
+        let now_ns = OsClock.monotonic_ns();
+        // The first exchange waits until the other thread runs.
+        if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
+            // ORDERING: Relaxed, the word is all there is.
+            token.turn.store(GIVEN_UP, Ordering::Relaxed);
+            break;
+        }
+    }
+    exchanges
+}
+
+/// The thread there.
+fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
+    let mut exchanges = Exchanges::NONE;
+    for trip in 0..ROUND_TRIPS {
+        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 1, counter) else { break };
+        exchanges.sent(given_ticks, got_ticks);
+        token.give(2 * trip + 2, counter.now_ordered());
+    }
+    exchanges
+}
+
+/// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
+/// Empty if the system does not say.
+#[must_use]
+pub fn cpus() -> Vec<u32> {
+    sys::comparable_cpus()
+}
+
+/// What `work` returns on `cpu`, in a thread that runs there alone; `None` if there is no such CPU, or not for this process.
+pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let pinned = move || sys::pin_this_thread(cpu).then(work);
+        let thread = thread::Builder::new().name("tickline-visit".to_owned()).spawn_scoped(scope, pinned);
+        thread.ok()?.join().ok()?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_nobody_gives_is_given_up() {
+        let Some(counter) = COUNTER.filter(|_| crate::sys::counter_readable()) else {
+            eprintln!("SKIPPED: no counter that may be read");
+            return;
+        };
+        let token = Token::default();
+        assert_eq!(token.get(1, counter), None);
+        assert_eq!(token.get(1, counter), None, "and stays so");
+    }
+
+    #[test]
+    fn a_step_back_is_counted_and_widens_nothing() {
+        let mut exchanges = Exchanges::NONE;
+        exchanges.sent(1_000, 1_060);
+        exchanges.received(2_000, 2_070);
+        assert_eq!((exchanges.count, exchanges.backward), (2, 0));
+        let mut more = Exchanges::NONE;
+        more.sent(3_000, 2_990);
+        exchanges += more;
+        assert_eq!((exchanges.count, exchanges.backward), (3, 1));
+        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
+    }
+
+    #[test]
+    fn work_is_done_on_the_cpu_that_was_named_or_not_at_all() {
+        assert_eq!(on_cpu(u32::MAX, || ()), None);
+        let Some(&cpu) = cpus().last() else {
+            eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
+            return;
+        };
+        match on_cpu(cpu, sys::CpuMask::of_this_thread) {
+            Some(Some(mask)) => assert_eq!((0..8_192).filter(|cpu| mask.contains(*cpu)).count(), 1),
+            Some(None) => eprintln!("SKIPPED: a system that does not say where a thread may run"),
+            None => panic!("CPU {cpu} was named as one of this process's"),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What holds on every system, also on one without threads, without a counter, or without any clock: readings never panic and
+//! never go back, and the state says what serves them. `cargo xtask targets` runs it where tests cannot run.
+//!
+//! Its output has: "100,000 readings in".
+
+#![expect(clippy::print_stdout, reason = "a program that says what it found")]
+
+use std::time::Duration;
+
+use tickline::{Clock, Driver, Instant, Reason, State, UnixTime};
+
+fn main() {
+    let clock = Clock::global();
+    let start = Instant::now();
+    let mut last_ns = 0;
+    for _ in 0..100_000 {
+        let now_ns = tickline::now_ordered_ns();
+        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
+        last_ns = now_ns;
+    }
+    let reading = clock.reading();
+    assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
+    let (spent, unix, stamp) = (start.elapsed(), UnixTime::now(), clock.ticks());
+    assert!(clock.ticks_to_ns(stamp) >= reading.earliest().as_nanos(), "a stamp is a time, too");
+    assert!(spent < Duration::from_secs(60) && tickline::recent_ns() >= last_ns);
+
+    let manual = Clock::builder().driver(Driver::Manual).start().expect("it needs nothing of the system");
+    manual.maintain();
+    manual.disable();
+    let (state, disabled) = (clock.status().state, manual.status().state);
+    if state == State::Unavailable {
+        assert_eq!((last_ns, unix.as_nanos(), disabled), (0, 0, State::Unavailable));
+    } else {
+        assert!(last_ns > 0 && spent > Duration::ZERO, "{last_ns} ns, {spent:?}");
+        assert_eq!(disabled, State::Fallback(Reason::Disabled));
+    }
+    println!("{state}; 100,000 readings in {spent:?}; {unix:?}");
+}

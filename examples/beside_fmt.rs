@@ -1,0 +1,45 @@
+//! Beside `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events by the timing layer, and a layer
+//! of one's own that reads the same times.
+//!
+//! `cargo run --release --example beside_fmt`
+//!
+//! Its output has: "patient", "lazy", "time.busy".
+
+use std::thread;
+use std::time::Duration;
+
+use tickline_tracing::format::Rfc3339;
+use tickline_tracing::{CloseEvents, SpanTiming, SpanTimingLayer};
+use tracing::span::Id;
+use tracing::{Subscriber, info, info_span, warn};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Complains about spans that waited more than they worked.
+struct Lazy;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let Some(times) = ctx.span(&id).as_ref().and_then(SpanTiming::of) else { return };
+        if times.idle() > times.busy() {
+            warn!(idle = ?times.idle(), total = ?times.total(), enters = times.enters(), "lazy");
+        }
+    }
+}
+
+fn main() {
+    tracing_subscriber::registry()
+        // First, so that those after it can read the times.
+        .with(SpanTimingLayer::new().with_sink(CloseEvents::new()))
+        .with(Lazy)
+        .with(tracing_subscriber::fmt::layer().with_timer(Rfc3339::new().digits(9)))
+        .init();
+
+    info_span!("diligent").in_scope(|| thread::sleep(Duration::from_millis(2)));
+
+    let span = info_span!("patient", job = 7);
+    span.in_scope(|| info!("begins"));
+    thread::sleep(Duration::from_millis(5));
+    span.in_scope(|| info!("ends"));
+}

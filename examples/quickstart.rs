@@ -1,0 +1,35 @@
+//! The first program: how long something took, when that was, between which limits, and what serves the clock.
+//!
+//! `cargo run --release --example quickstart`
+//!
+//! Its output has: "sorting took", "Unix time", "CLOCK_MONOTONIC is between", "serves".
+#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+
+use std::time::SystemTime;
+
+use tickline::{Clock, Instant, UnixTime};
+
+fn main() -> Result<(), tickline::Error> {
+    // Optional: a thread keeps the clock true. Without it, one call in some million does that, within microseconds.
+    let _clock = tickline::start()?;
+
+    let start = Instant::now(); // in place of std::time::Instant
+    let mut numbers: Vec<u64> = (0..1_000_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    numbers.sort_unstable();
+    println!("sorting took {:?}", start.elapsed());
+
+    let wall = UnixTime::now();
+    println!("Unix time {wall:?} is {:?}", SystemTime::from(wall));
+
+    let reading = Clock::global().reading();
+    println!(
+        "CLOCK_MONOTONIC is between {} and {} ns, {} apart",
+        reading.earliest().as_nanos(),
+        reading.latest().as_nanos(),
+        reading.latest().as_nanos() - reading.earliest().as_nanos()
+    );
+
+    // Fast, or calibrating, or why it is the OS clock that serves.
+    println!("{}", Clock::global().status().state);
+    Ok(())
+}
