@@ -23,8 +23,9 @@ Environment:
   TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
 
 JSON:
-  Every command that measures takes --json. A JSON Schema in the sources describes the keys and their units:
-  crates/tickline-cli/schema/tickline-2.schema.json. --facts and --compare also read documents of the schema tickline/1.
+  Every command that measures takes --json. A JSON Schema in the sources describes the keys, with
+  their units: crates/tickline-cli/schema/tickline-2.schema.json.
+  --facts and --compare also read documents of the schema tickline/1.
 
 Examples:
   tickline

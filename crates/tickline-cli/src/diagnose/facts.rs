@@ -186,7 +186,7 @@ impl Facts {
         let worst = found.iter().max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
         Some(match worst {
             Some(worst) => format!(
-                "CPU {} and CPU {} are unsynchronised by at least {:.0} ns ({} of {} pairs are unsynchronised)",
+                "CPU {} and CPU {} are unsynchronised by at least {:.0} ns (unsynchronised pairs: {} of {})",
                 worst.from_cpu,
                 worst.to_cpu,
                 worst.largest_warp_ns,

@@ -49,8 +49,7 @@ fn with_pairs(synchronised: bool, changes: &[(&str, Value)]) -> Vec<Finding> {
 fn unsynchronised_pairs_are_found() {
     let found = &with_pairs(false, &[])[0];
     assert_eq!((found.code, found.severity), ("counters_unsynchronised", Severity::Wrong));
-    let expected =
-        ["CPU 0 and CPU 2 are unsynchronised by at least 3900 ns (1 of 2 pairs are unsynchronised)"];
+    let expected = ["CPU 0 and CPU 2 are unsynchronised by at least 3900 ns (unsynchronised pairs: 1 of 2)"];
     assert_eq!(found.evidence, expected, "not the result of the clock's own comparison");
     assert!(with_pairs(true, &[]).is_empty());
     let by_call = (SERVED, json!("system_call"));
