@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tickline::Clock;
+use tickline::{Clock, Stamp};
 
 /// A clock in two halves: taking a stamp, which is on the program's hot path, and turning it into ns, which need not be.
 ///
@@ -62,12 +62,12 @@ pub struct Ticks;
 impl TimeSource for Ticks {
     #[inline(always)]
     fn stamp(&self) -> u64 {
-        Clock::global().ticks()
+        Clock::global().ticks().to_bits()
     }
 
     #[inline]
     fn to_ns(&self, stamp: u64) -> u64 {
-        Clock::global().ticks_to_ns(stamp)
+        Clock::global().ticks_to_ns(Stamp::from_bits(stamp))
     }
 
     #[inline]
