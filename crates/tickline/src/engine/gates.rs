@@ -181,7 +181,7 @@ impl Engine {
         let table = self.per_cpu_table();
         let has_line =
             word.is_gate_closed() || word.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
-        let gauges = &table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges;
+        let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {
             (true, _) => Calibration::Current,
@@ -247,8 +247,8 @@ impl Engine {
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The control loop says so. Before its next
     /// iteration the OS clock does, which is then far outside the line's bounds.
     fn is_disrupted(&self) -> bool {
-        let unit = self.per_cpu_table().and_then(Table::unit_here).unwrap_or(&self.shared);
-        if unit.gauges.is_disrupted() {
+        let unit = self.per_cpu_table().and_then(Table::unit_here);
+        if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();

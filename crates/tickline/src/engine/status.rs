@@ -12,7 +12,8 @@ impl Engine {
     /// What this clock says about itself, now.
     pub(crate) fn status(&self) -> Status {
         let table = self.per_cpu_table();
-        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&self.shared).gauges;
+        let gauges =
+            table.and_then(|table| table.unit_here()).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let bound_ns = self.read_bounds().or_else(|| self.bounds_by_cpu()).map(|reading| {
             let (earliest_ns, latest_ns) = reading.bounds_ns();
             latest_ns.abs_diff(earliest_ns).div_ceil(2)

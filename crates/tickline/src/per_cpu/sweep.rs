@@ -6,9 +6,8 @@ use core::time::Duration;
 use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
-use tickline_core::per_cpu::PinnedCounter;
+use tickline_core::per_cpu::{PinnedCounter, Unit};
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
 
 use super::{FALLEN_BACK, Table, UNVISITED, VISITED, state_of};
 use crate::status::CpuState;
@@ -152,7 +151,7 @@ impl CpuCalibration {
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Shared<Latch>,
+        unit: &Unit<Latch>,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
