@@ -17,7 +17,7 @@ fn time_goes_on_and_agrees_with_the_os() {
     let (start, std_start) = (Instant::now(), StdInstant::now());
     std::thread::sleep(Duration::from_millis(20));
     let (spent, std_spent) = (start.elapsed(), std_start.elapsed());
-    // Both saw the same sleep, give or take the time between the two calls.
+    // Both measured the same sleep, but for the time between the two calls.
     assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
     let (unix, system) = (UnixTime::now(), SystemTime::now());
     let apart = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
@@ -38,8 +38,8 @@ fn readings_of_one_thread_never_decrease() {
     }
 }
 
-/// Two threads hand over the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled,
-/// and changes drivers.
+/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled, and
+/// changes drivers.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
     let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
@@ -125,7 +125,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
 }
 
-/// The gate stays closed until the next judgement, and calls for Unix time alone lead to that too.
+/// The gate stays closed until the next judgement. Calls for Unix time alone lead to one.
 #[test]
 fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
@@ -156,7 +156,7 @@ fn a_clock_that_was_disabled_before_it_started_stays_so() {
 }
 
 #[test]
-fn the_manual_driver_needs_nobody_else() {
+fn the_manual_driver_works_alone() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
     for _ in 0..10_000 {
         std::hint::black_box(clock.now_ns());
@@ -183,7 +183,7 @@ fn stamps_convert_to_the_time_they_were_taken() {
     let after = clock.now_ordered_ns();
     let converted = clock.ticks_to_ns(stamp);
     assert!(clock.ticks_to_ns(early) < before);
-    // The stamp is a plain read, which may be early; a microsecond is generous.
+    // The stamp is a plain read, and may be early, though by less than a microsecond.
     assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
 }
 
@@ -201,7 +201,7 @@ fn differences_of_stamps_go_across_a_gate() {
     let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
     assert_eq!((by_counter.to_bits() >> 63, by_os.to_bits() >> 63), (0, 1));
     let between_ns = clock.ticks_between_ns(by_counter, by_os);
-    // The first is a plain read, which may be early; a microsecond is generous.
+    // The first is a plain read, and may be early, though by less than a microsecond.
     assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
     assert_eq!(clock.ticks_between_ns(by_os, by_counter), 0);
     assert_eq!(
@@ -216,7 +216,7 @@ fn differences_of_stamps_go_across_a_gate() {
 }
 
 #[test]
-fn bad_settings_are_named_with_value_and_limits() {
+fn errors_name_a_bad_setting_its_value_and_its_limits() {
     type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
     let cases: [(Setting, &str); 5] = [
         (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
@@ -318,7 +318,7 @@ fn unix_time_is_a_number_in_json() {
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
 }
 
-/// A program that takes stamps only keeps its clock alive by that.
+/// Stamps alone are enough calls for readers to keep the line.
 #[test]
 fn stamps_keep_the_line_alive() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
@@ -335,8 +335,8 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause and go on find the clock fast again soon, wherever in the window they come back: once the benches of this
-/// project went through the slow path for half a second after each pause.
+/// Calls that pause find the clock fast again soon after, wherever in the window they go on. Symptom: the benches took the slow path
+/// for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
@@ -358,8 +358,7 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     }
 }
 
-/// Whoever turns the switch last wins, whatever two threads do at once: the clock ends as enabled or as disabled, never in
-/// between.
+/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or the other.
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -384,7 +383,7 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 
 /// The settings of `start_global` reach a control loop that readers had made before.
 #[test]
-fn the_global_interval_is_what_was_asked_for() {
+fn start_global_sets_the_interval() {
     in_child("the_global_interval_is_what_was_asked_for", &[], || {
         let clock = Clock::global();
         if until_fast(clock).is_none() {

@@ -1,7 +1,7 @@
-//! The control loop over this machine's own counter and clock, whatever the system: a line comes out of it, readings are made
-//! of it, and they keep time with the OS.
+//! The control loop over this machine's own counter and clock, on any system: it publishes a line, and readings by that line keep time
+//! with the OS.
 //!
-//! `cargo xtask targets` runs this by itself for each target, and takes it for run where nothing here is skipped.
+//! `cargo xtask targets` runs this for each target, and counts it as run where nothing is skipped.
 
 mod common;
 
@@ -21,11 +21,11 @@ const READINGS: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
-fn the_counter_comes_to_serve_and_keeps_time_with_the_os() {
+fn the_counter_serves_and_keeps_time_with_the_os() {
     if skipped_as_too_slow() {
         return;
     }
-    // Whoever cannot ask the kernel, as on systems that are not Linux, has the counters compared.
+    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters decides.
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
     // What readings without the counter are: the OS clock on the same timescale.
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();

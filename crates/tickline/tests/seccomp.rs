@@ -1,4 +1,4 @@
-//! Clocks under seccomp filters that kill: the lists are those of `PLATFORM.md`, "System calls".
+//! Clocks under seccomp filters that kill. The lists are those of `PLATFORM.md`, "System calls".
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -184,7 +184,7 @@ fn minimal_probes_live_under_a_filter_that_kills() {
     });
 }
 
-/// The reader and the manual driver need nothing but the two calls: neither memory nor a futex.
+/// The reader and the manual driver need the two calls alone: neither memory nor a futex.
 #[test]
 fn without_a_thread_the_list_is_two_calls() {
     in_child("without_a_thread_the_list_is_two_calls", &[], || {
@@ -200,7 +200,7 @@ fn without_a_thread_the_list_is_two_calls() {
     });
 }
 
-/// The controls: the same program with full probes does not live, so the filter bites.
+/// The control: the filter kills the same program with full probes.
 #[test]
 fn full_probes_are_killed_by_the_same_filter() {
     in_child("full_probes_are_killed_by_the_same_filter", &[], || {
@@ -252,8 +252,7 @@ fn a_thread_from_before_the_filter_goes_on_and_ends() {
     });
 }
 
-/// Calibrated with full probes, restricted after that: what the gates have said stays so, and recalibration goes on under
-/// the filter.
+/// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and it recalibrates under the filter.
 #[test]
 fn the_global_clock_may_be_calibrated_before_the_filter() {
     in_child("the_global_clock_may_be_calibrated_before_the_filter", &[], || {

@@ -1,5 +1,5 @@
-//! Signal handlers and allocators: the places from which a clock may be read although nothing may be locked, allocated, or
-//! entered twice there. Every test in a process of its own.
+//! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still read a clock. Each test runs in a
+//! process of its own.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -130,8 +130,7 @@ extern "C" fn first_reader(_: libc::c_int) {
     INSIDE.set(false);
 }
 
-/// The first call of the process comes from a handler: gates, token and calibration all happen in there, without a block of
-/// memory.
+/// A handler makes the first call of the process: it judges the gates, makes the token and calibrates, without allocating.
 #[test]
 fn the_first_call_may_come_from_a_signal_handler() {
     in_child("the_first_call_may_come_from_a_signal_handler", &[], || {
@@ -159,8 +158,8 @@ extern "C" fn interrupter(_: libc::c_int) {
     INSIDE.set(was_inside);
 }
 
-/// Handlers interrupt readings, iterations, switches and starts of the same thread wherever they are, and finish: nobody waits
-/// for what lies below on the same stack.
+/// Handlers interrupt readings, iterations, switches and starts of the same thread anywhere, and finish. None waits for the call that it
+/// has interrupted.
 #[test]
 fn handlers_may_interrupt_every_other_call() {
     in_child("handlers_may_interrupt_every_other_call", &[], || {
