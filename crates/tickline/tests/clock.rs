@@ -20,8 +20,8 @@ fn time_goes_on_and_agrees_with_the_os() {
     // Both measured the same sleep, but for the time between the two calls.
     assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
     let (unix, system) = (UnixTime::now(), SystemTime::now());
-    let apart = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
-    assert!(apart < Duration::from_secs(1), "{apart:?}");
+    let difference = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
+    assert!(difference < Duration::from_secs(1), "{difference:?}");
 }
 
 #[test]
@@ -45,21 +45,21 @@ fn ordered_readings_never_decrease_between_threads() {
     let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
     let largest = AtomicU64::new(0);
     let end = StdInstant::now() + Duration::from_millis(1_500);
-    let handovers: u64 = std::thread::scope(|scope| {
+    let exchanges: u64 = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut handovers = 0_u64;
+                    let mut exchanges = 0_u64;
                     while StdInstant::now() < end {
                         for _ in 0..1_000 {
                             let before = largest.load(Ordering::Acquire);
                             let now = clock.now_ordered_ns();
                             assert!(now >= before, "{now} after {before}");
                             largest.fetch_max(now, Ordering::AcqRel);
-                            handovers += 1;
+                            exchanges += 1;
                         }
                     }
-                    handovers
+                    exchanges
                 })
             })
             .collect();
@@ -71,7 +71,7 @@ fn ordered_readings_never_decrease_between_threads() {
         }
         readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
-    assert!(handovers > 1_000);
+    assert!(exchanges > 1_000);
 }
 
 /// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both timescales, by the counter and
@@ -384,7 +384,7 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 /// The settings of `start_global` reach a control loop that readers had made before.
 #[test]
 fn start_global_sets_the_interval() {
-    in_child("the_global_interval_is_what_was_asked_for", &[], || {
+    in_child("start_global_sets_the_interval", &[], || {
         let clock = Clock::global();
         if until_fast(clock).is_none() {
             return;

@@ -295,7 +295,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     if skipped_in_an_emulator() {
         return;
     }
-    in_child("without_a_thread_to_be_had_start_fails_and_the_clock_works", &[], || {
+    in_child("without_a_thread_start_fails_and_the_clock_works", &[], || {
         in_fork_if_possible("this user may have as many threads as it likes", || {
             let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             // SAFETY: valid for a write.

@@ -229,7 +229,7 @@ mod linux {
     /// before.
     #[test]
     fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
-        common::in_child("linux::the_cpus_that_are_visited", &[], || {
+        common::in_child("linux::the_thread_calibrates_its_own_cpus_and_those_of_readers", &[], || {
             let cpus = own_cpus();
             let (first, rest) = cpus.split_first().unwrap();
             run_on(&[*first]); // as in a container with a small cpuset

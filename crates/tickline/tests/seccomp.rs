@@ -16,7 +16,7 @@ const MINIMAL: &[libc::c_long] = &[libc::SYS_clock_gettime, libc::SYS_getpid];
 /// What the thread driver calls besides, once it runs.
 const PARKING: &[libc::c_long] = &[libc::SYS_futex];
 
-/// What std and libc call to make and to end a thread; `madvise` is looked at more closely.
+/// What std and libc call to make and to end a thread; for `madvise`, also its advice is checked.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_mmap,
     libc::SYS_munmap,

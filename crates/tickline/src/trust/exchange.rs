@@ -209,14 +209,15 @@ fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
     exchanges
 }
 
-/// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
-/// Empty if the system does not say.
+/// The CPUs on which a thread of this process may run now, without isolated ones, in ascending order. Empty if the system does not
+/// say.
 #[must_use]
 pub fn cpus() -> Vec<u32> {
     sys::comparable_cpus()
 }
 
-/// What `work` returns on `cpu`, in a thread that runs there alone; `None` if there is no such CPU, or not for this process.
+/// Calls `work` in a thread that is pinned to `cpu`, and returns its result. `None` if the process may not use such a CPU, or if
+/// `work` panics.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let pinned = move || sys::pin_this_thread(cpu).then(work);
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_nobody_gives_is_given_up() {
+    fn a_wait_for_a_token_that_never_comes_ends() {
         let Some(counter) = COUNTER.filter(|_| crate::sys::counter_readable()) else {
             eprintln!("SKIPPED: no counter that may be read");
             return;
