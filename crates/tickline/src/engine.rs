@@ -1,8 +1,9 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read_as`]. If that refuses, [`Engine::now_slow`] reads by the rules of
-//! `tickline_core::shared`. Before that it runs an iteration of the control loop, if readers drive this clock, and calls are frequent
-//! enough to pay for it.
+//! The inlined path of a reading is one call of [`Shared::read_as`]. If that refuses,
+//! [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs an
+//! iteration of the control loop, if readers drive this clock, and calls are frequent enough to pay
+//! for it.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -100,7 +101,8 @@ impl Engine {
         self.read::<Unix>(Self::unix_by_cpu)
     }
 
-    /// A time by the common line, else what `otherwise` returns. That function is not generic, so it is compiled once, in this crate.
+    /// A time by the common line, else what `otherwise` returns. That function is not generic, so
+    /// it is compiled once, in this crate.
     #[inline(always)]
     fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
@@ -109,7 +111,8 @@ impl Engine {
         }
     }
 
-    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's line, with [`OS_STAMP`] set.
+    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's
+    /// line, with [`OS_STAMP`] set.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
@@ -118,13 +121,15 @@ impl Engine {
         }
     }
 
-    /// A stamp in monotonic ns. Negative for ticks before the zero of `CLOCK_MONOTONIC`, for the counter may be older.
+    /// A stamp in monotonic ns. Negative for ticks before the zero of `CLOCK_MONOTONIC`, for the
+    /// counter may be older.
     #[inline]
     fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
         if stamp & OS_STAMP != 0 {
             return signed(stamp & !OS_STAMP);
         }
-        // Before the first line this clock has made no stamp of ticks. One from elsewhere converts to 0.
+        // Before the first line this clock has made no stamp of ticks. One from elsewhere converts
+        // to 0.
         COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
     }
 
@@ -138,8 +143,8 @@ impl Engine {
     #[inline]
     pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
         let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
-        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the difference fits into 64 bits
-        // without a sign; `abs_diff` is exact there.
+        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the
+        // difference fits into 64 bits without a sign; `abs_diff` is exact there.
         if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
@@ -154,7 +159,8 @@ impl Engine {
         self.shared.read_bounds_slow(&COUNTER?, &self.followed())
     }
 
-    /// As [`read_bounds`](Self::read_bounds), after the slow path, which may replace the line or recover.
+    /// As [`read_bounds`](Self::read_bounds), after the slow path, which may replace the line or
+    /// recover.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
@@ -186,7 +192,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no high-water mark, so where the OS tells it, this does not read the monotonic clock.
+        // Unix time has no high-water mark, so where the OS tells it, this does not read the
+        // monotonic clock.
         let stays_by_os = match self.keeper.stage() {
             Stage::New => false,
             Stage::Closed | Stage::Disabled => true,
@@ -204,13 +211,15 @@ impl Engine {
         saturating_unsigned(OsClock.realtime_ns())
     }
 
-    /// The coarse time that the thread last stored; without a thread in this process, the present time.
+    /// The coarse time that the thread last stored; without a thread in this process, the present
+    /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
         if !self.thread_is_here() {
             return self.now_ns();
         }
-        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing for each reader.
+        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing
+        // for each reader.
         to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
@@ -232,7 +241,8 @@ impl Engine {
     /// The thread will run from now on, and stores the coarse time. This stores the first one.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees the token sees the time above.
+        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees
+        // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);
     }
 
@@ -265,7 +275,8 @@ impl Engine {
         self.interval_ns.store(interval_ns, Ordering::Relaxed);
     }
 
-    /// Minimal probes from now on, for good: the program may have installed a seccomp filter, which stays.
+    /// Minimal probes from now on, for good: the program may have installed a seccomp filter, which
+    /// stays.
     pub(crate) fn restrict_probes(&self) {
         sys::forgo_page();
         reference::trust_libc();
@@ -297,13 +308,15 @@ impl Engine {
         served
     }
 
-    /// An iteration of the control loop, with the gates judged before the first one, and a second iteration after a recovery.
-    /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
+    /// An iteration of the control loop, with the gates judged before the first one, and a second
+    /// iteration after a recovery. `None` if another thread is at it, or a gate is closed. Never
+    /// waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
-            // A common line would be wrong on some CPUs, and only the clock's thread calibrates them.
+            // A common line would be wrong on some CPUs, and only the clock's thread calibrates
+            // them.
             self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
@@ -321,7 +334,8 @@ impl Engine {
         Some(outcome)
     }
 
-    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
+    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a
+    /// gate is closed.
     fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Option<Control>>> {
         let mut control = self.lock()?;
         let known = control.is_some();
@@ -332,8 +346,9 @@ impl Engine {
 
     /// The lock. Resets its content if another process has left it half changed.
     fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
-        // SAFETY: the token is the same for all threads of this process, and differs from that of each ancestor. POSIX forbids a
-        // program to fork in a signal handler and to return from it in the child.
+        // SAFETY: the token is the same for all threads of this process, and differs from that of
+        // each ancestor. POSIX forbids a program to fork in a signal handler and to return from it
+        // in the child.
         let mut guard = unsafe { self.control.try_lock(sys::token()) }?;
         if guard.was_abandoned() {
             *guard = None;
@@ -352,18 +367,21 @@ impl Engine {
     }
 }
 
-/// A reading by the inlined path, or a stored one. It does not test the sign, which would take an instruction in each reading.
+/// A reading by the inlined path, or a stored one. It does not test the sign, which would take an
+/// instruction in each reading.
 ///
-/// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and no later line is below its
-/// predecessor. Unix time is not negative either where it follows `CLOCK_REALTIME`, for Linux refuses to set that below
-/// `CLOCK_MONOTONIC`. On a system that accepts a year before 1970 the inlined path returns a time beyond the year 2554, and every other
+/// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
+/// no later line is below its predecessor. Unix time is not negative either where it follows
+/// `CLOCK_REALTIME`, for Linux refuses to set that below `CLOCK_MONOTONIC`. On a system that
+/// accepts a year before 1970 the inlined path returns a time beyond the year 2554, and every other
 /// path 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     unsigned(ns)
 }
 
-/// A reading by any other path: by an OS clock, or by a line for a moment at which it was not in use. 0 if it is negative.
+/// A reading by any other path: by an OS clock, or by a line for a moment at which it was not in
+/// use. 0 if it is negative.
 #[inline]
 fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

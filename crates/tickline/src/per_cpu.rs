@@ -1,14 +1,18 @@
-//! A line for each CPU, for counters of one rate and different origins: the table of lines, and the thread's calibrations ([`pass`]).
+//! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
+//! thread's calibrations ([`pass`]).
 //!
-//! A reader takes the line of the CPU that it runs on (`tickline_core::per_cpu`). The common line is never published, so the inlined
-//! path of every other clock stays the same. In each pass the clock's thread pins itself to one CPU after the other, checks where it
-//! is, and runs an iteration of that CPU's control loop. At the end it may run again where it might before.
+//! A reader takes the line of the CPU that it runs on (`tickline_core::per_cpu`). The common line
+//! is never published, so the inlined path of every other clock stays the same. In each pass the
+//! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
+//! of that CPU's control loop. At the end it may run again where it might before.
 //!
-//! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a line. It asks for the former in each
-//! pass, for cpusets change and CPUs go offline. The crate `core_affinity` does not serve, because its masks end at 1,024 CPUs.
+//! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
+//! line. It asks for the former in each pass, for cpusets change and CPUs go offline. The crate
+//! `core_affinity` does not serve, because its masks end at 1,024 CPUs.
 //!
-//! The OS clock serves a CPU that the thread cannot reach, or whose iterations publish no line, at the latest when its line ends. The
-//! thread goes on trying. After [`PATIENCE_NS`] the CPU's state is `Fallback`.
+//! The OS clock serves a CPU that the thread cannot reach, or whose iterations publish no line, at
+//! the latest when its line ends. The thread goes on trying. After [`PATIENCE_NS`] the CPU's state
+//! is `Fallback`.
 //!
 //! A unit takes 640 bytes for each CPU id that the system may ever use.
 
@@ -31,7 +35,8 @@ use crate::status::{CpuState, CpuStatus};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
-/// How long a CPU is without a line before it counts as fallen back, ns. In libmtev, `mtev_time.c` gives a core up after the same time.
+/// How long a CPU is without a line before it counts as fallen back, ns. In libmtev, `mtev_time.c`
+/// gives a core up after the same time.
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
@@ -74,8 +79,8 @@ struct CpuRecord {
 
 impl CpuRecord {
     fn ask(&self) {
-        // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a store would take the cache line each
-        // time.
+        // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
+        // store would take the cache line each time.
         if !self.asked.load(Ordering::Relaxed) {
             // ORDERING: as above.
             self.asked.store(true, Ordering::Relaxed);
@@ -122,7 +127,8 @@ impl Table {
         per_cpu::read_as::<K, _, _>(&self.units, &self.counter)
     }
 
-    /// A reading whatever the state, and whether a line has served it; `None` if the table has no such CPU.
+    /// A reading whatever the state, and whether a line has served it; `None` if the table has no
+    /// such CPU.
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
         let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
         if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
@@ -188,7 +194,8 @@ impl Mode {
         Self(mode::Mode::new())
     }
 
-    /// The table, made at the first call and kept as long as the clock; `None` if there cannot be one.
+    /// The table, made at the first call and kept as long as the clock; `None` if there cannot be
+    /// one.
     pub(crate) fn made(&self) -> Option<&Table> {
         if self.0.table().is_none() {
             let fresh = NonNull::from(Box::leak(Box::new(Table::new()?)));

@@ -18,12 +18,12 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::compare::{self, Comparing};
 
-/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc takes from the stack. This is
-/// address space, not memory.
+/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
+/// takes from the stack. This is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. To compare a pair of CPUs takes
-/// 20 ms and more.
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
+/// To compare a pair of CPUs takes 20 ms and more.
 const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.

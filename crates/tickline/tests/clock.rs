@@ -38,8 +38,8 @@ fn readings_of_one_thread_never_decrease() {
     }
 }
 
-/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled, and
-/// changes drivers.
+/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond,
+/// is disabled and enabled, and changes drivers.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
     let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
@@ -74,8 +74,8 @@ fn ordered_readings_never_decrease_between_threads() {
     assert!(exchanges > 1_000);
 }
 
-/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both timescales, by the counter and
-/// by the OS.
+/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both
+/// timescales, by the counter and by the OS.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reading_contains_the_os_clock() {
@@ -249,7 +249,8 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
     }
 }
 
-/// A priority that the process may not have is an error with the system's reason, and the clock's thread has ended.
+/// A priority that the process may not have is an error with the system's reason, and the clock's
+/// thread has ended.
 #[test]
 fn a_priority_is_had_or_refused() {
     match Clock::builder().realtime().start() {
@@ -335,8 +336,8 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause find the clock fast again soon after, wherever in the window they go on. Symptom: the benches took the slow path
-/// for half a second after each pause.
+/// Calls that pause find the clock fast again soon after, wherever in the window they go on.
+/// Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
@@ -358,7 +359,8 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     }
 }
 
-/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or the other.
+/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or
+/// the other.
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();

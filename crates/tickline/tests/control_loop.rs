@@ -1,5 +1,5 @@
-//! The control loop over this machine's own counter and clock, on any system: it publishes a line, and readings by that line keep time
-//! with the OS.
+//! The control loop over this machine's own counter and clock, on any system: it publishes a line,
+//! and readings by that line keep time with the OS.
 //!
 //! `cargo xtask targets` runs this for each target, and counts it as run where nothing is skipped.
 
@@ -25,7 +25,8 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     if skipped_as_too_slow() {
         return;
     }
-    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters decides.
+    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters
+    // decides.
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
     // What readings without the counter are: the OS clock on the same timescale.
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();

@@ -1,5 +1,5 @@
-//! A line for each CPU: its readings, and the thread's iterations. There is no common line then, so the inlined path of every
-//! reading comes here.
+//! A line for each CPU: its readings, and the thread's iterations. There is no common line then, so
+//! the inlined path of every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Source, Unix, WithBounds};
@@ -52,14 +52,15 @@ impl Engine {
     fn now_by_cpu_slow(&self, table: &Table) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
         if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
-            // A forked child has no thread for its CPUs' lines, and may have lost the right to read the counter.
+            // A forked child has no thread for its CPUs' lines, and may have lost the right to read
+            // the counter.
             self.per_cpu.close();
         }
         saturating_unsigned(ns)
     }
 
-    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the next CPU is due, ns; `None` as
-    /// [`serve`](Self::serve).
+    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
+    /// next CPU is due, ns; `None` as [`serve`](Self::serve).
     pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);

@@ -14,9 +14,10 @@ use crate::status::CpuState;
 use crate::sys::reference::OsClock;
 use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
-/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy machine it takes milliseconds to move
-/// away and to come back, and the first lines, which are short, would end meanwhile. Intervals grow by half from one iteration to
-/// the next, so the thread moves on after some 10 iterations and 6 ms.
+/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy
+/// machine it takes milliseconds to move away and to come back, and the first lines, which are
+/// short, would end meanwhile. Intervals grow by half from one iteration to the next, so the thread
+/// moves on after some 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
 /// The most iterations for which the thread stays.
@@ -35,7 +36,8 @@ struct CpuCalibration {
     control: Option<Box<Control>>,
     /// When the next calibration is due, ns.
     due_ns: i64,
-    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs more than a calibration.
+    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs
+    /// more than a calibration.
     ready_ns: i64,
     /// Since when there is no line, ns; `None` before the first calibration.
     waiting_since_ns: Option<i64>,
@@ -56,8 +58,8 @@ impl CpuPass {
         self.forced = true;
     }
 
-    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread. Returns the time until the next CPU
-    /// is due, ns.
+    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
+    /// Returns the time until the next CPU is due, ns.
     pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
         self.cpus.resize_with(table.units.len(), CpuCalibration::default);
@@ -147,7 +149,8 @@ impl CpuCalibration {
         woken
     }
 
-    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay on the CPU.
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay
+    /// on the CPU.
     fn iterate(
         &mut self,
         cpu: usize,

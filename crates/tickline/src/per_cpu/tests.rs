@@ -23,7 +23,8 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
     }
 }
 
-/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread gets its CPUs back.
+/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread
+/// gets its CPUs back.
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     use std::io::Write;
