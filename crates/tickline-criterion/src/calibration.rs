@@ -5,7 +5,7 @@ use std::fmt;
 /// What a digit of the results means. Its text is what is printed at the start.
 ///
 /// ```
-/// let time = tickline_criterion::TscTime::builder().quiet().start_or_wall_time();
+/// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
 /// if let Some(calibration) = time.calibration() {
 ///     // counter at 2596.121 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 33.1 ns, taken off
 ///     println!("{calibration}");

@@ -11,9 +11,9 @@ use std::time::Duration;
 /// ```
 /// use std::time::Duration;
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, TscTime};
+/// use tickline_criterion::{Elapsed, CounterTime};
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let work = time.end(time.start());
 /// let both = work + Elapsed::from(Duration::from_micros(3));
 /// assert!(time.to_f64(&both) >= 3_000.0); // ns

@@ -24,14 +24,14 @@ pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
     jumps.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// What happened while samples were taken, counted since the [`TscTime`](crate::TscTime) was made. Its text is what is printed when
+/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime) was made. Its text is what is printed when
 /// that is dropped: a line for each kind, and none if there is nothing to say.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::TscTime;
+/// use tickline_criterion::CounterTime;
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let _ns = time.to_f64(&time.end(time.start()));
 /// let incidents = time.incidents();
 /// println!("{incidents}"); // nothing, as a rule

@@ -49,13 +49,13 @@ pub(crate) enum Source {
     Wall,
 }
 
-/// A measurement that has begun: what [`TscTime`](crate::TscTime)'s `start` gives, and its `end` takes.
+/// A measurement that has begun: what [`CounterTime`](crate::CounterTime)'s `start` gives, and its `end` takes.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, Start, TscTime};
+/// use tickline_criterion::{Elapsed, Start, CounterTime};
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let start: Start = time.start();
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);

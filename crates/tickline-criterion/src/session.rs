@@ -1,4 +1,4 @@
-//! The clock behind a [`TscTime`](crate::TscTime): it is waited for, followed, and reported on.
+//! The clock behind a [`CounterTime`](crate::CounterTime): it is waited for, followed, and reported on.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
