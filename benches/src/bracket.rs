@@ -1,6 +1,6 @@
 //! A reading between two readings of `CLOCK_MONOTONIC`, and how far it is from their middle.
 
-use crate::clocks::monotonic_ns;
+use crate::os::monotonic_ns;
 
 /// Brackets wider than the narrowest by more than this tell no offset, ns: a step of the counter on Zen 5, and the rounding.
 pub const SPARE_NS: u64 = 12;

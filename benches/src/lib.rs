@@ -17,9 +17,11 @@
 pub mod args;
 pub mod bracket;
 pub mod clocks;
-pub mod handover;
+pub mod exchange;
+pub mod os;
 pub mod peers;
 pub mod report;
+pub mod subject;
 
 /// The README's code blocks, compiled and run with the documentation's tests.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tickline::{BoundParts, Clock, Driver, Event};
 use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
-use tickline_benches::clocks::monotonic_ns;
+use tickline_benches::os::monotonic_ns;
 use tickline_benches::{args, report};
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Tally {
     /// Brackets up to this width tell an offset, ns.
     narrow_ns: u64,
     narrowest_ns: u64,
-    looks: u64,
+    readings: u64,
     narrow: u64,
     outside: u64,
     violated: u64,
@@ -165,7 +165,7 @@ fn main() {
         watched_s: seconds,
         settled_s: settle,
         state: after.state.to_string(),
-        readings: tally.looks,
+        readings: tally.readings,
         outside: tally.outside,
         bound_violated: tally.violated,
         not_by_the_line: tally.slow,
@@ -250,7 +250,7 @@ fn look(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
 
 fn one(clock: &Clock, tally: &mut Tally) {
     let bracket = Bracket::around(|| clock.now_ordered_ns());
-    tally.looks += 1;
+    tally.readings += 1;
     tally.outside += u64::from(!(bracket.before_ns..=bracket.after_ns).contains(&bracket.now_ns));
     tally.narrowest_ns = tally.narrowest_ns.min(bracket.width_ns());
     if bracket.width_ns() <= tally.narrow_ns {

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline_benches::bracket::{Bracket, fit};
-use tickline_benches::clocks::{Group, set_up_subjects_in_ns};
+use tickline_benches::clocks::set_up_subjects_in_ns;
+use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
-/// Time between two looks.
+/// Time between two samples.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Brackets a look, of which the narrowest counts.
@@ -27,7 +28,7 @@ struct Report {
     watched_s: u64,
     /// After they were set up, and before that.
     settled_s: u64,
-    looks: usize,
+    samples: usize,
     clocks: Vec<Drift>,
 }
 
@@ -73,14 +74,18 @@ fn main() {
             scatter_rms_ns: line.map(|(_, left)| left),
         }
     });
-    let report =
-        Report { watched_s, settled_s, looks: gained.first().map_or(0, Vec::len), clocks: clocks.collect() };
+    let report = Report {
+        watched_s,
+        settled_s,
+        samples: gained.first().map_or(0, Vec::len),
+        clocks: clocks.collect(),
+    };
     drop(guard);
     report::print(&report, text);
 }
 
 fn text(report: &Report) {
-    println!("{} s after {} s, {} looks", report.watched_s, report.settled_s, report.looks);
+    println!("{} s after {} s, {} samples", report.watched_s, report.settled_s, report.samples);
     println!("{:<32} {:>12} {:>20} {:>16}", "", "drift, ppb", "offset changed, ns", "scatter, ns rms");
     for clock in &report.clocks {
         println!(

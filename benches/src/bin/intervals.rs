@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickline_benches::bracket::{Bracket, SPARE_NS};
-use tickline_benches::clocks::{Group, monotonic_ns, set_up_subjects_in_ns};
+use tickline_benches::clocks::set_up_subjects_in_ns;
+use tickline_benches::os::monotonic_ns;
+use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
 const LENGTHS_NS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::{Clock, Event};
-use tickline_benches::clocks::{Group, Subject, subjects};
+use tickline_benches::clocks::subjects;
+use tickline_benches::subject::{Group, Subject};
 use tickline_benches::{args, report};
 
 /// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not interrupted.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use tickline::Clock;
-use tickline_benches::clocks::counter;
+use tickline_benches::subject::counter;
 use tickline_benches::{args, report};
 use tickline_tracing::chrome::Chrome;
 use tickline_tracing::chrome::Guard;

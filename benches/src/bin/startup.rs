@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde::Serialize;
-use tickline_benches::clocks::monotonic_ns;
+use tickline_benches::os::monotonic_ns;
 use tickline_benches::report::{self, Spread};
 use tickline_benches::{args, bracket};
 

@@ -141,6 +141,7 @@ impl Builder {
     ///
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
+        // std's bounded channel is crossbeam's, without the dependency.
         let (queue, messages) = sync_channel(self.capacity);
         let dropped = Arc::new(AtomicU64::new(0));
         let writer = writer::Writer::new(output, Arc::clone(&dropped), self);

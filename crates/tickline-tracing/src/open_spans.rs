@@ -28,7 +28,8 @@ const USES_BITS: u32 = 13;
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
 
-/// In a cache line of its own, so that threads with different spans do not wait for each other.
+/// In a cache line of its own, so that threads with different spans do not wait for each other. crossbeam's `CachePadded` takes two
+/// lines, which would double the table.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {

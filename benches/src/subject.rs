@@ -1,0 +1,133 @@
+//! A clock that is compared, as a closure that is inlined into the loop that measures it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tickline_core::counter::HardwareCounter;
+
+use crate::exchange::Count;
+
+/// What a call is for; clocks are compared with their like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// An instruction without a clock around it.
+    Counter,
+    /// The time in ns, or what the clock's users compare and subtract as such.
+    Time,
+    /// Ticks, to be converted later.
+    Ticks,
+    /// A time that may be milliseconds old.
+    Coarse,
+    /// No public call.
+    Internal,
+}
+
+/// A clock, and what is done with it. The second loop waits for each result.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject {
+    /// What is called.
+    pub name: &'static str,
+    /// What it is compared with.
+    pub group: Group,
+    /// So many calls, as fast as they go.
+    pub tight: fn(u32),
+    /// So many calls, each complete before the next begins.
+    pub awaited: fn(u32),
+    /// A reading in ns, since a zero of the clock's own. The first call may set the clock up.
+    pub now_ns: Option<fn() -> u64>,
+    /// Exchanges readings between threads for so long.
+    pub exchange: Option<Exchange>,
+}
+
+/// Exchanges of one clock's readings.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange {
+    /// Exchanges for so long.
+    pub run: fn(Duration) -> Count,
+    /// The unit of the readings.
+    pub unit: &'static str,
+}
+
+/// The counter of this machine.
+///
+/// # Panics
+///
+/// If there is none: nothing here can be compared then.
+#[must_use]
+pub fn counter() -> HardwareCounter {
+    HardwareCounter::if_present().expect("this target has no counter")
+}
+
+/// A call, inlined into what measures it: its cost alone, or also as `ns` or `ticks` that can be compared.
+macro_rules! subject {
+    ($group:ident, $name:expr, $call:expr) => {
+        $crate::subject::Subject {
+            name: $name,
+            group: $crate::subject::Group::$group,
+            tight: |calls| {
+                let call = $call;
+                for _ in 0..calls {
+                    ::std::hint::black_box(call());
+                }
+            },
+            awaited: |calls| {
+                let (call, counter) = ($call, $crate::subject::counter());
+                for _ in 0..calls {
+                    ::std::hint::black_box(call());
+                    ::tickline_core::counter::Counter::barrier(&counter);
+                }
+            },
+            now_ns: None,
+            exchange: None,
+        }
+    };
+    ($group:ident, $name:expr, $call:expr, ticks $value:expr) => {
+        $crate::subject::Subject {
+            exchange: Some($crate::subject::Exchange {
+                run: |time| {
+                    let (value, call) = ($value, $call);
+                    $crate::exchange::between(time, || value(call()))
+                },
+                unit: "ticks",
+            }),
+            ..$crate::subject::subject!($group, $name, $call)
+        }
+    };
+    ($group:ident, $name:expr, $call:expr, ns $value:expr) => {
+        $crate::subject::Subject {
+            now_ns: Some(|| {
+                let (value, call) = ($value, $call);
+                value(call())
+            }),
+            exchange: Some($crate::subject::Exchange {
+                run: |time| {
+                    let (value, call) = ($value, $call);
+                    $crate::exchange::between(time, || value(call()))
+                },
+                unit: "ns",
+            }),
+            ..$crate::subject::subject!($group, $name, $call)
+        }
+    };
+}
+pub(crate) use subject;
+
+/// What is a number already.
+pub(crate) fn same(value: u64) -> u64 {
+    value
+}
+
+/// A first reading of a clock whose instants have no zero that can be seen; made once.
+macro_rules! epoch {
+    ($kind:ty, $now:expr) => {{
+        static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
+        EPOCH.get_or_init(|| $now)
+    }};
+}
+pub(crate) use epoch;
+
+/// All of it in ns: 584 years fit.
+pub(crate) fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
