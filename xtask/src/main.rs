@@ -8,6 +8,8 @@
 mod bare;
 mod ci;
 mod examples;
+#[cfg(test)]
+mod imports;
 mod mca;
 mod mutate;
 mod page;

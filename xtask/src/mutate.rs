@@ -11,7 +11,7 @@
 //! test of a rule (`rule_N_...`) that no mutant turns red.
 
 mod table;
-mod tree;
+pub(crate) mod tree;
 mod weaken;
 
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@ use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::Clock;
@@ -18,7 +18,7 @@ use tickline_benches::{args, report};
 use tickline_tracing::chrome::Chrome;
 use tickline_tracing::chrome::Guard;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::over::{LayerOver, TimeSource};
+use tickline_tracing::over::{LayerOver, StdClock};
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Subscriber, info, info_span};
@@ -144,7 +144,7 @@ fn subjects() -> (Vec<Subject>, Guard) {
         plain(STORES, shared(registry().with(Stores))),
         plain(LOOKS, shared(registry().with(LooksUp))),
         plain(TIMING, shared(registry().with(SpanTimingLayer::new()))),
-        plain("SpanTiming over std", shared(registry().with(LayerOver::new(Std(Instant::now()))))),
+        plain("SpanTiming over std", shared(registry().with(LayerOver::new(StdClock::new())))),
         plain(
             "SpanTiming, histograms",
             shared(registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total)))),
@@ -240,26 +240,6 @@ fn spans_with_event(count: u32) {
         info!("end");
         drop(entered);
     }
-}
-
-/// `std::time::Instant`, counted from the one it holds, and `SystemTime`: what the same layer costs without tickline.
-struct Std(Instant);
-
-impl TimeSource for Std {
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        whole_ns(self.0.elapsed())
-    }
-
-    #[inline]
-    fn unix_ns(&self) -> u64 {
-        whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
-    }
-}
-
-#[inline]
-fn whole_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Every hook, and nothing in them.

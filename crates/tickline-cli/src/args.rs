@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
-use tickline_core::cpu_list;
 
+use crate::cpu_list::{self, CpuList};
 use crate::help;
-use crate::measure::warp::Pattern;
+use crate::measure::pattern::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
@@ -135,7 +135,7 @@ pub(crate) struct Warp {
     pub(crate) json: Json,
 
     /// The CPUs to compare, such as 0-3,8; else all on which this process may run
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
 
     /// Which pairs; else all up to 64 CPUs, and a star beyond
@@ -164,30 +164,8 @@ pub(crate) struct Watch {
     pub(crate) csv: Option<Target>,
 
     /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
-}
-
-/// CPUs in ascending order, each once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CpuList(pub(crate) Vec<u32>);
-
-/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
-const CPU_IDS: usize = 8_192;
-
-fn cpu_list(value: &str) -> Result<CpuList, String> {
-    match cpu_list::ids_in_list(value.as_bytes()) {
-        None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
-        Some(ids) if ids > CPU_IDS => Err(format!(
-            "{value} names CPU {}, and {} is the last that a kernel may have",
-            ids - 1,
-            CPU_IDS - 1
-        )),
-        Some(ids) => {
-            let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
-            Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
-        }
-    }
 }
 
 /// The option that every command has that measures.

@@ -3,9 +3,8 @@
 use std::io;
 
 use tickline::pair;
-use tickline_core::cpu_list;
 
-use crate::args::CpuList;
+use crate::cpu_list::{CpuList, ranges};
 
 /// Those named, if each can be had; else all on which this process may run.
 pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
@@ -18,34 +17,9 @@ pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
     Err(io::Error::other(format!("--cpus: this process cannot run on CPU {missing}{but}")))
 }
 
-/// A list as Linux writes it: `0-3,8`.
-pub(crate) fn ranges(cpus: &[u32]) -> String {
-    let mut text = String::new();
-    for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
-        let (first, last) = (run[0], run[run.len() - 1]);
-        let comma = if text.is_empty() { "" } else { "," };
-        text += &if first == last { format!("{comma}{first}") } else { format!("{comma}{first}-{last}") };
-    }
-    text
-}
-
-/// How many CPUs are in such a list; `None` if it is none.
-pub(crate) fn count(list: &str) -> Option<u32> {
-    let ids = cpu_list::ids_in_list(list.as_bytes())?;
-    u32::try_from((0..ids).filter(|cpu| cpu_list::names(list.as_bytes(), *cpu)).count()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_are_short() {
-        for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
-            assert_eq!(ranges(cpus), text);
-            assert_eq!(count(text).map_or(0, |count| count as usize), cpus.len());
-        }
-    }
 
     /// Which no machine that runs this has.
     #[test]

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::document::Document;
-
 /// How the program ends; `help.rs` says it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -13,13 +11,6 @@ pub(crate) enum Exit {
     Closed = 1,
     /// Something went wrong.
     Error = 2,
-}
-
-impl Exit {
-    /// Whether the counter serves here.
-    pub(crate) fn of(document: &Document) -> Self {
-        if document.fast { Self::Fast } else { Self::Closed }
-    }
 }
 
 impl From<Exit> for ExitCode {

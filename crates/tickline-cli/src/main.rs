@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod cpu_list;
 mod cpus;
 mod diagnose;
 mod doctor;
@@ -23,6 +24,7 @@ mod report;
 mod rights;
 #[cfg(test)]
 mod schema;
+mod setup;
 mod terminal;
 mod warp;
 mod watch;

@@ -486,8 +486,8 @@ impl Control {
         Ok((Iteration::Published, interval_ns))
     }
 
-    /// Rule 7: the first line after a cold spell. Opens the clock, asks the reference once more, and reads the counter after
-    /// that: no reading of the reference that counts was made later, and no reading of the line will be made earlier.
+    /// Rule 7: the first line. Announces it, reads the reference once more between two reads of the counter, and starts the line no lower
+    /// than the reference may be at the second one. No reading of the reference that counts is made later.
     fn recover_line<S: StateCell>(
         &mut self,
         state: &State,
@@ -508,13 +508,21 @@ impl Control {
         let window_ticks =
             least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
         let reset_ticks = reset_tolerance_ticks(slope);
-        let high_water_ns = state.high_water_ns();
-        let next = |at_ticks: u64, reference_ns: i64| {
+        let (high_water_ns, resolutions) = (state.high_water_ns(), self.config.resolutions);
+        let next = |at_ticks: u64, before_ticks: u64, reference_ns: i64| {
             if self.is_stale(at_ticks, slope) {
                 return Err(Refusal::Stale);
             }
             let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-            let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));
+            // No less than the reference may be by now. A thread has read the reference, and its plain read of the counter is executed
+            // before the publication, so it meets this line at a tick before `at_ticks`: there, too, the line is not below that.
+            let since_ticks =
+                ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
+            let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
+                .saturating_add(slope.over(since_ticks));
+            // A writer that was stopped in between knows it better by its samples.
+            let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
+            let edge = target.at(at_ticks).max(most);
             let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(edge);
             if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
                 // The high-water mark is ahead by no more than its slack: better to let the reference pass it than to start ahead.
@@ -524,7 +532,8 @@ impl Control {
             Ok((word, Published { line, window_ticks }))
         };
         // A warm-up, as before a closing; and nothing is opened in vain.
-        let (word, published) = next(counter.now_ordered(), i64::MIN)?;
+        let now_ticks = counter.now_ordered();
+        let (word, published) = next(now_ticks, now_ticks, i64::MIN)?;
         let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), high_water_ns);
         shared.timeline.make_room(&past(word.to_bits(), word, published.line));
 
@@ -532,9 +541,10 @@ impl Control {
         if !shared.cell.swap(state.word, opening.word) {
             return Err(Refusal::Lost);
         }
+        let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let (word, published) = next(at_ticks, reference_ns).inspect_err(|_| {
+        let (word, published) = next(at_ticks, before_ticks, reference_ns).inspect_err(|_| {
             shared.help(&opening, counter, reference);
         })?;
         let line = published.line;

@@ -514,7 +514,7 @@ impl Cast {
                     keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                None => self.world.step(Step::Sleep(crate::run::FOREVER_PS)),
+                None => self.world.step(Step::Sleep(crate::world::FOREVER_PS)),
             }
             if order.is_some() {
                 self.check.act_returned();

@@ -32,6 +32,7 @@ mod per_cpu;
 pub mod plot;
 mod run;
 pub mod scenario;
+mod unit;
 mod world;
 
 pub use check::{Counts, Mark};

@@ -12,10 +12,7 @@ use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
-use crate::world::{Hand, MAX_ACTORS, Step, World};
-
-/// Later than the end of every run, ps.
-pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
+use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// What a run has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

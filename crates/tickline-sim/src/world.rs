@@ -23,8 +23,11 @@ use tickline_core::sample::{Point, Reference};
 use tickline_core::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
-use crate::per_cpu::Unit;
 use crate::scenario::{Scenario, What};
+use crate::unit::Unit;
+
+/// Later than the end of every run, ps.
+pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 
 /// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;

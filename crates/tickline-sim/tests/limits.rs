@@ -273,7 +273,8 @@ fn by_cpu(track: &[Mark], cpus: usize, from_ns: u64) -> Vec<Vec<&Mark>> {
 }
 
 /// Each CPU has the error and the bounds of a clock with one line, though the counters are up to 39 us
-/// apart. A reading by another CPU's counter would be off by microseconds.
+/// apart. A reading by another CPU's counter would be off by microseconds. A first line starts half a bracket ahead, 15 ns (rule 7),
+/// which is slewed away over 4 intervals.
 #[test]
 fn each_cpu_is_as_good_as_a_clock_of_its_own() {
     for seed in 0..SEEDS {
@@ -292,7 +293,7 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
             let found =
                 format!("seed {seed}, CPU {cpu}: error {error} ns, bound {learning} ns, then {bound} ns");
             println!("{found}");
-            assert!(error <= 10 && learning <= 30 && bound <= 20 && marks.len() > 1_000, "{found}");
+            assert!(error <= 15 && learning <= 30 && bound <= 20 && marks.len() > 1_000, "{found}");
         }
     }
 }
@@ -312,7 +313,7 @@ fn each_cpu_keeps_its_limits_while_threads_are_moved() {
             let found =
                 format!("seed {seed}, CPU {cpu}: {} points, error {error} ns, bound {bound} ns", marks.len());
             println!("{found}");
-            assert!(error <= 10 && bound <= 200 && marks.len() > 2_000, "{found}");
+            assert!(error <= 15 && bound <= 200 && marks.len() > 2_000, "{found}");
             assert_eq!(marks.iter().filter(holds).count(), marks.len(), "{found}");
         }
         // CPU 1 is offline from 8.1 s to 12.1 s: nobody reads there. Afterwards it has lines again.

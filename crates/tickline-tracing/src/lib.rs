@@ -107,11 +107,11 @@ pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, Sink};
 pub use timing::SpanTiming;
 
-/// For this project's tests and benches: the layer over other clocks. It is not part of the API, and may change in any release.
+/// For this project's tests and benches: the layer over other clocks. This is not part of the API, and may change in any release.
 #[doc(hidden)]
 pub mod over {
     pub use crate::layer_over::LayerOver;
-    pub use crate::source::TimeSource;
+    pub use crate::source::{StdClock, TimeSource};
 }
 
 /// The examples of the README are tests.

@@ -1,7 +1,10 @@
 //! The clock behind the layer.
 //!
-//! Programs have tickline's. The trait is there for tests, whose clock is moved by hand, and for the bench that compares the layer
-//! with the same layer over `std`.
+//! Programs have tickline's. The trait is there for tests, whose clock is moved by hand, and [`StdClock`] for measurements that
+//! compare the layer with the same layer over `std`.
+
+use core::time::Duration;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock.
 pub trait TimeSource: Send + Sync + 'static {
@@ -30,4 +33,36 @@ impl TimeSource for GlobalClock {
     fn unix_ns(&self) -> u64 {
         tickline::unix_ns()
     }
+}
+
+/// `std::time::Instant` and `SystemTime`: what the same layer costs without tickline.
+#[derive(Debug, Clone, Copy)]
+pub struct StdClock {
+    start: Instant,
+}
+
+impl StdClock {
+    /// Counts from now on.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a start is no default")]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl TimeSource for StdClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        whole_ns(self.start.elapsed())
+    }
+
+    #[inline]
+    fn unix_ns(&self) -> u64 {
+        whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
+#[inline]
+fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
-use tickline_tracing::over::LayerOver;
+use tickline_tracing::over::{LayerOver, StdClock};
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info, info_span, span};
@@ -321,12 +321,22 @@ fn events_and_children_are_left_alone() {
     assert_eq!(ns(closed.one("parent").busy()), 7);
 }
 
-/// By the clock that programs use: a span holds what happens in it, and Unix time is that of `SystemTime` about then.
 #[test]
-fn the_real_clock_brackets() {
+fn spans_by_ticklines_clock_contain_each_other() {
+    spans_contain_each_other(|closed| registry().with(SpanTimingLayer::new().with_sink(closed.into_sink())));
+}
+
+#[test]
+fn spans_by_stds_clock_contain_each_other() {
+    spans_contain_each_other(|closed| {
+        registry().with(LayerOver::new(StdClock::new()).with_sink(closed.into_sink()))
+    });
+}
+
+/// A span contains what happens in it, and its Unix time is that of `SystemTime` about then.
+fn spans_contain_each_other<S: Subscriber + Send + Sync + 'static>(subscriber: impl FnOnce(Closed) -> S) {
     let closed = Closed::default();
-    let layer = SpanTimingLayer::new().with_sink(closed.clone().into_sink());
-    tracing::subscriber::with_default(registry().with(layer), || {
+    tracing::subscriber::with_default(subscriber(closed.clone()), || {
         let span = info_span!("outer");
         span.in_scope(|| {
             info_span!("inner").in_scope(|| std::hint::black_box((0..1_000).sum::<u64>()));

@@ -1,29 +1,24 @@
 //! Clocks: the global one, and instances with settings of their own.
 
 use core::fmt;
-use core::mem;
-use core::ptr::{self, NonNull};
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread;
 
 use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
-use tickline_core::try_lock::{self, TryLock};
 
-use crate::builder::{ClockBuilder, Probes};
-use crate::engine::{DEFAULT_INTERVAL_NS, Engine};
+use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
-use crate::per_cpu::PerCpu;
-use crate::policy::Policy;
-use crate::process;
+use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
-use crate::recalibrator::{Priority, Recalibrator, Schedule};
-use crate::reference::OsClock;
-use crate::status::{Driver, State, Status};
+use crate::status::{State, Status};
+use crate::sys::reference::OsClock;
+use crate::thread::Recalibrator;
 
-/// The engine of the global clock.
-pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+pub(crate) mod builder;
+pub(crate) mod global;
 
 static GLOBAL_CLOCK: Clock = Clock {
     // SAFETY: the address of a static is not null.
@@ -64,6 +59,10 @@ unsafe impl Send for Clock {}
 // SAFETY: as above; `owned` is not touched through a shared reference.
 unsafe impl Sync for Clock {}
 
+// Nothing that a clock does can panic, so a panic elsewhere leaves no clock half changed.
+impl UnwindSafe for Clock {}
+impl RefUnwindSafe for Clock {}
+
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
@@ -86,11 +85,6 @@ impl Clock {
     #[must_use]
     pub fn global() -> &'static Self {
         &GLOBAL_CLOCK
-    }
-
-    /// Settings for a clock of one's own.
-    pub fn builder() -> ClockBuilder {
-        ClockBuilder::new()
     }
 
     pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
@@ -122,7 +116,7 @@ impl Clock {
     }
 
     /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
-    /// Demands synchronised counters, which the gates look after; with a line for each CPU ([`PerCpu`]) this holds on one CPU.
+    /// Demands synchronised counters, which the gates look after; with a line for each CPU ([`PerCpu`](crate::PerCpu)) this holds on one CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
@@ -244,7 +238,7 @@ impl Clock {
     /// What the clock says about itself. Takes a system call or two; not for hot paths.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::of(self.engine())
+        self.engine().status()
     }
 
     /// One round of the control loop, for the manual driver, though any driver bears it. Returns when the next one is due; a
@@ -272,132 +266,6 @@ impl Drop for Clock {
         if let Some(Owned { thread, engine }) = self.owned.take() {
             drop(thread);
             drop(engine);
-        }
-    }
-}
-
-/// Keeps the global clock's thread running. Made by [`start`](crate::start); the thread stops when the last one is
-/// dropped, and readers drive the clock again. One that a forked child has inherited does nothing there.
-///
-/// ```standalone_crate
-/// # fn main() -> Result<(), tickline::Error> {
-/// use tickline::{Clock, Driver};
-///
-/// let guard = tickline::start()?;
-/// assert_eq!(Clock::global().status().driver, Driver::Thread);
-/// drop(guard);
-/// assert_eq!(Clock::global().status().driver, Driver::Reader);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "the thread stops when the guard is dropped"]
-pub struct ClockGuard {
-    /// The process that made it.
-    token: u64,
-}
-
-/// What a clock is made with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) interval_ns: u64,
-    pub(crate) policy: Policy,
-    pub(crate) probes: Probes,
-    pub(crate) schedule: Schedule,
-}
-
-impl Settings {
-    /// Those of the global clock unless told otherwise.
-    const DEFAULT: Self = Self {
-        interval_ns: DEFAULT_INTERVAL_NS,
-        policy: Policy::DEFAULT,
-        probes: Probes::Full,
-        schedule: Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto },
-    };
-}
-
-#[derive(Debug)]
-struct GlobalThread {
-    guards: usize,
-    settings: Settings,
-    /// Held for its drop, which stops the thread.
-    _thread: Recalibrator<&'static Engine>,
-}
-
-/// Not a mutex: a child that was forked while another thread held that would wait for ever.
-static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
-
-/// The global clock's thread, if it is in this process, under its lock. What a `fork` has left behind is forgotten.
-fn global_thread() -> try_lock::LockGuard<'static, Option<GlobalThread>> {
-    loop {
-        // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
-        // dropping are not for signal handlers.
-        if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(process::token()) } {
-            if slot.was_abandoned() {
-                // SAFETY: valid for a write. What another process left there may be half written, so it is not looked at,
-                // not even to drop it.
-                unsafe { ptr::write(&raw mut *slot, None) };
-            } else if GLOBAL.driver() != Driver::Thread {
-                mem::forget(slot.take());
-            }
-            return slot;
-        }
-        thread::yield_now();
-    }
-}
-
-impl ClockGuard {
-    pub(crate) fn start_default() -> Result<Self, Error> {
-        let mut slot = global_thread();
-        match slot.as_mut() {
-            Some(running) => Ok(Self::share(running)),
-            None => Self::launch(&mut slot, Settings::DEFAULT),
-        }
-    }
-
-    pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
-        if settings.probes == Probes::Minimal {
-            GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
-        }
-        let mut slot = global_thread();
-        match slot.as_mut() {
-            Some(running) if running.settings == settings => Ok(Self::share(running)),
-            Some(_) => Err(Error::running()),
-            None => Self::launch(&mut slot, settings),
-        }
-    }
-
-    fn share(running: &mut GlobalThread) -> Self {
-        running.guards = running.guards.saturating_add(1);
-        Self { token: process::token() }
-    }
-
-    fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
-        Self::apply(settings);
-        let thread = Recalibrator::start(&GLOBAL, settings.schedule)
-            .inspect_err(|_| Self::apply(Settings::DEFAULT))?;
-        *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
-        Ok(Self { token: process::token() })
-    }
-
-    fn apply(settings: Settings) {
-        GLOBAL.set_interval_ns(settings.interval_ns);
-        GLOBAL.adopt(settings.policy);
-    }
-}
-
-impl Drop for ClockGuard {
-    fn drop(&mut self) {
-        if self.token != process::token() {
-            return;
-        }
-        let mut slot = global_thread();
-        let Some(running) = slot.as_mut() else { return };
-        running.guards = running.guards.saturating_sub(1);
-        if running.guards == 0 {
-            let last = slot.take();
-            Self::apply(Settings::DEFAULT);
-            drop(last); // under the lock, so that who starts next finds the thread gone
         }
     }
 }

@@ -16,21 +16,19 @@ use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
-use crate::builder::Probes;
-use crate::facts::{COUNTER, Collector};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
 use crate::per_cpu::Mode;
-use crate::policy::Policy;
-use crate::process;
-use crate::reference::{self, Followed, OsClock};
-use crate::seen::TrustSnapshot;
-use crate::status::Driver;
+use crate::sys::reference::{self, Followed, OsClock};
+use crate::sys::{self, COUNTER};
+use crate::trust::facts::Collector;
+use crate::trust::snapshot::TrustSnapshot;
 
 mod by_cpu;
 mod gates;
+mod status;
 
-/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and an iteration of the
-/// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
-pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
+/// The engine of the global clock.
+pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
 
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
@@ -228,14 +226,14 @@ impl Engine {
     fn thread_is_here(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
-        thread_token != 0 && thread_token == process::token()
+        thread_token != 0 && thread_token == sys::token()
     }
 
     /// The thread is about to run: from now on it stores the coarse time, and this is the first one.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: who sees the token sees the time above.
-        self.thread_token.store(process::token(), Ordering::Release);
+        self.thread_token.store(sys::token(), Ordering::Release);
     }
 
     /// The thread will not run any more.
@@ -269,7 +267,7 @@ impl Engine {
 
     /// Minimal probes from now on, for good: who asks for them may have installed a filter that nobody can remove.
     pub(crate) fn restrict_probes(&self) {
-        process::forgo_page();
+        sys::forgo_page();
         reference::trust_libc();
         // ORDERING: Release, pairs with the Acquire load in `probes`.
         self.minimal.store(true, Ordering::Release);
@@ -290,7 +288,7 @@ impl Engine {
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.keeper.is_due(now_ns);
         let wanted = self.callers.wants_iteration(reading, self.interval_ns(), is_due);
-        let _errno = if wanted { process::PreserveErrno::new() } else { return false };
+        let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let served =
             self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
         if served && self.callers.count_iteration() {
@@ -302,7 +300,7 @@ impl Engine {
     /// An iteration of the control loop, with the gates judged before the first one, and a second iteration after a recovery.
     /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
-        let _errno = process::PreserveErrno::new();
+        let _errno = sys::PreserveErrno::new();
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread visits them.
@@ -336,7 +334,7 @@ impl Engine {
     fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
         // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor. A program that
         // forks in a signal handler and returns from it in the child breaks what POSIX says of such children anyway.
-        let mut guard = unsafe { self.control.try_lock(process::token()) }?;
+        let mut guard = unsafe { self.control.try_lock(sys::token()) }?;
         if guard.was_abandoned() {
             *guard = None;
         }
@@ -346,7 +344,7 @@ impl Engine {
     /// The lock on what is collected; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: as in `lock`.
-        let mut guard = unsafe { self.collector.try_lock(process::token()) }?;
+        let mut guard = unsafe { self.collector.try_lock(sys::token()) }?;
         if guard.was_abandoned() {
             *guard = Collector::new();
         }

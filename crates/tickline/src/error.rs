@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
-use crate::per_cpu::PerCpuUnsupported;
+use tickline_core::per_cpu::CPU_IDS;
 
 /// Why a clock could not be made or started.
 ///
@@ -23,8 +23,9 @@ pub struct Error(Inner);
 #[derive(Debug)]
 enum Inner {
     OutOfRange { setting: &'static str, value: Duration, least: Duration, most: Duration },
-    Unused { setting: &'static str },
+    Unused { setting: &'static str, needs: &'static str },
     Thread(io::Error),
+    Realtime(io::Error),
     Running,
     PerCpu(PerCpuUnsupported),
 }
@@ -46,24 +47,61 @@ enum Inner {
 pub enum ErrorKind {
     /// A setting is outside its limits.
     OutOfRange,
-    /// A setting has no meaning with the chosen driver.
+    /// A setting needs another one, which was not chosen.
     Unused,
-    /// The thread could not be made.
+    /// The system did not make the thread.
     Thread,
+    /// The system did not give the thread real-time priority.
+    Realtime,
     /// The global clock's thread already runs, with other settings.
     Running,
     /// There cannot be a line for each CPU here, and why.
     PerCpu(PerCpuUnsupported),
 }
 
+/// Why there cannot be a line for each CPU.
+///
+/// ```
+/// use tickline::{Clock, ErrorKind, PerCpu};
+///
+/// match Clock::builder().per_cpu(PerCpu::On).start().map_err(|error| error.kind()) {
+///     Ok(clock) => println!("{} CPUs, each with a line", clock.status().per_cpu.len()),
+///     Err(ErrorKind::PerCpu(reason)) => println!("one line for all: {reason}"),
+///     Err(other) => panic!("{other:?}"),
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PerCpuUnsupported {
+    /// The system cannot be asked for its CPUs, or does not let a thread choose one.
+    System,
+    /// The processor has no instruction that reads its counter and its id (`rdtscp`).
+    Instruction,
+    /// The system has more CPU ids than the processor's register tells apart.
+    TooManyIds,
+}
+
+impl fmt::Display for PerCpuUnsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("this system cannot be asked for its CPUs"),
+            Self::Instruction => {
+                f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
+            }
+            Self::TooManyIds => write!(f, "this system has more than {CPU_IDS} CPU ids"),
+        }
+    }
+}
+
 impl Error {
-    /// What kind of error this is.
+    /// What kind of error this is. Where the system refused, [`source`](StdError::source) says why.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Unused { .. } => ErrorKind::Unused,
             Inner::Thread(_) => ErrorKind::Thread,
+            Inner::Realtime(_) => ErrorKind::Realtime,
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(reason) => ErrorKind::PerCpu(reason),
         }
@@ -78,12 +116,16 @@ impl Error {
         Self(Inner::OutOfRange { setting, value, least, most })
     }
 
-    pub(crate) fn unused(setting: &'static str) -> Self {
-        Self(Inner::Unused { setting })
+    pub(crate) fn unused(setting: &'static str, needs: &'static str) -> Self {
+        Self(Inner::Unused { setting, needs })
     }
 
     pub(crate) fn thread(error: io::Error) -> Self {
         Self(Inner::Thread(error))
+    }
+
+    pub(crate) fn realtime(error: io::Error) -> Self {
+        Self(Inner::Realtime(error))
     }
 
     pub(crate) fn running() -> Self {
@@ -101,8 +143,9 @@ impl fmt::Display for Error {
             Inner::OutOfRange { setting, value, least, most } => {
                 write!(f, "{setting} of {value:?} is outside {least:?} to {most:?}")
             }
-            Inner::Unused { setting } => write!(f, "{setting} needs the thread driver"),
-            Inner::Thread(error) => write!(f, "the clock's thread could not be started: {error}"),
+            Inner::Unused { setting, needs } => write!(f, "{setting} needs {needs}"),
+            Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
+            Inner::Realtime(_) => f.write_str("the clock's thread may not have real-time priority"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
         }
@@ -112,8 +155,8 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Inner::Thread(error) => Some(error),
-            _ => None,
+            Inner::Thread(error) | Inner::Realtime(error) => Some(error),
+            Inner::OutOfRange { .. } | Inner::Unused { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }
     }
 }

@@ -4,6 +4,45 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 
+use crate::engine::GLOBAL;
+#[cfg(feature = "mock")]
+use crate::mock::{MockClock, active};
+
+/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. In order within a thread; see
+/// [Order](crate#order) for between threads.
+#[inline]
+#[must_use]
+pub fn now_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = active(MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.now_ns()
+}
+
+/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
+#[inline]
+#[must_use]
+pub fn now_ordered_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = active(MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.now_ordered_ns()
+}
+
+/// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
+/// last wake-up ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). Without a thread in this process, [`now_ns`].
+#[inline]
+#[must_use]
+pub fn recent_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = active(MockClock::now_ns) {
+        return ns;
+    }
+    GLOBAL.recent_ns()
+}
+
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
 /// [`now`](Self::now) reads the counter without a fence: in order within a thread, but the CPU may read it before older
@@ -28,21 +67,21 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        Self { ns: crate::now_ns() }
+        Self { ns: now_ns() }
     }
 
     /// The present, in order across threads: an instant that was taken before another began to be taken is not later.
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
-        Self { ns: crate::now_ordered_ns() }
+        Self { ns: now_ordered_ns() }
     }
 
     /// The coarse present: what the thread last stored (see [`recent_ns`](crate::recent_ns)).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
-        Self { ns: crate::recent_ns() }
+        Self { ns: recent_ns() }
     }
 
     /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.

@@ -61,111 +61,41 @@
 //! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, moved by hand; readings then look at
 //! a flag first.
 
-mod builder;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
 mod engine;
 mod error;
-mod facts;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
-#[doc(hidden)]
-pub mod pair;
+mod options;
 mod per_cpu;
-mod policy;
-mod process;
 mod reading;
-mod recalibrator;
-mod reference;
-mod seen;
 mod status;
+mod sys;
+mod thread;
+mod trust;
 mod unix_time;
-mod warp;
 
-pub use builder::{ClockBuilder, Probes};
-pub use clock::{Clock, ClockGuard};
-pub use error::{Error, ErrorKind};
-pub use instant::Instant;
-pub use per_cpu::{CpuState, CpuStatus, PerCpu, PerCpuUnsupported};
+#[doc(hidden)]
+pub use trust::exchange as pair;
+
+pub use clock::Clock;
+pub use clock::builder::ClockBuilder;
+pub use clock::global::{ClockGuard, start};
+pub use error::{Error, ErrorKind, PerCpuUnsupported};
+pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
+pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
-pub use status::{Driver, Environment, Events, State, Status};
+pub use status::{CpuState, CpuStatus, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};
 pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::{BoundParts, Event};
-pub use unix_time::{UnixTime, UnixTimeRangeError};
+pub use unix_time::{UnixTime, UnixTimeRangeError, unix_ns};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-use clock::GLOBAL;
-
-/// Gives the global clock a background thread, so that no reader ever recalibrates, a clock that was set is followed at
-/// once, and the line stays ready however rarely it is read. The thread wakes twice a second, and runs until the last guard
-/// is dropped; a further call shares it.
-///
-/// # Errors
-///
-/// [`ErrorKind::Thread`] if the thread cannot be made; the clock works all the same.
-///
-/// ```
-/// # fn main() -> Result<(), tickline::Error> {
-/// let _clock = tickline::start()?;
-/// // ... the program ...
-/// # Ok(())
-/// # }
-/// ```
-pub fn start() -> Result<ClockGuard, Error> {
-    ClockGuard::start_default()
-}
-
-/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. In order within a thread; see
-/// [Order](crate#order) for between threads.
-#[inline]
-#[must_use]
-pub fn now_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
-        return ns;
-    }
-    GLOBAL.now_ns()
-}
-
-/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
-#[inline]
-#[must_use]
-pub fn now_ordered_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
-        return ns;
-    }
-    GLOBAL.now_ordered_ns()
-}
-
-/// `CLOCK_REALTIME`, ns since 1970. A clock that was set is followed at the next recalibration: with [`start`] at once,
-/// else within half a second of use.
-#[inline]
-#[must_use]
-pub fn unix_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = mock::active(mock::MockClock::unix_ns) {
-        return ns;
-    }
-    GLOBAL.unix_ns()
-}
-
-/// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
-/// last wake-up ([`ClockBuilder::recent_every`]). Without a thread in this process, [`now_ns`].
-#[inline]
-#[must_use]
-pub fn recent_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = mock::active(mock::MockClock::now_ns) {
-        return ns;
-    }
-    GLOBAL.recent_ns()
-}

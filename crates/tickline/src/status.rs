@@ -6,10 +6,7 @@ use tickline_core::compare::Comparison;
 use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
 use tickline_core::shared::{BoundParts, Event};
 
-use crate::builder::Probes;
-use crate::engine::Engine;
-use crate::per_cpu::CpuStatus;
-use crate::reference;
+use crate::options::{Driver, Environment};
 
 /// How a clock's readings are served.
 ///
@@ -55,62 +52,6 @@ impl fmt::Display for State {
     }
 }
 
-/// Who runs a clock's control loop.
-///
-/// ```
-/// # fn main() -> Result<(), tickline::Error> {
-/// use tickline::{Clock, Driver};
-///
-/// let clock = Clock::builder().driver(Driver::Manual).start()?;
-/// let next_in = clock.maintain(); // from an event loop, when it is due
-/// assert!(!next_in.is_zero());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Driver {
-    /// The readers: a call that finds the window passed recalibrates in place, if calls are frequent enough to pay. No
-    /// thread. What the global clock does by itself.
-    Reader = 0,
-    /// A background thread: no reader ever pays.
-    Thread = 1,
-    /// Whoever calls [`Clock::maintain`](crate::Clock::maintain).
-    Manual = 2,
-}
-
-/// What the environment variable `TICKLINE` says.
-///
-/// ```
-/// use tickline::{Clock, Environment};
-///
-/// if Clock::global().status().environment == Environment::Unrecognised {
-///     eprintln!("TICKLINE should be on or off");
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Environment {
-    /// It is not set.
-    Unset,
-    /// `on`: nothing is changed.
-    On,
-    /// `off`: the counter is not used.
-    Off,
-    /// Anything else: ignored, and reported here.
-    Unrecognised,
-}
-
-impl Environment {
-    pub(crate) fn from_value(value: &[u8]) -> Self {
-        match value {
-            b"on" => Self::On,
-            b"off" => Self::Off,
-            _ => Self::Unrecognised,
-        }
-    }
-}
-
 /// How often things have happened to a clock.
 ///
 /// ```
@@ -123,7 +64,7 @@ impl Environment {
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Events([u64; Event::ALL.len()]);
+pub struct Events(pub(crate) [u64; Event::ALL.len()]);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,7 +132,7 @@ pub struct Status {
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
     /// The error of the kernel's Unix time against UTC as the NTP daemon claims it, ns; `None` while the kernel says that
-    /// the clock is not synchronised, and with [`Probes::Minimal`], which do not ask. Some daemons claim 0.
+    /// the clock is not synchronised, and with [`Probes::Minimal`](crate::Probes::Minimal), which do not ask. Some daemons claim 0.
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
@@ -200,40 +141,6 @@ pub struct Status {
 }
 
 impl Status {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let table = engine.per_cpu_table();
-        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&engine.shared).gauges;
-        let bound_ns = engine.read_bounds().or_else(|| engine.bounds_by_cpu()).map(|reading| {
-            let (earliest_ns, latest_ns) = reading.bounds_ns();
-            latest_ns.abs_diff(earliest_ns).div_ceil(2)
-        });
-        Self {
-            state: engine.state(),
-            judged: engine.is_judged(),
-            verdicts: engine.verdicts(),
-            driver: engine.driver(),
-            environment: crate::facts::environment(),
-            hypervisor: crate::facts::hypervisor(),
-            comparison: crate::warp::result().unwrap_or(Comparison::Pending),
-            nominal_hz: crate::facts::nominal_hz(engine.probes()),
-            frequency_hz: gauges.frequency_hz(),
-            bound_ns,
-            max_drift_ppb: gauges.max_drift_ppb(),
-            bound_parts: gauges.bound_parts(),
-            offset_ns: gauges.offset_ns(),
-            interval_ns: gauges.interval_ns(),
-            utc_error_ns: match engine.probes() {
-                Probes::Full => reference::utc_error_ns(),
-                Probes::Minimal => None,
-            },
-            events: Events(Event::ALL.map(|event| {
-                let by_cpu = table.map_or(0, |table| table.events(event));
-                engine.shared.events(event).saturating_add(by_cpu)
-            })),
-            per_cpu: table.map_or_else(Vec::new, |table| table.status()),
-        }
-    }
-
     /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
     /// Unix time alone, does not count.
     #[must_use]
@@ -255,4 +162,48 @@ impl Status {
     pub fn unix_reason(&self) -> Option<Reason> {
         self.reason().or_else(|| unix_by_os(&self.verdicts))
     }
+}
+
+/// How one CPU's readings are served.
+///
+/// ```
+/// use tickline::{Clock, CpuState};
+///
+/// let status = Clock::global().status();
+/// let fallen_back = status.per_cpu.iter().filter(|cpu| cpu.state == CpuState::Fallback).count();
+/// println!("{fallen_back} CPUs without a line");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CpuState {
+    /// By the OS clock: there is no line yet, or not again.
+    Calibrating,
+    /// By its counter.
+    Fast,
+    /// By the OS clock: 15 s have passed without a line. It is still tried.
+    Fallback,
+}
+
+/// What a clock with a line for each CPU says about one of them.
+///
+/// ```
+/// for cpu in tickline::Clock::global().status().per_cpu {
+///     println!("CPU {}: {:?}, {:?} Hz, off by {} ns", cpu.cpu, cpu.state, cpu.frequency_hz, cpu.offset_ns);
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuStatus {
+    /// The CPU's id.
+    pub cpu: usize,
+    /// How its readings are served.
+    pub state: CpuState,
+    /// The measured frequency of its counter, Hz (ticks per ns times 10^9); `None` before its first line.
+    pub frequency_hz: Option<u64>,
+    /// Line minus `CLOCK_MONOTONIC` as estimated at its last recalibration, before it was corrected, ns.
+    pub offset_ns: i64,
+    /// Time since its last recalibration, ns; `None` before the first one.
+    pub age_ns: Option<u64>,
+    /// Visits that failed (the CPU was offline, or forbidden, or the thread was moved away), and times that it fell back.
+    pub failures: u64,
 }

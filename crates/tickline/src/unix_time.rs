@@ -5,6 +5,22 @@ use core::ops::{Add, Sub};
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::engine::GLOBAL;
+#[cfg(feature = "mock")]
+use crate::mock::{MockClock, active};
+
+/// `CLOCK_REALTIME`, ns since 1970. A clock that was set is followed at the next recalibration: with [`start`](crate::start) at once,
+/// else within half a second of use.
+#[inline]
+#[must_use]
+pub fn unix_ns() -> u64 {
+    #[cfg(feature = "mock")]
+    if let Some(ns) = active(MockClock::unix_ns) {
+        return ns;
+    }
+    GLOBAL.unix_ns()
+}
+
 /// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year 2554.
 ///
 /// Follows `CLOCK_REALTIME`, so it steps when somebody sets the clock. With the feature `serde` it is a number of
@@ -30,7 +46,7 @@ impl UnixTime {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        Self { ns: crate::unix_ns() }
+        Self { ns: unix_ns() }
     }
 
     /// The time `ns` nanoseconds after 1970.

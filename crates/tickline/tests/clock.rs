@@ -2,11 +2,15 @@
 
 mod common;
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as StdInstant, SystemTime};
 
 use common::{in_child, until_fast};
-use tickline::{Clock, Driver, Environment, ErrorKind, Event, Instant, Reason, State, UnixTime};
+use tickline::{
+    Clock, ClockBuilder, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, State,
+    UnixTime,
+};
 
 #[test]
 fn time_goes_on_and_agrees_with_the_os() {
@@ -240,6 +244,25 @@ fn bad_settings_are_named_with_value_and_limits() {
         Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Unused, "{error}");
+        assert!(error.to_string().ends_with(" needs the thread driver"), "{error}");
+    }
+    for setting in [ClockBuilder::realtime, |builder: ClockBuilder| builder.per_cpu(PerCpu::On)] {
+        let error = setting(Clock::builder().probes(Probes::Minimal)).start().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unused, "{error}");
+        assert!(error.to_string().ends_with(" needs full probes"), "{error}");
+    }
+}
+
+/// A priority that the process may not have is an error with the system's reason, and the clock's thread has ended.
+#[test]
+fn a_priority_is_had_or_refused() {
+    match Clock::builder().realtime().start() {
+        Ok(clock) => assert_eq!(clock.status().driver, Driver::Thread),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Realtime, "{error}");
+            let source = error.source().expect("the system's reason");
+            assert!(source.downcast_ref::<std::io::Error>().is_some(), "{source}");
+        }
     }
 }
 

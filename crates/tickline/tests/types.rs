@@ -1,6 +1,7 @@
 //! `Instant` and `UnixTime` as values.
 
 use std::collections::HashSet;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickline::{Instant, UnixTime};
@@ -65,4 +66,14 @@ fn system_times_out_of_range_are_named_with_their_limit() {
     assert_eq!(before, "1 s before 1970 is below the limit of 0");
     let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000)).unwrap_err().to_string();
     assert_eq!(after, "20000000000 s after 1970 is beyond the limit of 18446744073 s");
+}
+
+/// A panic elsewhere leaves no clock half changed: nothing that a clock does can panic.
+#[test]
+fn clocks_may_be_used_after_a_panic() {
+    fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
+    is_safe::<tickline::Clock>();
+    is_safe::<tickline::ClockGuard>();
+    is_safe::<tickline::ClockBuilder>();
+    is_safe::<tickline::Status>();
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::document::{Document, SCHEMA};
+use crate::document::{Compared, ComparedClock, Document, SCHEMA};
 
 /// What is read of an earlier document, of whichever command.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,38 +41,6 @@ struct Parts {
     command: Option<String>,
     machine: Machine,
     costs: Vec<Cost>,
-}
-
-/// The costs against those of an earlier run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Compared {
-    /// The file that the earlier run is from.
-    pub(crate) file: String,
-    /// The version of the program that has written it.
-    pub(crate) program_version: String,
-    /// In what the machines differ, in words; empty if in nothing that is known.
-    pub(crate) differences: Vec<String>,
-    /// The clocks that have a cost in both.
-    pub(crate) clocks: Vec<ComparedClock>,
-    /// Clocks that have a cost in the earlier run only...
-    pub(crate) only_then: Vec<String>,
-    /// ...and in this one only.
-    pub(crate) only_now: Vec<String>,
-}
-
-/// One clock, then and now, each by its fastest round.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct ComparedClock {
-    /// What is called.
-    pub(crate) clock: String,
-    /// A call then, ns.
-    pub(crate) then_ns: f64,
-    /// A call now, ns.
-    pub(crate) now_ns: f64,
-    /// Above 1: slower than then.
-    pub(crate) ratio_to_then: f64,
 }
 
 /// Reads the JSON of an earlier run.

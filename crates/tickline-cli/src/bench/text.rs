@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Bench, Compared};
-use crate::document::Document;
+use crate::document::{Bench, Compared, Document};
 use crate::terminal::plain;
 
 /// Writes the document as text.

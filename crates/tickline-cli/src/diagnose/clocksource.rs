@@ -1,8 +1,10 @@
 //! Why the clocks are slow: what the kernel keeps time with, and whether the vDSO can read it.
 
+use super::facts::Facts;
+use super::finding::{Finding, Severity};
+use super::fix;
 use super::log::{Blame, blame};
-use super::{Facts, Finding, Severity, fix};
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
 /// Clocksources that are read over a bus, or that are not read at all: slow, or coarse, whoever answers.
 const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];

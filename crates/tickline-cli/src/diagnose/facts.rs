@@ -3,13 +3,12 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::cpus::{count, ranges};
-use crate::document::Document;
+use crate::cpu_list::{count, ranges};
 use crate::machine::{Machine, in_step_on};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::measure::warp::Warp;
 
 /// The facts. Whatever is missing is not known.
@@ -65,7 +64,7 @@ impl Facts {
     /// # Errors
     ///
     /// If they cannot be read back, which would be a mistake in this program.
-    pub(crate) fn of(document: &Document) -> serde_json::Result<Self> {
+    pub(crate) fn of(document: &impl Serialize) -> serde_json::Result<Self> {
         serde_json::from_value(serde_json::to_value(document)?)
     }
 

@@ -1,6 +1,6 @@
 //! What to do: commands, parameters of the kernel, settings of hypervisors.
 
-use super::Facts;
+use super::facts::Facts;
 use crate::machine::CLOCKSOURCE;
 
 /// Caveat of telling the kernel to trust the TSC.

@@ -1,8 +1,10 @@
 //! Findings that are not about the clocksource: the process's rights, the counters, the NTP state, the settings.
 
-use super::{Facts, Finding, Severity, fix, log};
+use super::facts::Facts;
+use super::finding::{Finding, Severity};
+use super::{fix, log};
 use crate::measure::calls::SYSTEM_CALL;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
 /// `PR_SET_TSC`: libc's clocks are a SIGSEGV wherever the vDSO reads the counter.
 pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {

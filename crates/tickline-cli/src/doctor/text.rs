@@ -6,7 +6,7 @@ use super::wrap::wrap;
 use crate::diagnose::{Facts, Finding, Row, Severity};
 use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::plot;
 use crate::terminal::plain;
 

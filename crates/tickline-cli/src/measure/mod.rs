@@ -3,8 +3,10 @@
 pub(crate) mod calls;
 pub(crate) mod costs;
 pub(crate) mod latency;
+pub(crate) mod pattern;
 pub(crate) mod resolution;
 pub(crate) mod served;
+pub(crate) mod served_by;
 pub(crate) mod track;
 pub(crate) mod warp;
 pub(crate) mod watch;

@@ -10,23 +10,9 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitStatus, Stdio};
 
-use serde::{Deserialize, Serialize};
-
 use super::calls::{self, Call};
+use super::served_by::ServedBy;
 use crate::exit::Exit;
-
-/// Who answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ServedBy {
-    /// Nobody but the process itself, by the code that the kernel has mapped into it.
-    Vdso,
-    /// The kernel.
-    SystemCall,
-    /// Nobody: the call ends the process (SIGSEGV).
-    Nobody,
-}
 
 /// Who answers each clock; those of which it could not be found out are left out.
 pub(crate) type Served = BTreeMap<&'static str, ServedBy>;

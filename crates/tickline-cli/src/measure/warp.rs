@@ -11,6 +11,7 @@ use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
+use super::pattern::Pattern;
 
 /// Up to so many CPUs, all pairs are looked at unless told otherwise: 2,016 of them, in some 10 s.
 pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
@@ -33,17 +34,6 @@ const RATE_TIME: Duration = Duration::from_millis(100);
 
 /// Looks at either end, of which the narrowest counts: one that was interrupted is none.
 const RATE_LOOKS: u32 = 16;
-
-/// Which pairs are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Pattern {
-    /// Every CPU with every other
-    All,
-    /// The first CPU with every other
-    Star,
-}
 
 /// What the comparison of the CPUs' counters has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,19 +9,19 @@ mod sample;
 use std::io;
 
 use crate::args::{Report, Target};
-use crate::doctor::Patient;
 use crate::document::{Document, LatencyRow};
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
 use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
+use crate::setup::Setup;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
-    let patient = Patient::admit()?;
+    let setup = Setup::start()?;
     let outputs = Outputs::open(&args.json)?;
     let page = Page::open(args, &outputs)?;
     let progress = Progress::new();
-    let mut document = patient.examine("report", args.time, &progress, 0.7);
+    let mut document = setup.measure("report", args.time, &progress, 0.7);
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
     let cpus = tickline::pair::cpus();
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
 fn conclude(document: &mut Document) -> io::Result<Exit> {
     document.diagnose()?;
     let Some(apart) = document.warp.as_ref().filter(|warp| warp.in_step == Some(false)) else {
-        return Ok(Exit::of(document));
+        return Ok(document.exit());
     };
     document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(apart));
     Ok(Exit::Closed)

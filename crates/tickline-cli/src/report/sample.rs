@@ -4,9 +4,10 @@
 use crate::diagnose::{Finding, Severity};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::pattern::Pattern;
+use crate::measure::served_by::ServedBy;
 use crate::measure::track::Point;
-use crate::measure::warp::{Pattern, Warp, WarpPair};
+use crate::measure::warp::{Warp, WarpPair};
 
 /// What would run if it were not escaped.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";

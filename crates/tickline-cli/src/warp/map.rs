@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use anstyle::{Ansi256Color, AnsiColor, Style};
 
-use crate::measure::warp::{Pattern, Warp};
+use crate::measure::pattern::Pattern;
+use crate::measure::warp::Warp;
 use crate::terminal::{self, Colour};
 
 /// How it is drawn.

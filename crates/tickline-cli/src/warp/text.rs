@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::io::{self, Write};
 
 use super::map::{self, Look};
-use crate::cpus::ranges;
+use crate::cpu_list::ranges;
 use crate::document::Document;
-use crate::measure::warp::{Pattern, Warp, WarpPair};
+use crate::measure::pattern::Pattern;
+use crate::measure::warp::{Warp, WarpPair};
 
 /// Pairs in the table; of more, the worst.
 const ROWS: usize = 28;

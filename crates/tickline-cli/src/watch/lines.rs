@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::tally::{Ending, Watch};
-use crate::document::Document;
+use crate::document::{CpuWatch, Document, Ending, Watch};
 use crate::measure::watch::{Sample, state_name};
 
 /// CPUs whose offsets a line shows one by one; of more, the ends.
@@ -99,8 +98,7 @@ fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     if cpus.len() > CPUS_IN_SUMMARY {
-        let reach =
-            |cpu: &super::tally::CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
+        let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         writeln!(out, "  the {CPUS_IN_SUMMARY} of {} CPUs whose offsets reach farthest", watch.cpus.len())?;

@@ -5,8 +5,6 @@ mod rows;
 mod screen;
 mod tally;
 
-pub(crate) use tally::Watch;
-
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +15,7 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpus;
-use crate::document::Document;
+use crate::document::{Document, Ending};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
@@ -26,7 +24,7 @@ use crate::terminal;
 
 use rows::Table;
 use screen::Screen;
-use tally::{Ending, Points, Tally};
+use tally::{Points, Tally};
 
 /// CPUs that are visited unless told otherwise: a visit takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
@@ -86,7 +84,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     drop(guard);
     document.track = found.points.map(|points| points.track().into());
     document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
-    let exit = Exit::of(&document);
+    let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
         lines::summary(&document, &mut io::stderr()).ok();

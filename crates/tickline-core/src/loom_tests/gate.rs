@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::order::cold;
+use super::order::without_line;
 use super::{Clock, Look, Seen, Time, check, made, reading};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
@@ -44,7 +44,7 @@ struct Scene {
 impl Scene {
     /// A cold clock of which enough is known for a line, its gate closed and yet to be judged.
     fn new() -> (Self, Control) {
-        let (clock, control, time) = cold();
+        let (clock, control, time) = without_line();
         let scene = Self { keeper: made(Keeper::new()), clock, time, against: made(AtomicU64::new(0)) };
         scene.keeper.judge_again(&scene.line());
         (scene, control)

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::gate::{Line, TICKS};
-use super::order::cold;
+use super::order::without_line;
 use super::{Clock, Seen, Time, check, made};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
@@ -102,7 +102,7 @@ impl Gated for Lines<'_> {
 impl Scene {
     /// A clock of which enough is known for a common line, and a table to be opened.
     fn new() -> Self {
-        let (clock, control, time) = cold();
+        let (clock, control, time) = without_line();
         let mode = made(Mode::new());
         lend(&mode);
         Self { keeper: made(Keeper::new()), mode, clock, control: made(TryLock::new(control)), time }

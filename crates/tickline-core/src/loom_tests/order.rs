@@ -217,7 +217,7 @@ fn a_window_passes_under_a_writer() {
 #[test]
 fn a_clock_recovers_under_a_cold_reader() {
     check(Some(5), &["Recovered", "cold first"], |seen| {
-        let (clock, mut control, time) = cold();
+        let (clock, mut control, time) = without_line();
         let reader = {
             let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
             thread::spawn(move || {
@@ -258,7 +258,7 @@ fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
 /// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
 #[test]
 fn a_gate_closes_under_a_writer() {
-    check(Some(4), &["Published", "Lost", "Gated"], |seen| {
+    check(Some(4), &["Published", "Lost", "GateClosed"], |seen| {
         let (clock, mut control, time) = live();
         let closer = closer(&clock, &time);
         let look = time.look(WRITER_TICKS);
@@ -273,8 +273,8 @@ fn a_gate_closes_under_a_writer() {
 /// Rule 8: the same for a clock that is about to recover.
 #[test]
 fn a_gate_closes_under_a_recovery() {
-    check(Some(4), &["Recovered", "Gated"], |seen| {
-        let (clock, mut control, time) = cold();
+    check(Some(4), &["Recovered", "GateClosed"], |seen| {
+        let (clock, mut control, time) = without_line();
         let closer = closer(&clock, &time);
         let look = time.look(WRITER_TICKS);
         let outcome = control.maintain(&clock, &look, &look);
@@ -333,7 +333,7 @@ fn a_gate_closes_under_a_stamp() {
 #[test]
 fn a_clock_recovers_under_a_stamp() {
     check(Some(5), &["Recovered", "stamp", "no stamp"], |seen| {
-        let (clock, mut control, time) = cold();
+        let (clock, mut control, time) = without_line();
         let stamper = {
             let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
             thread::spawn(move || {

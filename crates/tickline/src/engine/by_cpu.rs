@@ -5,8 +5,9 @@ use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
-use crate::per_cpu::{CpuSweep, Table};
-use crate::process::ClockSetNotifier;
+use crate::per_cpu::Table;
+use crate::per_cpu::sweep::CpuSweep;
+use crate::sys::ClockSetNotifier;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.

@@ -17,17 +17,16 @@ use tickline_core::units::signed;
 use tickline_core::word::Phase;
 
 use super::Engine;
-use crate::builder::Probes;
-use crate::facts::{self, COUNTER};
+use crate::options::{Policy, Probes};
 use crate::per_cpu::Table;
-use crate::policy::Policy;
-use crate::process;
-use crate::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::status::State;
-use crate::warp;
+use crate::sys::reference::{HAS_CLOCK, OsClock, step_ns};
+use crate::sys::{self, COUNTER};
+use crate::trust::{compare, facts};
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
+
 impl Engine {
     /// Judges by `policy` from now on.
     pub(crate) fn adopt(&self, policy: Policy) {
@@ -46,8 +45,8 @@ impl Engine {
     /// The clock's own facts, and how often the comparison in them has changed.
     fn own(&self) -> (facts::OsClockFacts, u32) {
         // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
-        let changes = warp::changes();
-        let comparison = warp::result();
+        let changes = compare::changes();
+        let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
         let own = facts::OsClockFacts {
             disabled: self.is_disabled(),
@@ -94,7 +93,7 @@ impl Engine {
         if self.probes() == Probes::Minimal {
             return false;
         }
-        let _errno = process::PreserveErrno::new();
+        let _errno = sys::PreserveErrno::new();
         if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
             return false;
         }

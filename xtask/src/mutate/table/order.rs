@@ -279,8 +279,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery asks the reference only before it opens",
         "control.rs",
-        "target.at(at_ticks).max(fixed_from_ns(reference_ns));",
-        "target.at(at_ticks);",
+        "let edge = target.at(at_ticks).max(most);",
+        "let edge = target.at(at_ticks);",
+    ),
+    mutant(
+        "7",
+        "a recovery starts where the reference was, not where it may be by now",
+        "control.rs",
+        "let edge = target.at(at_ticks).max(most);",
+        "let edge = target.at(at_ticks).max(fixed_from_ns(reference_ns));",
     ),
     mutant(
         "7",

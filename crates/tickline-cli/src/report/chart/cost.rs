@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
+use super::figure::{Figure, Swatch, WIDTH, units};
 use super::scale::{Scale, time};
-use super::{Figure, Swatch, WIDTH, units};
 use crate::document::CostRow;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
 const ROW: f64 = 20.0;
 /// Room for `clock_gettime MONOTONIC_COARSE`.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
+use super::figure::{Figure, Swatch, WIDTH, units};
 use super::scale::{Scale, time};
-use super::{Figure, Swatch, WIDTH, units};
 use crate::document::{LatencyBin, LatencyRow};
 
 const HEIGHT: f64 = 250.0;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
+use super::figure::{Figure, Swatch, WIDTH, units};
 use super::scale::{Scale, time};
-use super::{Figure, Swatch, WIDTH, units};
 use crate::document::TrackSummary;
 use crate::measure::track::Point;
 

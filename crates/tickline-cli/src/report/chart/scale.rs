@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{WIDTH, units};
+use super::figure::{WIDTH, units};
 
 /// Values from `low` to `high` on a line of the drawing.
 #[derive(Debug, Clone)]

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
+use super::figure::{Figure, WIDTH, units};
 use super::scale::time;
-use super::{Figure, WIDTH, units};
-use crate::measure::warp::{Pattern, Warp};
+use crate::measure::pattern::Pattern;
+use crate::measure::warp::Warp;
 use crate::warp::map::{CLASSES, Cell, cells};
 
 const LEFT: f64 = 40.0;

@@ -7,8 +7,9 @@ use tickline_core::line::Line;
 use tickline_core::shared::Event;
 
 use super::*;
-use crate::facts::played;
-use crate::status::{Driver, Status};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::status::Status;
+use crate::trust::facts::played;
 
 /// Judges by these costs (ns: the counter; by the OS, monotonic and Unix time), and does iterations until there is a line. `None`, with a
 /// loud word, if something else closes the gate here.
@@ -19,7 +20,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     let start = std::time::Instant::now();
     loop {
         engine.serve(Renewal::Ahead);
-        let status = Status::of(engine);
+        let status = engine.status();
         match status.state {
             State::Fast | State::Fallback(Reason::Slow) => return Some(status),
             State::Fallback(reason) => {
@@ -47,7 +48,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (40, 120, 36)) else { return };
     assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
     assert!(!unix_by_line(&engine));
-    let publications = Status::of(&engine).events.get(Event::Publication);
+    let publications = engine.status().events.get(Event::Publication);
     assert!(engine.read_bounds().is_some(), "readings with bounds are the line's");
 
     let Some(status) = judged(&engine, (35, 120, 36)) else { return };
@@ -92,7 +93,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
 /// the line is back it is not "fast".
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
-    let engine = Engine::new(Driver::Manual, crate::engine::DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
     if status.state != State::Fast {
         eprintln!("SKIPPED: no line by the counter here: {}", status.state);

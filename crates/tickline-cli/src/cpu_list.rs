@@ -1,0 +1,56 @@
+//! Lists of CPUs as Linux writes them: `0-3,8`.
+
+use tickline_core::cpu_list;
+
+/// CPUs in ascending order, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
+const CPU_IDS: usize = 8_192;
+
+/// Reads a list as a user writes it.
+pub(crate) fn parse(value: &str) -> Result<CpuList, String> {
+    match cpu_list::ids_in_list(value.as_bytes()) {
+        None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
+        Some(ids) if ids > CPU_IDS => Err(format!(
+            "{value} names CPU {}, and {} is the last that a kernel may have",
+            ids - 1,
+            CPU_IDS - 1
+        )),
+        Some(ids) => {
+            let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
+            Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
+        }
+    }
+}
+
+/// A list as Linux writes it: `0-3,8`.
+pub(crate) fn ranges(cpus: &[u32]) -> String {
+    let mut text = String::new();
+    for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        let comma = if text.is_empty() { "" } else { "," };
+        text += &if first == last { format!("{comma}{first}") } else { format!("{comma}{first}-{last}") };
+    }
+    text
+}
+
+/// How many CPUs are in such a list; `None` if it is none.
+pub(crate) fn count(list: &str) -> Option<u32> {
+    let ids = cpu_list::ids_in_list(list.as_bytes())?;
+    u32::try_from((0..ids).filter(|cpu| cpu_list::names(list.as_bytes(), *cpu)).count()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_short() {
+        for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
+            assert_eq!(ranges(cpus), text);
+            assert_eq!(count(text).map_or(0, |count| count as usize), cpus.len());
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! What a command has found, as data: the JSON is these structures field by field, the texts are made from them. Keys carry
+//! their units; a figure that is not to be had is null; a part that a command does not measure is left out.
+//!
+//! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
+
+mod bench;
+mod watch;
+
+pub(crate) use bench::{Bench, Compared, ComparedClock};
+pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
+
+use crate::diagnose::{self, Facts, Finding};
+use crate::exit::Exit;
+use crate::machine::Machine;
+use crate::measure::calls::{COUNTER, MONOTONIC};
+use crate::measure::costs::Cost;
+use crate::measure::latency::Latency;
+use crate::measure::resolution::Resolution;
+use crate::measure::served::Served;
+use crate::measure::served_by::ServedBy;
+use crate::measure::track::{Point, Track};
+use crate::measure::warp::Warp;
+
+/// Raised when a key changes its meaning or goes away.
+pub(crate) const SCHEMA: &str = "tickline/1";
+
+/// Everything that was found.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Document {
+    /// The schema's name, `tickline/1`: another one when a key changes its meaning or goes away. Keys may be added.
+    pub(crate) schema: &'static str,
+    /// The version of the program that has written this.
+    pub(crate) program_version: &'static str,
+    /// The command that has.
+    pub(crate) command: &'static str,
+    /// When, in UTC, as in RFC 3339.
+    pub(crate) taken_at: String,
+    /// What it comes to, in one sentence.
+    pub(crate) verdict: String,
+    /// What the verdict is about: `fast`, `reason` and all else are of the same moment.
+    #[serde(skip)]
+    state: State,
+    /// Whether tickline reads the counter here.
+    pub(crate) fast: bool,
+    /// Why not, as a stable code.
+    pub(crate) reason: Option<&'static str>,
+    /// What is wrong with the machine's clocks, the most severe first; null where nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Vec<Finding>>,
+    /// The machine, as far as it can be read.
+    pub(crate) machine: Machine,
+    /// The status of tickline's clock.
+    pub(crate) clock: ClockStatus,
+    /// What must hold for the counter to be used, in the order in which it is looked at.
+    pub(crate) gates: Vec<Gate>,
+    /// What a call of each clock costs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) costs: Vec<CostRow>,
+    /// Why it is not known who serves the clocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) served_unknown: Option<String>,
+    /// How far tickline was from CLOCK_MONOTONIC over time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) track: Option<TrackSummary>,
+    /// How long single readings took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) latencies: Vec<LatencyRow>,
+    /// The CPUs' counters against each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warp: Option<Warp>,
+    /// A long run of each clock, and a comparison with an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bench: Option<Bench>,
+    /// What was seen while the clock was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watch>,
+}
+
+/// The global clock's status.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ClockStatus {
+    /// The counter's frequency as measured, Hz.
+    pub(crate) frequency_hz: Option<u64>,
+    /// The counter's frequency as the processor or the hypervisor names it, Hz.
+    pub(crate) nominal_frequency_hz: Option<u64>,
+    /// How far a reading now may be from CLOCK_MONOTONIC, ns.
+    pub(crate) bound_ns: Option<u64>,
+    /// How far CLOCK_MONOTONIC's rate may be from the measured one for the bound to hold, ppb.
+    pub(crate) max_drift_ppb: u64,
+    /// Time between two recalibrations, ns.
+    pub(crate) interval_ns: u64,
+    /// How far Unix time may be from UTC as the kernel says, ns; null where it is not synchronised.
+    pub(crate) utc_error_ns: Option<u64>,
+    /// The environment variable TICKLINE is neither on nor off.
+    pub(crate) environment_unrecognised: bool,
+    /// How often each event has happened.
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    /// The CPUs, where each has a line of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) per_cpu: Vec<CpuRow>,
+}
+
+/// One CPU's line.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CpuRow {
+    /// The CPU's number.
+    pub(crate) cpu: usize,
+    /// `calibrating`, `fast`, `fallback` or `other`.
+    pub(crate) state: &'static str,
+    /// Its counter's frequency as measured, Hz.
+    pub(crate) frequency_hz: Option<u64>,
+    /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns.
+    pub(crate) offset_ns: i64,
+    /// Time since that, ns; null before the first one.
+    pub(crate) age_ns: Option<u64>,
+    /// Visits that failed, and times that it fell back.
+    pub(crate) failures: u64,
+}
+
+impl CpuRow {
+    fn of(status: &CpuStatus) -> Self {
+        Self {
+            cpu: status.cpu,
+            state: match status.state {
+                CpuState::Calibrating => "calibrating",
+                CpuState::Fast => "fast",
+                CpuState::Fallback => "fallback",
+                _ => "other",
+            },
+            frequency_hz: status.frequency_hz,
+            offset_ns: status.offset_ns,
+            age_ns: status.age_ns,
+            failures: status.failures,
+        }
+    }
+}
+
+/// What one gate says.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Gate {
+    /// The gate's name.
+    pub(crate) gate: &'static str,
+    /// Whether it lets the counter be used.
+    pub(crate) open: bool,
+    /// Why it is closed, as a stable code.
+    pub(crate) reason: Option<&'static str>,
+    /// What is doubtful though it is open, as a stable code.
+    pub(crate) warning: Option<&'static str>,
+    /// Reason or warning in words.
+    pub(crate) text: Option<String>,
+}
+
+/// One clock's cost.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CostRow {
+    /// What is called.
+    pub(crate) clock: &'static str,
+    /// A call in a tight loop, fastest round, ns; null where there is no such clock, or the process may not read it.
+    pub(crate) cost_ns: Option<f64>,
+    /// The same in the median round, ns.
+    pub(crate) median_ns: Option<f64>,
+    /// Nine of ten rounds were no slower than this, ns a call.
+    pub(crate) most_ns: Option<f64>,
+    /// The fastest as a multiple of a bare reading of the counter.
+    pub(crate) ratio_to_counter: Option<f64>,
+    /// The smallest step seen, ns; null if none was seen.
+    pub(crate) resolution_ns: Option<u64>,
+    /// Who answers; null if that is not known, or the call is no clock of the system.
+    pub(crate) served_by: Option<ServedBy>,
+}
+
+/// Offset and bound over time, and what they amount to.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TrackSummary {
+    /// The largest offset of either sign, ns.
+    pub(crate) largest_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Looks whose reading was outside of its bracket.
+    pub(crate) outside_bracket: usize,
+    /// Looks that contradict the claimed bound.
+    pub(crate) bound_violated: usize,
+    /// The looks, in the order of time.
+    pub(crate) points: Vec<Point>,
+}
+
+/// The times from one reading of a clock to the next, made at once, as that clock tells them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LatencyRow {
+    /// What is called.
+    pub(crate) clock: &'static str,
+    /// Times counted.
+    pub(crate) readings: u64,
+    /// The shortest, ns. All times are counted to 1 %; more than a second counts as a second.
+    pub(crate) min_ns: u64,
+    /// Half of them are not longer than this, ns.
+    pub(crate) median_ns: u64,
+    /// 99 % are not longer than this, ns.
+    pub(crate) p99_ns: u64,
+    /// 99.99 % are not longer than this, ns.
+    pub(crate) p99_99_ns: u64,
+    /// The longest, ns.
+    pub(crate) max_ns: u64,
+    /// The histogram; empty bins are left out.
+    pub(crate) bins: Vec<LatencyBin>,
+}
+
+/// A bin of a histogram.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LatencyBin {
+    /// The shortest time that belongs to it, ns.
+    pub(crate) from_ns: u64,
+    /// The longest one, ns.
+    pub(crate) to_ns: u64,
+    /// Times counted.
+    pub(crate) count: u64,
+}
+
+impl Document {
+    /// What can be told without measuring: the machine and the global clock's status.
+    pub(crate) fn new(command: &'static str) -> Self {
+        let status = settled();
+        let machine = Machine::read(&status);
+        Self {
+            schema: SCHEMA,
+            program_version: env!("CARGO_PKG_VERSION"),
+            command,
+            taken_at: format!("{:.0}", Timestamp::now()),
+            verdict: verdict(status.state, &machine, None, None),
+            state: status.state,
+            fast: status.state == State::Fast,
+            reason: status.reason().map(Reason::code),
+            clock: ClockStatus::of(&status),
+            gates: gates(&status),
+            findings: None,
+            machine,
+            costs: Vec::new(),
+            served_unknown: None,
+            track: None,
+            latencies: Vec::new(),
+            warp: None,
+            bench: None,
+            watch: None,
+        }
+    }
+
+    /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
+    pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
+        self.add_costs(costs, Some(&track));
+        self.track = Some(track.into());
+        self
+    }
+
+    /// Adds what the clocks cost.
+    pub(crate) fn costed(mut self, costs: &[Cost]) -> Self {
+        self.add_costs(costs, None);
+        self
+    }
+
+    fn add_costs(&mut self, costs: &[Cost], track: Option<&Track>) {
+        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
+        let counter_ns = cost_of(COUNTER);
+        self.costs = costs
+            .iter()
+            .map(|cost| CostRow {
+                clock: cost.name,
+                cost_ns: cost.ns,
+                median_ns: cost.median_ns,
+                most_ns: cost.most_ns,
+                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
+                resolution_ns: None,
+                served_by: None,
+            })
+            .collect();
+        let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
+        self.verdict = verdict(self.state, &self.machine, calls, track);
+    }
+
+    /// Adds to the costs who serves the clocks, and in which steps they move.
+    pub(crate) fn explained(mut self, served: Result<Served, String>, resolutions: &[Resolution]) -> Self {
+        let (served, unknown) = match served {
+            Ok(served) => (served, None),
+            Err(reason) => (Served::new(), Some(reason)),
+        };
+        self.served_unknown = unknown;
+        for row in &mut self.costs {
+            row.served_by = served.get(row.clock).copied();
+            row.resolution_ns =
+                resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, step)| *step);
+        }
+        self
+    }
+
+    /// Adds what is wrong with the machine, by all that is known of it: to be called last.
+    ///
+    /// # Errors
+    ///
+    /// If the facts cannot be read back, which would be a mistake in this program.
+    pub(crate) fn diagnose(&mut self) -> io::Result<()> {
+        let facts = Facts::of(self).map_err(io::Error::other)?;
+        self.findings = Some(diagnose::diagnose(&facts));
+        Ok(())
+    }
+}
+
+impl Document {
+    /// The exit code: whether the counter serves here.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.fast { Exit::Fast } else { Exit::Closed }
+    }
+}
+
+impl LatencyRow {
+    pub(crate) fn of(latency: &Latency) -> Self {
+        let times = &latency.times;
+        let bins = times.iter_recorded().map(|bin| LatencyBin {
+            from_ns: times.lowest_equivalent(bin.value_iterated_to()),
+            to_ns: times.highest_equivalent(bin.value_iterated_to()),
+            count: bin.count_at_value(),
+        });
+        Self {
+            clock: latency.clock,
+            readings: times.len(),
+            min_ns: times.min(),
+            median_ns: times.value_at_quantile(0.5),
+            p99_ns: times.value_at_quantile(0.99),
+            p99_99_ns: times.value_at_quantile(0.9999),
+            max_ns: times.max(),
+            bins: bins.collect(),
+        }
+    }
+}
+
+impl From<Track> for TrackSummary {
+    fn from(track: Track) -> Self {
+        Self {
+            largest_offset_ns: track.largest_offset_ns(),
+            largest_bound_ns: track.largest_bound_ns(),
+            outside_bracket: track.outside(),
+            bound_violated: track.violated(),
+            points: track.points,
+        }
+    }
+}
+
+impl ClockStatus {
+    fn of(status: &Status) -> Self {
+        Self {
+            frequency_hz: status.frequency_hz,
+            nominal_frequency_hz: status.nominal_hz,
+            bound_ns: status.bound_ns,
+            max_drift_ppb: status.max_drift_ppb,
+            interval_ns: status.interval_ns,
+            utc_error_ns: status.utc_error_ns,
+            environment_unrecognised: status.environment == Environment::Unrecognised,
+            events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
+            per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
+        }
+    }
+}
+
+/// The global clock's status. On a machine that is busy a line may end before the thread comes to replace it, for some ms, which
+/// is not what is asked for here.
+fn settled() -> Status {
+    const LOOKS: u32 = 50;
+    for _ in 1..LOOKS {
+        let status = Clock::global().status();
+        if status.state != State::Calibrating {
+            return status;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Clock::global().status()
+}
+
+fn gates(status: &Status) -> Vec<Gate> {
+    let gate = |verdict: &tickline::Verdict| Gate {
+        gate: verdict.gate.name(),
+        open: verdict.closed.is_none(),
+        reason: verdict.closed.map(Reason::code),
+        warning: verdict.warning.map(Reason::code),
+        text: verdict.closed.or(verdict.warning).map(|reason| reason.to_string()),
+    };
+    status.verdicts.iter().map(gate).collect()
+}
+
+/// One sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
+fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
+    match (state, calls, track) {
+        (State::Fast, Some((now, os)), Some(track)) => format!(
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast; \
+             it was seen at most {:.0} ns from CLOCK_MONOTONIC (its own bound: {} ns).",
+            os / now,
+            track.largest_offset_ns(),
+            track.largest_bound_ns()
+        ),
+        (State::Fast, Some((now, os)), None) => format!(
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast.",
+            os / now
+        ),
+        (State::Fast, _, _) => "tickline reads the counter here.".to_owned(),
+        (State::Fallback(reason), _, _) => {
+            let named = matches!(reason, Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested);
+            let detail = machine.clocksource.as_ref().filter(|_| named);
+            let detail = detail.map_or_else(String::new, |name| format!(" ({name})"));
+            format!("tickline serves the OS clock here, because {reason}{detail}.")
+        }
+        (State::Disrupted, _, _) => {
+            format!("tickline reads the counter here; its state is {}.", State::Disrupted)
+        }
+        (state, _, _) => format!("tickline serves the OS clock for now; its state is {state}."),
+    }
+}

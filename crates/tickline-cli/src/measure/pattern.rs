@@ -1,0 +1,14 @@
+//! Which pairs of CPUs are compared.
+
+use serde::{Deserialize, Serialize};
+
+/// Which pairs are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pattern {
+    /// Every CPU with every other
+    All,
+    /// The first CPU with every other
+    Star,
+}

@@ -1,0 +1,16 @@
+//! Who answers a clock.
+
+use serde::{Deserialize, Serialize};
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ServedBy {
+    /// Nobody but the process itself, by the code that the kernel has mapped into it.
+    Vdso,
+    /// The kernel.
+    SystemCall,
+    /// Nobody: the call ends the process (SIGSEGV).
+    Nobody,
+}

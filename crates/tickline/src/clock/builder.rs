@@ -1,0 +1,189 @@
+//! Making clocks with settings of their own.
+
+use core::time::Duration;
+
+use tickline_core::control::INTERVAL_RANGE_NS;
+use tickline_core::gate::Trust;
+
+use crate::clock::Clock;
+use crate::clock::global::ClockGuard;
+use crate::error::Error;
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Policy, Priority, Probes, Schedule, Settings};
+use crate::per_cpu;
+
+/// The least and the most time between two stores of the coarse clock. 100 us is about what a sleeping thread can keep.
+const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
+
+/// What some settings need.
+const THREAD: &str = "the thread driver";
+
+/// Settings for a [`Clock`]. Checked by [`start`](Self::start) and [`start_global`](Self::start_global).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::Clock;
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let clock = Clock::builder().interval(Duration::from_millis(100)).start()?;
+/// println!("{}", clock.now_ns());
+///
+/// let error = Clock::builder().interval(Duration::from_secs(60)).start().unwrap_err();
+/// assert_eq!(error.to_string(), "interval of 60s is outside 1ms to 10s");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct ClockBuilder {
+    driver: Driver,
+    interval: Duration,
+    recent_every: Option<Duration>,
+    priority: Priority,
+    probes: Probes,
+    policy: Policy,
+    per_cpu: PerCpu,
+}
+
+impl ClockBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            driver: Driver::Thread,
+            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
+            recent_every: None,
+            priority: Priority::Normal,
+            probes: Probes::Full,
+            policy: Policy::DEFAULT,
+            per_cpu: PerCpu::Auto,
+        }
+    }
+
+    /// Who runs the control loop; a thread by default.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms. Shorter gives tighter
+    /// bounds, at some 190 us of CPU for each, most of it for waking up and for looking at the kernel's clocksource.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// How often the thread stores the time for [`recent_ns`](crate::recent_ns): 100 us to 10 s; by default at each
+    /// recalibration. Each store wakes the thread.
+    pub fn recent_every(mut self, period: Duration) -> Self {
+        self.recent_every = Some(period);
+        self
+    }
+
+    /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores the coarse time punctually on a
+    /// busy machine. It is an error where the process may not have it.
+    pub fn realtime(mut self) -> Self {
+        self.priority = Priority::Realtime;
+        self
+    }
+
+    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime) and
+    /// [`PerCpu::On`] need [`Probes::Full`].
+    ///
+    /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for the rest of the process,
+    /// even where that returns an error: a filter cannot be removed either. What its gates have said before stays so.
+    pub fn probes(mut self, probes: Probes) -> Self {
+        self.probes = probes;
+        self
+    }
+
+    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but were not started together. The
+    /// latter is kept by the thread, which visits each CPU once in an interval (some 80 us of CPU each, most of it for being
+    /// moved), and promises less order: [`PerCpu`].
+    pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
+        self.per_cpu = per_cpu;
+        self
+    }
+
+    /// Whose word about the counter counts; [`Trust::Auto`] by default. What is trusted where: the table of
+    /// [`tickline_core::gate`].
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.policy.trust = trust;
+        self
+    }
+
+    /// Does without CPUID's word that the counter runs at one rate in all power states. For virtual machines that are not
+    /// told (QEMU withholds it by default, because it bars migration) though their host's counter does.
+    pub fn assume_invariant(mut self) -> Self {
+        self.policy.invariant_waived = true;
+        self
+    }
+
+    /// Makes a clock of its own, and starts its thread if it has one. The gates are judged by the first iteration of the
+    /// control loop; until then, and if one is closed, readings are served by the OS clock.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
+    /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full probes, without it;
+    /// [`PerCpu`](crate::ErrorKind::PerCpu) if a line for each CPU is demanded and cannot be had;
+    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made;
+    /// [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority.
+    pub fn start(self) -> Result<Clock, Error> {
+        let settings = self.check()?;
+        Clock::own(self.driver, settings)
+    }
+
+    /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`] is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
+    /// [`Running`](crate::ErrorKind::Running) if it already runs with other settings.
+    pub fn start_global(self) -> Result<ClockGuard, Error> {
+        let settings = self.check()?;
+        if self.driver != Driver::Thread {
+            return Err(Error::unused("start_global", THREAD));
+        }
+        ClockGuard::start(settings)
+    }
+
+    fn check(&self) -> Result<Settings, Error> {
+        let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
+        let (least, most) = (Duration::from_nanos(*least), Duration::from_nanos(*most));
+        let interval_ns = u64::try_from(self.interval.as_nanos())
+            .ok()
+            .filter(|ns| INTERVAL_RANGE_NS.contains(ns))
+            .ok_or_else(|| Error::out_of_range("interval", self.interval, least, most))?;
+        if let Some(period) = self.recent_every {
+            let (least, most) = RECENT_RANGE;
+            if !(least..=most).contains(&period) {
+                return Err(Error::out_of_range("recent_every", period, least, most));
+            }
+        }
+        let (has_thread, is_full) = (self.driver == Driver::Thread, self.probes == Probes::Full);
+        let settings = [
+            ("recent_every", self.recent_every.is_some(), true),
+            ("realtime", self.priority == Priority::Realtime, is_full),
+            ("per_cpu", self.per_cpu == PerCpu::On, is_full),
+        ];
+        for (setting, _, is_allowed) in settings.into_iter().filter(|(_, is_chosen, _)| *is_chosen) {
+            if !has_thread {
+                return Err(Error::unused(setting, THREAD));
+            }
+            if !is_allowed {
+                return Err(Error::unused(setting, "full probes"));
+            }
+        }
+        if self.per_cpu == PerCpu::On {
+            per_cpu::needs().map_err(Error::per_cpu)?;
+        }
+        let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);
+        let schedule = Schedule { recent_every, priority, per_cpu };
+        Ok(Settings { interval_ns, policy: self.policy, probes: self.probes, schedule })
+    }
+}
+
+impl Clock {
+    /// Settings for a clock of one's own.
+    pub fn builder() -> ClockBuilder {
+        ClockBuilder::new()
+    }
+}

@@ -1,0 +1,47 @@
+//! What a clock says about itself, filled in.
+
+use tickline_core::compare::Comparison;
+use tickline_core::shared::Event;
+
+use super::Engine;
+use crate::options::Probes;
+use crate::status::{Events, Status};
+use crate::sys::reference;
+use crate::trust::{compare, facts};
+
+impl Engine {
+    /// What this clock says about itself, now.
+    pub(crate) fn status(&self) -> Status {
+        let table = self.per_cpu_table();
+        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&self.shared).gauges;
+        let bound_ns = self.read_bounds().or_else(|| self.bounds_by_cpu()).map(|reading| {
+            let (earliest_ns, latest_ns) = reading.bounds_ns();
+            latest_ns.abs_diff(earliest_ns).div_ceil(2)
+        });
+        Status {
+            state: self.state(),
+            judged: self.is_judged(),
+            verdicts: self.verdicts(),
+            driver: self.driver(),
+            environment: facts::environment(),
+            hypervisor: facts::hypervisor(),
+            comparison: compare::result().unwrap_or(Comparison::Pending),
+            nominal_hz: facts::nominal_hz(self.probes()),
+            frequency_hz: gauges.frequency_hz(),
+            bound_ns,
+            max_drift_ppb: gauges.max_drift_ppb(),
+            bound_parts: gauges.bound_parts(),
+            offset_ns: gauges.offset_ns(),
+            interval_ns: gauges.interval_ns(),
+            utc_error_ns: match self.probes() {
+                Probes::Full => reference::utc_error_ns(),
+                Probes::Minimal => None,
+            },
+            events: Events(Event::ALL.map(|event| {
+                let by_cpu = table.map_or(0, |table| table.events(event));
+                self.shared.events(event).saturating_add(by_cpu)
+            })),
+            per_cpu: table.map_or_else(Vec::new, |table| table.status()),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What programs choose, as plain data.
+
+use core::time::Duration;
+
+use tickline_core::gate::Trust;
+
+/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and an iteration of the
+/// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
+pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
+
+/// Who runs a clock's control loop.
+///
+/// ```
+/// # fn main() -> Result<(), tickline::Error> {
+/// use tickline::{Clock, Driver};
+///
+/// let clock = Clock::builder().driver(Driver::Manual).start()?;
+/// let next_in = clock.maintain(); // from an event loop, when it is due
+/// assert!(!next_in.is_zero());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Driver {
+    /// The readers: a call that finds the window passed recalibrates in place, if calls are frequent enough to pay. No
+    /// thread. What the global clock does by itself.
+    Reader = 0,
+    /// A background thread: no reader ever pays.
+    Thread = 1,
+    /// Whoever calls [`Clock::maintain`](crate::Clock::maintain).
+    Manual = 2,
+}
+
+/// What a clock may ask the system, by [`ClockBuilder::probes`](crate::ClockBuilder::probes).
+///
+/// ```
+/// use tickline::{Clock, Driver, Probes};
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// // In a process whose seccomp filter kills it for what is not listed:
+/// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).start()?;
+/// println!("{} ns, {}", clock.now_ns(), clock.status().state);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Probes {
+    /// Whatever helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and priority.
+    Full,
+    /// Only `clock_gettime` and sleeping (a futex), and the process id where there was no clock with full probes before:
+    /// for processes under seccomp filters that kill. The system calls to allow are listed in `PLATFORM.md`, "System calls".
+    ///
+    /// What is not asked is unknown, and the CPUs' counters are not compared: such a clock is served by the OS, with
+    /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or [`Reason::Untested`](crate::Reason::Untested), unless a clock
+    /// with full probes has compared them before in this process. Nor are the gates watched. The thread has no name, no
+    /// priority of its own, and does not notice at once when the clock is set.
+    Minimal,
+}
+
+/// Whether a clock has one line, or one for each CPU.
+///
+/// With a line for each CPU, readings are in order on one CPU. A thread that is moved, or another one elsewhere, may see a step
+/// back of no more than the two CPUs' bounds; so may one that reads across `disable()`, or while its CPU's line starts.
+///
+/// ```
+/// # fn main() -> Result<(), tickline::Error> {
+/// use tickline::{Clock, PerCpu};
+///
+/// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?; // whatever the comparison of the counters says
+/// assert!(clock.status().per_cpu.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum PerCpu {
+    /// One for each CPU if the counters were found to be apart.
+    #[default]
+    Auto,
+    /// One for each CPU.
+    On,
+    /// One for all.
+    Off,
+}
+
+/// What the thread is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// How often the coarse time is stored; `None`: at each recalibration.
+    pub(crate) recent_every: Option<Duration>,
+    /// Whether to ask for real-time priority.
+    pub(crate) priority: Priority,
+    /// Whether there is a line for each CPU.
+    pub(crate) per_cpu: PerCpu,
+}
+
+/// The thread's priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    Normal,
+    Realtime,
+}
+
+/// What a clock is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) interval_ns: u64,
+    pub(crate) policy: Policy,
+    pub(crate) probes: Probes,
+    pub(crate) schedule: Schedule,
+}
+
+impl Settings {
+    /// Those of the global clock unless the program chooses others.
+    pub(crate) const DEFAULT: Self = Self {
+        interval_ns: DEFAULT_INTERVAL_NS,
+        policy: Policy::DEFAULT,
+        probes: Probes::Full,
+        schedule: Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto },
+    };
+}
+
+/// What the environment variable `TICKLINE` says.
+///
+/// ```
+/// use tickline::{Clock, Environment};
+///
+/// if Clock::global().status().environment == Environment::Unrecognised {
+///     eprintln!("TICKLINE should be on or off");
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Environment {
+    /// It is not set.
+    Unset,
+    /// `on`: nothing is changed.
+    On,
+    /// `off`: the counter is not used.
+    Off,
+    /// Anything else: ignored, and reported here.
+    Unrecognised,
+}
+
+impl Environment {
+    pub(crate) fn from_value(value: &[u8]) -> Self {
+        match value {
+            b"on" => Self::On,
+            b"off" => Self::Off,
+            _ => Self::Unrecognised,
+        }
+    }
+}
+
+/// Whose word counts, and what the program does without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Policy {
+    pub(crate) trust: Trust,
+    pub(crate) invariant_waived: bool,
+}
+
+const WAIVED: u8 = 1 << 7;
+
+impl Policy {
+    /// What every clock has unless told otherwise.
+    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, invariant_waived: false };
+
+    pub(crate) const fn to_bits(self) -> u8 {
+        let trust = match self.trust {
+            Trust::Kernel => 0,
+            Trust::Measured => 2,
+            _ => 1,
+        };
+        if self.invariant_waived { trust | WAIVED } else { trust }
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        let trust = match bits & !WAIVED {
+            0 => Trust::Kernel,
+            2 => Trust::Measured,
+            _ => Trust::Auto,
+        };
+        Self { trust, invariant_waived: bits & WAIVED != 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_survives_being_packed() {
+        for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
+            for invariant_waived in [false, true] {
+                let policy = Policy { trust, invariant_waived };
+                assert_eq!(Policy::from_bits(policy.to_bits()), policy);
+            }
+        }
+        assert_eq!(Policy::DEFAULT, Policy::default());
+    }
+}

@@ -1,0 +1,72 @@
+//! The table, and calibrations of this machine's CPUs.
+
+use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
+
+use super::sweep::CpuSweep;
+use super::*;
+use crate::sys::{ClockSetNotifier, CpuMask};
+use tickline_core::compare::{Difference, Pair};
+
+#[test]
+fn the_builder_decides_and_else_the_counters() {
+    let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
+    let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
+    let others = [
+        Comparison::Pending,
+        Comparison::Single,
+        Comparison::Synchronised { cpus: 2 },
+        Comparison::Impossible,
+    ];
+    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(apart, true)]) {
+        assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
+        assert_eq!(wanted(PerCpu::Auto, comparison), auto);
+    }
+}
+
+/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread gets its CPUs back.
+#[test]
+fn a_cpu_that_cannot_be_visited_fails_alone() {
+    use std::io::Write;
+    use tickline_core::sample::Resolutions;
+    let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
+    let (counter, ids) = match needs() {
+        Ok(needs) => needs,
+        Err(why) => return skip(&why.to_string()),
+    };
+    if !crate::sys::counter_readable() {
+        return skip("the counter cannot be used here");
+    }
+    let home = CpuMask::of_this_thread().expect("where this thread may run");
+    let table = Table::with_ids(counter, ids + 3);
+    let absent = ids + 1;
+    table.notes[absent].ask();
+    let config = Config {
+        interval_ns: 1_000_000,
+        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
+        renewal: Renewal::Pinned,
+    };
+    let mut sweep = CpuSweep::default();
+    let notice = ClockSetNotifier::new();
+    let wait_ns = sweep.run(&table, &config, &notice);
+    assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
+    let status = table.status();
+    for cpu in &status {
+        // Elsewhere too, if the system numbers its CPUs otherwise than the register does.
+        assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
+    }
+    assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == CpuState::Calibrating));
+    let after = CpuMask::of_this_thread().unwrap();
+    assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
+
+    sweep.run(&table, &config, &notice);
+    let status = table.status();
+    assert!(status.iter().all(|cpu| cpu.cpu != absent), "nobody asks for it any more: {status:?}");
+}
+
+#[test]
+fn a_cpu_without_a_line_falls_back_after_15_s() {
+    assert_eq!(state_of(false, 0), CpuState::Calibrating);
+    assert_eq!(state_of(false, 14_999_999_999), CpuState::Calibrating);
+    assert_eq!(state_of(false, 15_000_000_000), CpuState::Fallback);
+    assert_eq!(state_of(true, i64::MAX), CpuState::Fast);
+}

@@ -1,0 +1,120 @@
+//! Linux: sets of CPUs as long as the kernel's, which a thread takes and gives back, and the ids that CPUs may have.
+
+use core::ffi::CStr;
+
+use super::file::read;
+
+/// `Documentation/ABI/testing/sysfs-devices-system-cpu`: CPUs that the scheduler leaves alone.
+const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
+
+/// A set of CPUs, by their ids.
+#[derive(Debug, Clone)]
+pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
+
+/// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`); `cpu_set_t` has 1,024.
+const MASK_BITS: usize = 8192;
+const MOST_CPUS: u32 = 8192;
+const _: () = assert!(MOST_CPUS as usize == MASK_BITS);
+const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
+const MASK_BYTES: usize = MASK_BITS / 8;
+
+impl CpuMask {
+    /// Where the calling thread may run: its own choice, as far as CPUs are online and the cpuset has them. `None` if the
+    /// kernel does not say.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        Self::of(0)
+    }
+
+    /// The same of another thread, by its id; 0 is the calling one.
+    fn of(thread: libc::pid_t) -> Option<Self> {
+        let mut mask = Self([0; MASK_WORDS]);
+        // SAFETY: the mask is valid for writes of its length, and no less aligned than `cpu_set_t`, an array of the same words;
+        // the call takes any length. An unknown thread is an error code.
+        let result = unsafe { libc::sched_getaffinity(thread, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
+        (result == 0).then_some(mask)
+    }
+
+    /// One CPU; `None` if no mask is that long.
+    pub(crate) fn only(cpu: usize) -> Option<Self> {
+        let mut mask = Self([0; MASK_WORDS]);
+        *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
+        Some(mask)
+    }
+
+    /// Whether the set has `cpu`.
+    pub(crate) fn contains(&self, cpu: usize) -> bool {
+        self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
+    }
+
+    /// Lets the calling thread run on these CPUs only: it is on one of them when this returns. Whether it was done: not if
+    /// none of them is online and ours.
+    pub(crate) fn apply(&self) -> bool {
+        // SAFETY: the mask is valid for reads of its length, otherwise as in `of_this_thread`.
+        unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
+    }
+
+    /// Lets the calling thread run on these CPUs again; if none of them is left to us, on those that are.
+    pub(crate) fn restore(&self) {
+        if !self.apply() {
+            // The kernel leaves out CPUs that it has not, or has not for us.
+            Self([libc::c_ulong::MAX; MASK_WORDS]).apply();
+        }
+    }
+}
+
+/// How many ids the CPUs may ever have that this kernel can have: its own list (`Documentation/admin-guide/cputopology.rst`),
+/// else the count of those that are configured.
+pub(crate) fn cpu_ids() -> Option<usize> {
+    let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
+    list.and_then(|list| tickline_core::cpu_list::ids_in_list(&list)).or_else(|| {
+        // SAFETY: no memory is passed.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
+    })
+}
+
+/// Whether the scheduler leaves `cpu` alone (`isolcpus`), so that whoever uses it wants no visitors.
+pub(crate) fn is_isolated(cpu: usize) -> bool {
+    read(ISOLATED, |list| tickline_core::cpu_list::names(list, cpu))
+}
+
+/// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
+/// Empty if nobody can say. Allocates.
+pub(crate) fn comparable_cpus() -> Vec<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    // And the calling one, should /proc be hidden.
+    let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
+    let allowed = |cpu: &u32| {
+        usize::try_from(*cpu)
+            .is_ok_and(|cpu| masks.iter().any(|mask| mask.contains(cpu)) && !is_isolated(cpu))
+    };
+    (0..MOST_CPUS).filter(allowed).collect()
+}
+
+/// Puts the calling thread on `cpu` alone. Returns whether that was possible.
+pub(crate) fn pin_this_thread(cpu: u32) -> bool {
+    usize::try_from(cpu).ok().and_then(CpuMask::only).is_some_and(|mask| mask.apply())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_may_run_somewhere_and_be_put_there() {
+        let Some(cpu) = comparable_cpus().first().copied() else {
+            eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
+            return;
+        };
+        std::thread::spawn(move || {
+            assert!(pin_this_thread(cpu));
+            let mask = CpuMask::of_this_thread().expect("it could be set");
+            let named: Vec<usize> = (0..MASK_BITS).filter(|cpu| mask.contains(*cpu)).collect();
+            assert_eq!(named, [usize::try_from(cpu).unwrap()]);
+        })
+        .join()
+        .unwrap();
+        assert!(!pin_this_thread(u32::MAX));
+    }
+}

@@ -1,0 +1,35 @@
+//! Linux: small files of sysfs, read without allocating.
+
+use core::ffi::CStr;
+
+/// The longest of these files that is of use, bytes: a list of isolated CPUs can be long.
+const FILE_BYTES: usize = 1_024;
+
+/// An open file, closed when it is dropped. It is opened each time: a descriptor that is kept may be closed by a daemon and come
+/// to mean something else.
+pub(crate) struct File(libc::c_int);
+
+impl File {
+    pub(crate) fn open(path: &CStr, flags: libc::c_int) -> Option<Self> {
+        // SAFETY: the path is a C string; no memory is passed on.
+        let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+        (file >= 0).then_some(Self(file))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was opened for this, and is closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// The beginning of a small file; empty if it cannot be read.
+pub(crate) fn read<T>(path: &CStr, parse: impl FnOnce(&[u8]) -> T) -> T {
+    let mut buffer = [0_u8; FILE_BYTES];
+    let Some(file) = File::open(path, libc::O_RDONLY) else { return parse(&[]) };
+    // SAFETY: the buffer is valid for writes of its length.
+    let length = unsafe { libc::read(file.0, buffer.as_mut_ptr().cast(), buffer.len()) };
+    drop(file);
+    parse(usize::try_from(length).ok().and_then(|length| buffer.get(..length)).unwrap_or(&[]))
+}

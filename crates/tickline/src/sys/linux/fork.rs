@@ -1,0 +1,93 @@
+//! Linux: a token that `fork` wipes.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use tickline_core::sample::Reference;
+
+use crate::sys::reference::OsClock;
+
+/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). Null before it
+/// was asked for; [`UNAVAILABLE`] where it cannot be had, so that the answer stays the same for the whole process.
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// Stands for the page that could not be had; holds nothing.
+static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
+
+const PAGE_BYTES: usize = 4096;
+
+/// A number that is the same for all threads of this process and unlike that of any ancestor; never 0. May be called in a
+/// signal handler.
+pub(crate) fn token() -> u64 {
+    match page() {
+        Some(token) => {
+            // ORDERING: Relaxed, the number itself is all there is.
+            let known = token.load(Ordering::Relaxed);
+            if known != 0 {
+                return known;
+            }
+            let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 1;
+            // ORDERING: Relaxed, as above.
+            match token.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => fresh,
+                Err(theirs) => theirs,
+            }
+        }
+        // Kernels before 4.14, and minimal probes: right but for a child whose id its ancestor had, by another pid
+        // namespace, or because that one has ended.
+        None => process_id(),
+    }
+}
+
+fn process_id() -> u64 {
+    // SAFETY: getpid always succeeds and touches no memory.
+    u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)
+}
+
+fn page() -> Option<&'static AtomicU64> {
+    // ORDERING: Acquire, pairs with the Release exchange in `make_page`.
+    let mut known = PAGE.load(Ordering::Acquire);
+    if known.is_null() {
+        known = make_page();
+    }
+    if ptr::eq(known, &raw const UNAVAILABLE) {
+        return None;
+    }
+    // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid AtomicU64.
+    unsafe { known.as_ref() }
+}
+
+/// From now on, [`token`] makes no page (mmap, madvise), but asks for the process id each time; unless there is a page
+/// already, which costs no system call.
+pub(crate) fn forgo_page() {
+    let none = (&raw const UNAVAILABLE).cast_mut();
+    // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
+    PAGE.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
+}
+
+/// Makes the page, unless another thread was faster. Returns what is installed now.
+#[cold]
+fn make_page() -> *mut AtomicU64 {
+    // SAFETY: a new private mapping; no existing memory is touched.
+    let fresh = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    let mapped = fresh != libc::MAP_FAILED;
+    // SAFETY: the mapping was just made, and is this function's own.
+    let wiped = mapped && unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    let wanted = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
+    // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same reason.
+    let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    if mapped && !(wiped && installed.is_ok()) {
+        // SAFETY: the mapping is this function's own and nobody has seen it.
+        unsafe { libc::munmap(fresh, PAGE_BYTES) };
+    }
+    installed.map_or_else(|theirs| theirs, |_| wanted)
+}

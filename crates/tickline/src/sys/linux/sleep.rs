@@ -1,0 +1,203 @@
+//! The notice that the clock was set or the machine was suspended, and a sleep that can be cut short: both by one timer descriptor.
+//!
+//! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the clock is set
+//! (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`, `timerfd_resume`, called by `timekeeping_resume` from
+//! 5.15 on; before that by `hrtimers_resume` and `clock_was_set_delayed`. Not where the kernel measured a sleep of 0, which is
+//! possible for less than a second. It is polled and armed again, which reports `ECANCELED`; it is never read or written. A daemon's
+//! `closefrom` may have closed it and its number may mean somebody's socket, so before each use the descriptor must
+//! answer `timerfd_gettime` with the odd interval that was set at the start; else it is abandoned, and sleeping goes on
+//! without it, on a futex.
+
+use core::ptr;
+use core::sync::atomic::{AtomicI32, Ordering};
+use core::time::Duration;
+use std::io;
+
+use super::parking::{Parking, narrowed};
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The time is up.
+    Timeout,
+    /// The clock was set, or the machine was suspended.
+    ClockSet,
+    /// Somebody called [`ClockSetNotifier::stop`].
+    Stopped,
+}
+
+/// The interval by which our timer is recognised: 11 years and some odd nanoseconds. It never expires.
+const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct ClockSetNotifier {
+    /// -1 where there is none.
+    timer: AtomicI32,
+    /// Whether to stop, and where to sleep without a timer.
+    parking: Parking,
+}
+
+impl ClockSetNotifier {
+    /// Never fails: without a timer, sleeping works and nothing else does.
+    pub(crate) fn new() -> Self {
+        // SAFETY: no memory is passed.
+        let timer =
+            unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        let notice = Self { timer: AtomicI32::new(timer), parking: Parking::default() };
+        if timer >= 0 {
+            arm(timer, FAR_S).ok();
+        }
+        notice
+    }
+
+    /// One that makes no system call but the futex's, and does not notice when the clock is set.
+    pub(crate) fn without_timer() -> Self {
+        Self { timer: AtomicI32::new(-1), parking: Parking::default() }
+    }
+
+    /// The descriptor, if it is still ours.
+    fn timer(&self) -> Option<libc::c_int> {
+        // ORDERING: Relaxed, a number that is checked before each use.
+        let timer = self.timer.load(Ordering::Relaxed);
+        if timer < 0 {
+            return None;
+        }
+        // SAFETY: itimerspec is plain data.
+        let mut set: libc::itimerspec = unsafe { core::mem::zeroed() };
+        // SAFETY: `set` is valid for a write; any descriptor may be asked.
+        let result = unsafe { libc::timerfd_gettime(timer, &raw mut set) };
+        if result == 0 && (set.it_interval.tv_sec, set.it_interval.tv_nsec) == (MARK.tv_sec, MARK.tv_nsec) {
+            return Some(timer);
+        }
+        // ORDERING: Relaxed, as above.
+        self.timer.store(-1, Ordering::Relaxed);
+        None
+    }
+
+    /// Sleeps for `time`, or until the clock is set or [`stop`](Self::stop) is called.
+    pub(crate) fn wait(&self, time: Duration) -> Woken {
+        let set = match self.timer() {
+            _ if self.parking.is_stopped() => false,
+            Some(timer) => self.poll(timer, time),
+            None => {
+                self.parking.wait(time);
+                false
+            }
+        };
+        if self.parking.is_stopped() {
+            Woken::Stopped
+        } else if set {
+            Woken::ClockSet
+        } else {
+            Woken::Timeout
+        }
+    }
+
+    /// Sleeps on the timer. Returns whether the clock was set.
+    fn poll(&self, timer: libc::c_int, time: Duration) -> bool {
+        let mut poll = libc::pollfd { fd: timer, events: libc::POLLIN, revents: 0 };
+        let timeout = timespec(time);
+        // SAFETY: one pollfd and a timeout, both valid; no signal mask.
+        unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
+        // If something woke us: arm the timer again, which reports whether the clock was set (Linux fs/timerfd.c,
+        // `timerfd_setup`: the timer is armed even where it answers ECANCELED).
+        poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
+    }
+
+    /// Ends the present and every later [`wait`](Self::wait). A present one whose timer was closed by somebody else goes on
+    /// to its end.
+    pub(crate) fn stop(&self) {
+        self.parking.stop();
+        if let Some(timer) = self.timer() {
+            arm(timer, 1).ok();
+        }
+    }
+}
+
+impl Drop for ClockSetNotifier {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer() {
+            // SAFETY: the descriptor is ours, as was just checked, and nobody uses it after this.
+            unsafe { libc::close(timer) };
+        }
+    }
+}
+
+/// Far enough in the future to never come, s since 1970: the year 2262, the end of 64-bit nanoseconds.
+const FAR_S: u64 = 9_223_372_036;
+
+/// Arms `timer` for `expiry_s` seconds after 1970 (a time in the past: at once).
+fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
+    let value = libc::itimerspec {
+        it_interval: MARK,
+        it_value: libc::timespec { tv_sec: narrowed(expiry_s), tv_nsec: 0 },
+    };
+    let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
+    // SAFETY: the value is valid, the old one is not asked for.
+    let result = unsafe { libc::timerfd_settime(timer, flags, &raw const value, ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec { tv_sec: narrowed(time.as_secs()), tv_nsec: narrowed(u64::from(time.subsec_nanos())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_wait_ends_by_itself() {
+        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
+            let start = Instant::now();
+            assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
+            assert!(start.elapsed() >= Duration::from_millis(3));
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_every_later_wait() {
+        let notice = ClockSetNotifier::new();
+        notice.stop();
+        for _ in 0..2 {
+            assert_eq!(notice.wait(Duration::from_secs(3_600)), Woken::Stopped);
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_a_wait_that_has_begun() {
+        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
+                std::thread::sleep(Duration::from_millis(20));
+                notice.stop();
+                assert_eq!(waiter.join().unwrap(), Woken::Stopped);
+            });
+        }
+    }
+
+    /// A daemon that closes every descriptor and opens others: the number that was the timer's is now a pipe's. It must not
+    /// be read, armed or closed.
+    #[test]
+    fn a_descriptor_that_became_somebody_elses_is_left_alone() {
+        let notice = ClockSetNotifier::new();
+        let timer = notice.timer().expect("timerfd");
+        let mut ends = [0; 2];
+        // SAFETY: two descriptors are written to an array of two.
+        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+        // SAFETY: replaces our own timer by our own pipe, as closefrom and open would.
+        assert_eq!(unsafe { libc::dup3(ends[0], timer, libc::O_CLOEXEC) }, timer);
+        assert_eq!(notice.wait(Duration::from_millis(1)), Woken::Timeout);
+        notice.stop();
+        assert_eq!(notice.wait(Duration::from_millis(1)), Woken::Stopped);
+        drop(notice);
+        // SAFETY: asks for flags only.
+        assert!(unsafe { libc::fcntl(timer, libc::F_GETFD) } >= 0, "the pipe was closed");
+        for end in [timer, ends[0], ends[1]] {
+            // SAFETY: the test's own descriptors, each closed once.
+            unsafe { libc::close(end) };
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Linux: the attributes of a quiet thread, its signal mask and its priority.
+
+use core::ptr;
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
+
+/// Blocks all signals of the calling thread until it is dropped; a thread that is made meanwhile inherits that, so it
+/// never runs a handler of the program.
+#[derive(Debug)]
+pub(crate) struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    pub(crate) fn new() -> Self {
+        // SAFETY: a signal set is plain data, and is filled below.
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { core::mem::zeroed() };
+        // SAFETY: `all` is valid for a write.
+        unsafe { libc::sigfillset(&raw mut all) };
+        // SAFETY: both sets are valid; with these arguments the call cannot fail.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was written by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// Gives `thread` the lowest real-time priority (`SCHED_RR`).
+pub(crate) fn make_realtime(thread: &JoinHandle<()>) -> io::Result<()> {
+    // SAFETY: sched_param is plain data.
+    let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
+    parameter.sched_priority = 1;
+    // SAFETY: a thread that was neither joined nor detached has a valid id; the parameter is valid, and a refusal is an error code.
+    let refusal =
+        unsafe { libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_RR, &raw const parameter) };
+    if refusal == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refusal)) }
+}

@@ -1,0 +1,155 @@
+//! Linux: `clock_gettime` through libc's symbol, so that whoever interposes it (simulators, `faketime`) is followed.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use tickline_core::sample::{Reference, SUSPENDED_ERROR_NS};
+
+use crate::sys::linux::counter::counter_readable;
+use crate::sys::linux::errno::PreserveErrno;
+
+/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClock;
+
+/// How this process asks for the time.
+static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
+
+const ROUTE_UNKNOWN: u8 = 0;
+/// By libc, which goes through the vDSO where there is one.
+const ROUTE_LIBC: u8 = 1;
+/// By a system call: the process may not read the counter (`PR_SET_TSC`), and the vDSO's `rdtsc`, which the kernel does not
+/// except from that, would be a SIGSEGV as any other.
+const ROUTE_KERNEL: u8 = 2;
+
+/// How often the two clocks are read whose difference is the time asleep, in case this thread is stopped between them.
+const TRIES: u32 = 4;
+
+/// The clocksource says how large it is.
+pub(crate) fn step_ns() -> i64 {
+    0
+}
+
+/// Asks libc without finding out first whether the counter may be read, unless that was already found out.
+pub(crate) fn trust_libc() {
+    // ORDERING: Relaxed, the number itself is all there is.
+    ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
+}
+
+/// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did, the time would be 0.
+#[inline]
+fn read_ns(clock: libc::clockid_t) -> i64 {
+    try_read_ns(clock).unwrap_or(0)
+}
+
+#[inline]
+fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
+    // ORDERING: Relaxed, the number itself is all there is.
+    let route = ROUTE.load(Ordering::Relaxed);
+    if route != ROUTE_LIBC {
+        return read_ns_unrouted(clock, route);
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write; a clock that does not exist is an error code.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
+    let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
+    (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+}
+
+/// The first reading of all, and every one without the vDSO.
+#[cold]
+#[inline(never)]
+fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
+    if route == ROUTE_UNKNOWN {
+        let _errno = PreserveErrno::new();
+        let found = if counter_readable() { ROUTE_LIBC } else { ROUTE_KERNEL };
+        // ORDERING: Relaxed, as in `read_ns`. Who loses finds what the winner has stored.
+        ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
+        return try_read_ns(clock);
+    }
+    // The kernel's timespec for this call has the width of long, whatever libc's has.
+    let mut time: [libc::c_long; 2] = [0; 2];
+    // SAFETY: `time` is valid for a write, and as large as what the kernel writes.
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time.as_mut_ptr()) };
+    #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+    let [seconds, nanos] = time.map(i64::from);
+    (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+}
+
+fn kernel_timex() -> Option<(libc::timex, i32)> {
+    // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
+    let mut timex: libc::timex = unsafe { core::mem::zeroed() };
+    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    (state >= 0).then_some((timex, state))
+}
+
+impl Reference for OsClock {
+    #[inline]
+    fn monotonic_ns(&self) -> i64 {
+        read_ns(libc::CLOCK_MONOTONIC)
+    }
+
+    #[inline]
+    fn realtime_ns(&self) -> i64 {
+        read_ns(libc::CLOCK_REALTIME)
+    }
+
+    /// From `adjtimex(2)`: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100 s, so one more is
+    /// 100 ppm.
+    fn steering_ppb(&self) -> Option<i64> {
+        let (timex, _) = kernel_timex()?;
+        #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+        let (freq, tick) = (i64::from(timex.freq), i64::from(timex.tick));
+        let from_freq = freq.saturating_mul(1_000) >> 16;
+        Some(from_freq.saturating_add(tick.saturating_sub(10_000).saturating_mul(100_000)))
+    }
+
+    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes. Where the kernel measures its
+    /// sleep by the battery's clock, as on most PCs, it does so in whole seconds: a short one may add 0
+    /// (`timekeeping_resume` in `kernel/time/timekeeping.c`).
+    fn suspended_ns(&self) -> Option<i64> {
+        for _ in 0..TRIES {
+            let before_ns = read_ns(libc::CLOCK_MONOTONIC);
+            let boottime_ns = try_read_ns(libc::CLOCK_BOOTTIME)?;
+            let after_ns = read_ns(libc::CLOCK_MONOTONIC);
+            // A suspend between two of these makes the bracket no wider; the difference is then that of before it, or of after it.
+            if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_ERROR_NS) {
+                return Some(boottime_ns.saturating_sub(before_ns));
+            }
+        }
+        None
+    }
+}
+
+/// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex` maxerror), ns; `None` while it
+/// says that the clock is not synchronised.
+pub(crate) fn utc_error_ns() -> Option<u64> {
+    let (timex, state) = kernel_timex()?;
+    if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
+        return None;
+    }
+    u64::try_from(timex.maxerror).ok()?.checked_mul(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing but a suspend changes it, and this machine is awake.
+    #[test]
+    fn the_time_asleep_stands_still_while_awake() {
+        let first_ns = OsClock.suspended_ns();
+        for _ in 0..1_000 {
+            // A machine that is too busy to bracket anything may not say.
+            let (Some(first_ns), Some(now_ns)) = (first_ns, OsClock.suspended_ns()) else { continue };
+            assert!(now_ns.abs_diff(first_ns) <= SUSPENDED_ERROR_NS, "{first_ns} ns, then {now_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_does_not_exist_is_not_read() {
+        assert_eq!(try_read_ns(99), None);
+        assert!(try_read_ns(libc::CLOCK_MONOTONIC).is_some_and(|ns| ns > 0));
+    }
+}

@@ -1,0 +1,77 @@
+//! The OS clocks that tickline follows: one file for each kind of system.
+
+use tickline_core::sample::Reference;
+
+use crate::options::Probes;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as system;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+use windows as system;
+#[cfg(any(windows, test))]
+mod file_time;
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+mod none;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+use none as system;
+
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "macos",
+    windows,
+    all(target_family = "wasm", target_os = "unknown")
+)))]
+mod other;
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "macos",
+    windows,
+    all(target_family = "wasm", target_os = "unknown")
+)))]
+use other as system;
+
+// `step_ns` is the largest step of the monotonic clock where the gates do not know it from the clocksource, ns; or 0.
+pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
+
+/// Whether this system has a clock at all.
+pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
+/// [`OsClock`] as the control loop sees it: with minimal probes, how the kernel steers it is unknown (`adjtimex`), and how long the
+/// machine was suspended (a third clock, which a filter of system calls may not know).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Followed(pub(crate) Probes);
+
+impl Reference for Followed {
+    fn monotonic_ns(&self) -> i64 {
+        OsClock.monotonic_ns()
+    }
+
+    fn realtime_ns(&self) -> i64 {
+        OsClock.realtime_ns()
+    }
+
+    fn steering_ppb(&self) -> Option<i64> {
+        match self.0 {
+            Probes::Full => OsClock.steering_ppb(),
+            Probes::Minimal => None,
+        }
+    }
+
+    fn suspended_ns(&self) -> Option<i64> {
+        match self.0 {
+            Probes::Full => OsClock.suspended_ns(),
+            Probes::Minimal => None,
+        }
+    }
+}

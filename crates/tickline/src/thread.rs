@@ -1,0 +1,141 @@
+//! The thread driver: schedule, wake-ups, nothing else. No arithmetic on time happens here.
+
+use core::ops::Deref;
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tickline_core::compare::Comparison;
+use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::sample::Reference;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::options::{Priority, Probes, Schedule};
+use crate::per_cpu::sweep::CpuSweep;
+use crate::per_cpu::wanted;
+use crate::sys::reference::OsClock;
+use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
+use crate::trust::compare::{self, Comparing};
+
+/// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
+/// takes from the stack. Address space, not memory.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// How often a thread with a closed gate looks for the result of a comparison that may open it, ns: a pair of CPUs takes 20 ms
+/// and more.
+const LOOK_NS: u64 = 50_000_000;
+
+/// A running thread; stopped and joined when dropped.
+#[derive(Debug)]
+pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
+    engine: E,
+    notice: Arc<ClockSetNotifier>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that made the thread: nobody else may join it.
+    token: u64,
+}
+
+impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
+    pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
+        let probes = engine.probes();
+        let mut builder = thread::Builder::new();
+        let notice = Arc::new(match probes {
+            Probes::Full => {
+                builder = builder.name("tickline".to_owned());
+                ClockSetNotifier::new()
+            }
+            // A name is given by prctl.
+            Probes::Minimal => ClockSetNotifier::without_timer(),
+        });
+        engine.leave_per_cpu(); // what a fork has left behind
+        engine.attach_thread();
+        let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
+        let blocked = SignalsBlocked::new();
+        let thread = builder
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(&engine_inside, &notice_inside, schedule))
+            .map_err(Error::thread)
+            .inspect_err(|_| engine.detach_thread())?;
+        drop(blocked);
+        let raised = match schedule.priority {
+            Priority::Normal => Ok(()),
+            Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
+        };
+        let running = Self { engine, notice, thread: Some(thread), token: sys::token() };
+        raised.map(|()| running)
+    }
+}
+
+impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
+    fn drop(&mut self) {
+        // In a forked child there is no thread to wake or to join; waiting for it would never end.
+        if self.token != sys::token() {
+            core::mem::forget(self.thread.take());
+            return;
+        }
+        self.engine.detach_thread();
+        self.notice.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
+            thread.join().ok();
+        }
+        self.engine.leave_per_cpu();
+    }
+}
+
+fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
+    let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
+    let (mut watched_ns, mut compared) = (i64::MIN, Comparison::Pending);
+    loop {
+        compared = compare::result().unwrap_or(compared);
+        let by_cpu = engine.probes() == Probes::Full && wanted(schedule.per_cpu, compared);
+        let served_for_ns = if by_cpu {
+            engine.sweep(&mut sweep, notice)
+        } else {
+            engine.leave_per_cpu();
+            engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+        };
+        let closed = served_for_ns.is_none() && engine.is_closed();
+        let mut wait_ns = match served_for_ns {
+            Some(next_in_ns) => next_in_ns,
+            None if closed => engine.interval_ns(),
+            // A reader is doing an iteration of its own.
+            None => MIN_INTERVAL_NS,
+        };
+        let now_ns = OsClock.monotonic_ns();
+        let unwatched_ns = now_ns.saturating_sub(watched_ns).unsigned_abs();
+        // No later than an interval after the last time: not if the next wake-up would be later.
+        if closed || unwatched_ns.saturating_add(wait_ns) > engine.interval_ns() {
+            watched_ns = now_ns;
+            if engine.wants_comparison() {
+                comparing.ensure();
+            }
+            if engine.watch() {
+                continue;
+            }
+        }
+        if closed && comparing.is_running() {
+            wait_ns = wait_ns.min(LOOK_NS);
+        }
+        match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
+            Woken::Timeout => {}
+            Woken::ClockSet => sweep.force_due(),
+            Woken::Stopped => return,
+        }
+    }
+}
+
+/// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
+fn sleep(engine: &Engine, notice: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
+    let mut left = time;
+    loop {
+        engine.store_recent(engine.now_ordered_ns());
+        let step = step.unwrap_or(left).min(left);
+        let woken = notice.wait(step);
+        left = left.saturating_sub(step);
+        if woken != Woken::Timeout || left.is_zero() {
+            return woken;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Comparisons of this machine's counters, and what clocks make of them.
+
+use tickline_core::compare::Difference;
+use tickline_core::gate::Reason;
+
+use super::*;
+use crate::{Clock, PerCpu, State, Status};
+
+#[test]
+fn the_counters_of_this_machine_are_compared() {
+    if COUNTER.is_none() || !crate::sys::counter_readable() {
+        eprintln!("SKIPPED: no counter that may be read");
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    let comparison = compare(&stop).expect("nobody stopped it");
+    match sys::comparable_cpus().len() {
+        0 => assert_eq!(comparison, Comparison::Impossible),
+        1 => assert_eq!(comparison, Comparison::Single),
+        // Counters may be apart on the machine that runs this, and CPUs too busy; but it must have come to an end.
+        _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
+    }
+    // ORDERING: Relaxed, as in `drop`.
+    stop.store(true, Ordering::Relaxed);
+    if sys::comparable_cpus().len() > 1 {
+        assert_eq!(compare(&stop), None);
+    }
+}
+
+/// Symptom: no rest but the first took any time, because the scope of a pair leaves its maker unparked.
+#[test]
+fn a_rest_lasts_after_a_pair_and_ends_when_it_is_told_to() {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| scope.spawn(|| ()).join()).unwrap();
+    let start_ns = OsClock.monotonic_ns();
+    assert!(rest(&stop));
+    assert!(OsClock.monotonic_ns() - start_ns >= REST_NS);
+    // ORDERING: Relaxed, as in `drop`.
+    stop.store(true, Ordering::Relaxed);
+    assert!(!rest(&stop));
+}
+
+/// What a comparison says, and what becomes of a clock that may have a line for each CPU, and of one that may not. No other
+/// test of this binary has a clock.
+#[test]
+fn counters_that_are_apart_get_a_line_each() {
+    if let Err(why) = crate::per_cpu::needs() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let until = |what: &str, clock: &Clock, done: fn(&Status) -> bool| {
+        let start = std::time::Instant::now();
+        loop {
+            let status = clock.status();
+            match status.reason() {
+                _ if done(&status) => return true,
+                None | Some(Reason::Unsynchronised | Reason::Untested) => {}
+                Some(other) => {
+                    eprintln!("SKIPPED: {other}");
+                    return false;
+                }
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {status:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let builder = || Clock::builder().interval(Duration::from_millis(5));
+    publish(Comparison::Synchronised { cpus: 2 });
+    let (auto, off) = (builder().start().unwrap(), builder().per_cpu(PerCpu::Off).start().unwrap());
+    let one = |status: &Status| status.state == State::Fast && status.per_cpu.is_empty();
+    if !until("one line", &auto, one) || !until("one line", &off, one) {
+        return;
+    }
+    let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
+    publish(Comparison::Unsynchronised(Pair { here: 0, there: 1, difference }));
+    until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
+    until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
+    publish(Comparison::Synchronised { cpus: 2 });
+    assert!(until("one line again", &auto, one) && until("one line again", &off, one));
+}
+
+#[test]
+fn what_was_found_stays_known_and_what_was_impossible_is_tried_again_later_and_later() {
+    let good = Comparison::Synchronised { cpus: 2 };
+    let first = Known::after(None, Comparison::Impossible, 0);
+    assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
+    let second = Known::after(Some(first), Comparison::Impossible, 0);
+    assert_eq!((second.comparison, second.due_ns), (Comparison::Impossible, 2 * RETRY_NS));
+    let found = Known::after(Some(second), good, 0);
+    assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, GOOD_FOR_NS));
+    let mut known = found;
+    for _ in 0..100 {
+        known = Known::after(Some(known), Comparison::Impossible, 0);
+        assert_eq!(known.comparison, good);
+        assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
+    }
+    let difference = Difference { least_ticks: 5_000, most_ticks: 5_100 };
+    let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
+    assert_eq!(Known::after(Some(known), apart, 0).comparison, apart);
+}

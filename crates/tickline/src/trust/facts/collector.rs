@@ -1,0 +1,190 @@
+//! Collecting the facts in stages, so that no reader pays for all of them in one call.
+//!
+//! A stage takes some 10 us at most (EPYC, family 26, under KVM): a leaf of CPUID, which is a trap there; a file of the kernel's;
+//! a measurement. Before each reading of the counter it is asked whether it may be read, and the clock's own facts, which may
+//! change between two calls, are taken at the end.
+//!
+//! It decides nothing, allocates nothing, and may run in a signal handler.
+
+use tickline_core::compare::Comparison;
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
+use tickline_core::sample::Reference;
+
+use super::cost::measure_cost;
+use super::cpu::{self, hypervisor};
+use super::environment::environment;
+use super::kernel::{clocksource, find_clocksource, is_available};
+use crate::options::{Environment, Policy, Probes};
+use crate::sys::reference::OsClock;
+use crate::sys::{COUNTER, counter_readable};
+
+/// Facts that were begun longer ago are collected anew, ns: a program may stop reading between two stages.
+const GOOD_FOR_NS: i64 = 1_000_000_000;
+
+/// What a step does. The processor says the same each time, so it is only asked, and its answers are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing: the caller has made its lock's token, which takes two system calls the first time.
+    Begin,
+    /// One question to the processor; again, until it has answered all.
+    Processor,
+    /// Nothing is read: the way to the kernel's file is walked, half of the time of reading it for the first time.
+    Path,
+    Clocksource,
+    Available,
+    Resolution,
+    Cost,
+    Done,
+}
+
+/// Facts on the way.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    next: Stage,
+    begun_ns: i64,
+    clocksource: Clocksource,
+    available: Option<bool>,
+    resolution_ticks: Option<u64>,
+    cost: Option<Cost>,
+}
+
+/// What the clock itself contributes to the facts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClockFacts {
+    /// Whether the program has switched the counter off.
+    pub(crate) disabled: bool,
+    pub(crate) probes: Probes,
+    pub(crate) policy: Policy,
+    pub(crate) comparison: Comparison,
+    /// Whether each CPU has a line of its own.
+    pub(crate) line_per_cpu: bool,
+    /// Whether the counter was found too slow before, for monotonic and for Unix time.
+    pub(crate) was_slow: bool,
+    pub(crate) unix_was_slow: bool,
+}
+
+impl OsClockFacts {
+    fn is_full(&self) -> bool {
+        self.probes == Probes::Full
+    }
+
+    /// Minimal probes ask the system nothing, and leave the counter alone, since nobody has said that it may be read, unless it
+    /// was read before, to compare the CPUs' counters.
+    fn may_measure(&self) -> bool {
+        self.is_full()
+            || matches!(self.comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
+    }
+
+    fn is_readable(&self) -> bool {
+        !self.is_full() || counter_readable()
+    }
+
+    /// The counter, if it may be read to be measured.
+    fn counter(&self) -> Option<HardwareCounter> {
+        COUNTER.filter(|_| self.may_measure() && self.is_readable())
+    }
+}
+
+/// Everything that the gates judge, in one go.
+pub(crate) fn collect(own: &OsClockFacts) -> Facts {
+    Collector::new().finish(own)
+}
+
+impl Collector {
+    pub(crate) const fn new() -> Self {
+        Self {
+            next: Stage::Begin,
+            begun_ns: 0,
+            clocksource: Clocksource::Unknown,
+            available: None,
+            resolution_ticks: None,
+            cost: None,
+        }
+    }
+
+    /// Does one stage, and returns whether there was none left to do.
+    pub(crate) fn step(&mut self, own: &OsClockFacts) -> bool {
+        self.forget_if_old();
+        let was_done = self.next == Stage::Done;
+        self.advance(own);
+        was_done
+    }
+
+    fn forget_if_old(&mut self) {
+        let now_ns = OsClock.monotonic_ns();
+        if self.next == Stage::Begin || now_ns.saturating_sub(self.begun_ns) > GOOD_FOR_NS {
+            *self = Self { begun_ns: now_ns, ..Self::new() };
+        }
+    }
+
+    fn advance(&mut self, own: &OsClockFacts) {
+        self.next = match self.next {
+            Stage::Begin => Stage::Processor,
+            Stage::Processor if !cpu::learn() => Stage::Processor,
+            Stage::Processor if own.is_full() => Stage::Path,
+            Stage::Processor => Stage::Resolution,
+            Stage::Path => {
+                find_clocksource();
+                Stage::Clocksource
+            }
+            Stage::Clocksource => {
+                self.clocksource = clocksource();
+                // A kernel that keeps time with the counter accepts it.
+                let uses = self.clocksource == HardwareCounter::CLOCKSOURCE;
+                if uses { Stage::Resolution } else { Stage::Available }
+            }
+            Stage::Available => {
+                self.available = is_available(HardwareCounter::CLOCKSOURCE);
+                Stage::Resolution
+            }
+            Stage::Resolution => {
+                self.resolution_ticks = own.counter().map(|counter| resolution_ticks(&counter));
+                Stage::Cost
+            }
+            Stage::Cost => {
+                self.cost = own.counter().map(|counter| measure_cost(&counter));
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
+        };
+    }
+
+    /// The facts, with the stages that are left done now. The next ones are collected anew.
+    pub(crate) fn finish(&mut self, own: &OsClockFacts) -> Facts {
+        self.forget_if_old();
+        while self.next != Stage::Done {
+            self.advance(own);
+        }
+        let Self { clocksource, available, resolution_ticks: known, cost, .. } =
+            core::mem::replace(self, Self::new());
+        // Asked again: what was measured may have been denied since, or allowed.
+        let readable = own.is_readable();
+        let counter = COUNTER.filter(|_| readable && own.may_measure());
+        Facts {
+            switch: match (own.disabled, environment()) {
+                (true, _) => Switch::Disabled,
+                (false, Environment::Off) => Switch::SwitchedOff,
+                (false, _) => Switch::On,
+            },
+            trust: own.policy.trust,
+            invariant_waived: own.policy.invariant_waived,
+            counter_present: COUNTER.is_some(),
+            readable,
+            invariant: cpu::invariant(),
+            hypervisor: hypervisor(),
+            clocksource: if own.is_full() { clocksource } else { Clocksource::Unknown },
+            counters_clocksource: HardwareCounter::CLOCKSOURCE,
+            available: available.filter(|_| own.is_full()),
+            comparison: if own.may_measure() { own.comparison } else { Comparison::Pending },
+            line_per_cpu: own.line_per_cpu,
+            cost: counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter))),
+            was_slow: own.was_slow,
+            unix_was_slow: own.unix_was_slow,
+            resolution_ticks: counter.map(|counter| known.unwrap_or_else(|| resolution_ticks(&counter))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

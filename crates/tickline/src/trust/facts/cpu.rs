@@ -1,0 +1,191 @@
+//! What the processor says about itself.
+
+use tickline_core::gate::Hypervisor;
+
+#[cfg(target_arch = "x86_64")]
+use leaf::cpuid;
+
+/// CPUID, each leaf asked once: it is a trap under a hypervisor (4 us on EPYC, family 26, under KVM).
+#[cfg(target_arch = "x86_64")]
+mod leaf {
+    use core::arch::x86_64::{__cpuid, CpuidResult};
+    use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// What a leaf has said.
+    struct Leaf {
+        number: u32,
+        is_known: AtomicBool,
+        /// EAX, EBX, ECX, EDX.
+        registers: [AtomicU32; 4],
+    }
+
+    const fn unknown(number: u32) -> Leaf {
+        Leaf { number, is_known: AtomicBool::new(false), registers: [const { AtomicU32::new(0) }; 4] }
+    }
+
+    /// Those that this module asks for.
+    static LEAVES: [Leaf; 7] = [
+        unknown(0),
+        unknown(1),
+        unknown(super::CRYSTAL),
+        unknown(super::HYPERVISOR),
+        unknown(super::HYPERVISOR_KHZ),
+        unknown(super::EXTENDED),
+        unknown(super::ADVANCED_POWER),
+    ];
+
+    pub(super) fn is_known(number: u32) -> bool {
+        // ORDERING: Relaxed, a hint.
+        LEAVES.iter().any(|leaf| leaf.number == number && leaf.is_known.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn cpuid(number: u32) -> CpuidResult {
+        let ask = || {
+            #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+            // SAFETY: every x86_64 processor has CPUID.
+            unsafe {
+                __cpuid(number)
+            }
+        };
+        let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return ask() };
+        // ORDERING: Acquire, pairs with the Release store below: who sees that the leaf is known sees its registers.
+        if !leaf.is_known.load(Ordering::Acquire) {
+            let said = ask();
+            for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
+                // ORDERING: Relaxed, published by the store below; whoever asks gets the same.
+                register.store(value, Ordering::Relaxed);
+            }
+            // ORDERING: Release, pairs with the Acquire load above.
+            leaf.is_known.store(true, Ordering::Release);
+        }
+        // ORDERING: Relaxed, ordered by the load above.
+        let [eax, ebx, ecx, edx] = leaf.registers.each_ref().map(|register| register.load(Ordering::Relaxed));
+        CpuidResult { eax, ebx, ecx, edx }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn said(number: u32) -> CpuidResult {
+            #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+            // SAFETY: every x86_64 processor has CPUID.
+            unsafe {
+                __cpuid(number)
+            }
+        }
+
+        #[test]
+        fn a_leaf_says_the_same_as_the_processor() {
+            // These are the same on every CPU.
+            for number in [super::super::HYPERVISOR, super::super::EXTENDED, super::super::ADVANCED_POWER] {
+                assert_eq!([cpuid(number); 2], [said(number); 2], "{number:#x}");
+            }
+            assert_eq!(cpuid(0x8000_0002), said(0x8000_0002), "a leaf that is not in the table");
+        }
+
+        #[test]
+        fn a_leaf_is_asked_once() {
+            let (first, leaf) = (cpuid(0), &LEAVES[0]);
+            assert!(leaf.is_known.load(Ordering::Relaxed)); // ORDERING: Relaxed, stored by this thread, or seen by it.
+            // No other test looks at this register.
+            // ORDERING: Relaxed, a figure on its own.
+            leaf.registers[3].store(!first.edx, Ordering::Relaxed);
+            assert_eq!(cpuid(0).edx, !first.edx);
+        }
+    }
+}
+
+/// Asks the processor one of the questions that gates need the answers to. Returns whether it was the last one.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn learn() -> bool {
+    let mut unknown =
+        [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR].into_iter().filter(|leaf| !leaf::is_known(*leaf));
+    unknown.next().map(cpuid);
+    unknown.next().is_none()
+}
+
+/// The processor is not asked.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn learn() -> bool {
+    true
+}
+
+/// Which extended leaves there are, and one of them.
+#[cfg(target_arch = "x86_64")]
+const EXTENDED: u32 = 0x8000_0000;
+#[cfg(target_arch = "x86_64")]
+const ADVANCED_POWER: u32 = 0x8000_0007;
+
+/// The invariant TSC: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3, appendix E.4.6).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn invariant() -> Option<bool> {
+    let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
+    Some(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
+}
+
+/// The generic timer counts at one rate by definition (Arm ARM D12.1.1), so nobody claims it.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn invariant() -> Option<bool> {
+    None
+}
+
+/// The first of the leaves that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level
+/// Functional Specification, 2.4).
+#[cfg(target_arch = "x86_64")]
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// Those that name frequencies, see [`nominal_hz`].
+#[cfg(target_arch = "x86_64")]
+const HYPERVISOR_KHZ: u32 = 0x4000_0010;
+#[cfg(target_arch = "x86_64")]
+const CRYSTAL: u32 = 0x15;
+
+/// Who runs the machine. CPUID 1, ECX bit 31 is reserved for saying that somebody does (AMD APM vol. 3, E.3.2).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn hypervisor() -> Hypervisor {
+    if cpuid(1).ecx & (1 << 31) == 0 {
+        return Hypervisor::None;
+    }
+    let leaf = cpuid(HYPERVISOR);
+    let mut signature = [0; 12];
+    for (place, register) in signature.chunks_exact_mut(4).zip([leaf.ebx, leaf.ecx, leaf.edx]) {
+        place.copy_from_slice(&register.to_le_bytes());
+    }
+    Hypervisor::from_signature(signature)
+}
+
+/// There is no way to ask in user space.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn hypervisor() -> Hypervisor {
+    Hypervisor::None
+}
+
+/// Whether a process that is denied the counter is denied what names its frequency, too: `CNTFRQ_EL0` is, as `CNTVCT_EL0`
+/// (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`). CPUID is another right.
+pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
+
+/// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow it) or the processor
+/// (leaf 15h: crystal Hz times a ratio, Intel SDM vol. 2A, CPUID) names it, Hz.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn nominal_hz() -> Option<u64> {
+    if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR).eax >= HYPERVISOR_KHZ {
+        let khz = cpuid(HYPERVISOR_KHZ).eax;
+        if khz != 0 {
+            return Some(u64::from(khz).saturating_mul(1_000));
+        }
+    }
+    if cpuid(0).eax < CRYSTAL {
+        return None;
+    }
+    let leaf = cpuid(CRYSTAL);
+    // BOUND: 2^32 * 2^32 fits into u64.
+    let hz = u64::from(leaf.ecx).saturating_mul(leaf.ebx.into()).checked_div(leaf.eax.into())?;
+    Some(hz).filter(|hz| *hz != 0)
+}
+
+/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that may read the counter.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn nominal_hz() -> Option<u64> {
+    crate::sys::COUNTER.map(|counter| counter.nominal_hz()).filter(|hz| *hz != 0)
+}

@@ -1,0 +1,16 @@
+//! Systems without a file of their own: what cannot be asked is unknown.
+
+use tickline_core::gate::Clocksource;
+
+/// Unknown.
+pub(crate) fn clocksource() -> Clocksource {
+    Clocksource::Unknown
+}
+
+/// There is nothing to find.
+pub(crate) fn find_clocksource() {}
+
+/// Unknown.
+pub(crate) fn is_available(_: Clocksource) -> Option<bool> {
+    None
+}
