@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, Instant, Reading};
+use tickline::{Clock, Instant, Reading, UnixTime};
 
 /// Which of two came first, as far as their limits say.
 #[derive(Default)]
@@ -25,10 +25,10 @@ struct Order {
 }
 
 impl Order {
-    fn note(&mut self, one: &Reading, other: &Reading) {
-        if one.latest_ns < other.earliest_ns {
+    fn note(&mut self, one: &Reading<Instant>, other: &Reading<Instant>) {
+        if one.latest() < other.earliest() {
             self.before += 1;
-        } else if other.latest_ns < one.earliest_ns {
+        } else if other.latest() < one.earliest() {
             self.after += 1;
         } else {
             self.unknown += 1;
@@ -37,7 +37,7 @@ impl Order {
 }
 
 /// All readings that one thread can make in 20 ms.
-fn readings(start: &Barrier) -> Vec<Reading> {
+fn readings(start: &Barrier) -> Vec<Reading<Instant>> {
     start.wait();
     let end = Instant::now() + Duration::from_millis(20);
     iter::repeat_with(|| Clock::global().reading()).take_while(|_| Instant::now() < end).collect()
@@ -54,8 +54,8 @@ fn main() -> Result<(), tickline::Error> {
         let end = clock.reading();
         println!(
             "a sleep of 100 ms took between {:?} and {:?}",
-            Duration::from_nanos(end.earliest_ns.saturating_sub(start.latest_ns)),
-            Duration::from_nanos(end.latest_ns - start.earliest_ns),
+            end.earliest() - start.latest(),
+            end.latest() - start.earliest(),
         );
     }
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), tickline::Error> {
     let mut order = Order::default();
     // Each of mine against those of theirs that are next to it.
     for one in &mine {
-        let place = theirs.partition_point(|other| other.ns < one.ns);
+        let place = theirs.partition_point(|other| other.at() < one.at());
         if let [before, after] = theirs.get(place.saturating_sub(1)..=place).unwrap_or_default() {
             order.note(one, before);
             order.note(one, after);
@@ -79,14 +79,13 @@ fn main() -> Result<(), tickline::Error> {
     );
 
     let (unix, status) = (clock.unix_reading(), clock.status());
+    let [earliest_ns, latest_ns] = [unix.earliest(), unix.latest()].map(UnixTime::as_nanos);
     match status.utc_error_ns {
         Some(error_ns) => println!(
-            "Unix time is between {} and {} ns, and so the time daemon claims, within {error_ns} ns of UTC",
-            unix.earliest_ns, unix.latest_ns
+            "Unix time is between {earliest_ns} and {latest_ns} ns, and the time daemon claims that UTC is within {error_ns} ns of it"
         ),
         None => println!(
-            "Unix time is between {} and {} ns; nobody claims how far that is from that of UTC",
-            unix.earliest_ns, unix.latest_ns
+            "Unix time is between {earliest_ns} and {latest_ns} ns; there is no claim how far that is from UTC"
         ),
     }
     println!("rho is {} ppb; {}", status.max_drift_ppb, status.state);

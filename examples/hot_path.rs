@@ -28,7 +28,7 @@ pub extern "C" fn tickline_hot_unix_ns() -> u64 {
 /// `Clock::reading`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub fn tickline_hot_reading() -> tickline::Reading {
+pub fn tickline_hot_reading() -> tickline::Reading<tickline::Instant> {
     tickline::Clock::global().reading()
 }
 

@@ -24,9 +24,9 @@ fn main() -> Result<(), tickline::Error> {
     let reading = Clock::global().reading();
     println!(
         "CLOCK_MONOTONIC is between {} and {} ns, {} apart",
-        reading.earliest_ns,
-        reading.latest_ns,
-        reading.latest_ns - reading.earliest_ns
+        reading.earliest().as_nanos(),
+        reading.latest().as_nanos(),
+        reading.latest().as_nanos() - reading.earliest().as_nanos()
     );
 
     // Fast, or calibrating, or why it is the OS clock that serves.

@@ -115,9 +115,9 @@ pub fn subjects() -> Vec<Subject> {
             let epoch = epoch!(tickline::Instant, tickline::Instant::now());
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
-        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading| now.ns),
-        // Not exchanged: ticks that the OS served while a line had run out cannot be compared with the counter's.
-        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks()),
+        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
+        // Not exchanged: stamps that the OS served while a line had run out cannot be compared with the counter's.
+        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());

@@ -123,7 +123,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
         let (iterations, slopes_ppm) = publisher.join().expect("the publisher");
-        let events = Event::ALL.map(|event| (event, clock.events(event))).to_vec();
+        let events = Event::ALL.iter().map(|event| (*event, clock.events(*event))).collect();
         Report { count, iterations, slopes_ppm, events }
     })
 }

@@ -158,7 +158,8 @@ fn main() {
     let wall_s = start.elapsed().as_secs_f64();
     let (after, cpu_after) = (clock.status(), thread_cpu_s());
 
-    let happened = Event::ALL.map(|event| (event.name(), after.events.get(event) - before.events.get(event)));
+    let happened =
+        Event::ALL.iter().map(|event| (event.name(), after.events.get(*event) - before.events.get(*event)));
     let told = |offset_ns: f64| (tally.narrow > 0).then_some(offset_ns);
     let report = Report {
         driver: name,
@@ -263,12 +264,16 @@ fn one(clock: &Clock, tally: &mut Tally) {
     let before = monotonic_ns();
     let reading = clock.reading();
     let after = monotonic_ns();
-    tally.violated += u64::from(reading.earliest_ns > after || reading.latest_ns < before);
-    tally.slow += u64::from(reading.status != tickline::State::Fast);
-    let (below_ns, above_ns) = (reading.ns - reading.earliest_ns, reading.latest_ns - reading.ns);
+    tally.violated +=
+        u64::from(reading.earliest().as_nanos() > after || reading.latest().as_nanos() < before);
+    tally.slow += u64::from(reading.state() != tickline::State::Fast);
+    let (below_ns, above_ns) = (
+        reading.at().as_nanos() - reading.earliest().as_nanos(),
+        reading.latest().as_nanos() - reading.at().as_nanos(),
+    );
     tally.most_before_ns = tally.most_before_ns.max(below_ns);
     tally.most_after_ns = tally.most_after_ns.max(above_ns);
-    if reading.status == tickline::State::Fast {
+    if reading.state() == tickline::State::Fast {
         tally.half_width(clock, (below_ns + above_ns).div_ceil(2));
         tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
     }

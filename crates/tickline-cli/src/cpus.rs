@@ -2,17 +2,17 @@
 
 use std::io;
 
-use tickline::pair;
+use tickline::exchange;
 
 use crate::cpu_list::{CpuList, ranges};
 
 /// Those named, if each can be had; else all on which this process may run.
 pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
-    let Some(CpuList(cpus)) = list else { return Ok(pair::cpus()) };
-    let Some(missing) = cpus.iter().find(|cpu| pair::on_cpu(**cpu, || ()).is_none()) else {
+    let Some(CpuList(cpus)) = list else { return Ok(exchange::cpus()) };
+    let Some(missing) = cpus.iter().find(|cpu| exchange::on_cpu(**cpu, || ()).is_none()) else {
         return Ok(cpus.clone());
     };
-    let usable = pair::cpus();
+    let usable = exchange::cpus();
     let but = if usable.is_empty() { String::new() } else { format!(", but on {}", ranges(&usable)) };
     Err(io::Error::other(format!("--cpus: this process cannot run on CPU {missing}{but}")))
 }

@@ -24,7 +24,7 @@ use crate::line::Slope;
 use crate::sample::{Effort, Point, Reference, Resolutions, burst};
 use crate::shared::{Event, Found, Shared};
 use crate::stability::{Allowance, SampleOutcome, StabilityMonitor};
-use crate::timeline::Past;
+use crate::timeline::{Past, PastLines};
 use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between, unsigned,
 };
@@ -226,9 +226,9 @@ impl Control {
     }
 
     /// One round. Never panics, allocates or waits.
-    pub fn maintain<S: StateCell>(
+    pub fn maintain<S: StateCell, P: PastLines>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
@@ -241,9 +241,9 @@ impl Control {
         Outcome { iteration, next_in_ns }
     }
 
-    fn iterate<S: StateCell>(
+    fn iterate<S: StateCell, P: PastLines>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
@@ -408,10 +408,10 @@ impl Control {
     }
 
     /// Rule 2: replaces a line by the next one.
-    fn replace<S: StateCell>(
+    fn replace<S: StateCell, P: PastLines>(
         &mut self,
         state: &State,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
@@ -488,10 +488,10 @@ impl Control {
 
     /// Rule 7: the first line. Announces it, reads the reference once more between two reads of the counter, and starts the line no lower
     /// than the reference may be at the second one. No reading of the reference that counts is made later.
-    fn recover_line<S: StateCell>(
+    fn recover_line<S: StateCell, P: PastLines>(
         &mut self,
         state: &State,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: &Fit,
@@ -563,9 +563,9 @@ impl Control {
     }
 
     /// Remembers what was published, and shows it.
-    fn record<S>(
+    fn record<S, P>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
         slope: Slope,
         (bounds, allowance): (&Bounds, &Allowance),
         interval_ns: u64,
@@ -579,8 +579,8 @@ impl Control {
 
 /// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may look
 /// at the clock right after the swap, or in a handler that has interrupted this one there.
-fn publish<S: StateCell>(
-    shared: &Shared<S>,
+fn publish<S: StateCell, P: PastLines>(
+    shared: &Shared<S, P>,
     from: Word,
     to: Word,
     next: &Published,

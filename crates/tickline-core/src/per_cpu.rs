@@ -28,11 +28,18 @@ pub mod mode;
 
 use core::cell::Cell;
 
-use crate::cell::{Bounds, Published, StateCell};
+use crate::cell::{Latch, State, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, LineReading, Shared, SlowReading, Source, line_reading};
-use crate::word::{FIRST_TICKS, Phase, Word};
+use crate::shared::{Event, Kind, LineReading, Ordered, Plain, Shared, SlowReading, Unix, WithBounds};
+use crate::timeline::NoTimeline;
+use crate::word::FIRST_TICKS;
+
+/// The memory of one CPU's line. It has no stamps, so it keeps no past lines.
+pub type Unit<S> = Shared<S, NoTimeline>;
+
+const _: () =
+    assert!(size_of::<Unit<Latch>>() <= 1_024 || cfg!(loom), "a table has one for each of up to 4,096 CPUs");
 
 /// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
@@ -40,90 +47,63 @@ pub const CPU_IDS: usize = 1 << 12;
 /// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
 /// be taken.
 #[inline(always)]
-pub fn read<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    let (ticks, cpu) = counter.now()?;
-    read_at(units.get(cpu)?, ticks, S::published)
+pub fn read<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Plain, S, P>(units, counter)
 }
 
 /// As [`read`], with the counter read after every earlier load.
 #[inline(always)]
-pub fn read_ordered<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    let (ticks, cpu) = counter.now_ordered()?;
-    read_at(units.get(cpu)?, ticks, S::published)
+pub fn read_ordered<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Ordered, S, P>(units, counter)
 }
 
 /// As [`read`], in Unix time.
 #[inline(always)]
-pub fn read_unix<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<i64> {
-    let (ticks, cpu) = counter.now()?;
-    read_at(units.get(cpu)?, ticks, S::published_unix)
+pub fn read_unix<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
+    read_as::<Unix, S, P>(units, counter)
 }
 
 /// As [`read_ordered`], with the bounds that belong to the line.
 #[inline]
-pub fn read_bounds<S: StateCell>(units: &[Shared<S>], counter: &impl CpuCounter) -> Option<LineReading> {
-    let (ticks, cpu) = counter.now_ordered()?;
-    let unit = units.get(cpu)?;
-    let mut bounds = Bounds::default();
-    let ns = read_at(unit, ticks, |cell, word| {
-        bounds = cell.bounds(word);
-        cell.published(word)
-    })?;
-    Some(LineReading { ticks, ns, bounds })
+pub fn read_bounds<S: StateCell, P>(
+    units: &[Shared<S, P>],
+    counter: &impl CpuCounter,
+) -> Option<LineReading> {
+    read_as::<WithBounds, S, P>(units, counter)
 }
 
-/// The line at `ticks`, which were read before this was called.
+/// A reading of kind `K` by the inlined path, on the CPU that this runs on.
 #[inline(always)]
-fn read_at<S: StateCell>(
-    unit: &Shared<S>,
-    ticks: u64,
-    published: impl FnOnce(&S, Word) -> Published,
-) -> Option<i64> {
-    let word = unit.cell.word();
-    if !word.is_published() {
-        return None;
-    }
-    let published = published(&unit.cell, word);
+pub fn read_as<K: Kind, S: StateCell, P>(
+    units: &[Shared<S, P>],
+    counter: &impl CpuCounter,
+) -> Option<K::Reading> {
+    let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
     // Two granules later than the window: that is still inside the line's validity, which is longer by more than that.
-    let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);
-    (delta < published.window_ticks && unit.cell.is_still(word)).then(|| published.line.at(ticks))
+    units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
 /// unit. Waits for nobody; repeats only when the thread was moved, or another one has changed the state meanwhile.
-pub fn read_slow<S: StateCell>(
-    units: &[Shared<S>],
+pub fn read_slow<S: StateCell, P>(
+    units: &[Shared<S, P>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let unit = units.get(cpu)?;
-        let state = unit.cell.load();
-        if state.word.phase() == Phase::NoLine {
-            let reference_ns = reference.monotonic_ns();
-            counter.barrier();
-            // Rule 6: a line that was published meanwhile may already be above this.
-            if unit.cell.is_still(state.word) {
-                let source = Source::Reference { reference_ns };
-                return Some((cpu, SlowReading { ns: reference_ns.max(state.high_water_ns()), source }));
-            }
-            continue;
-        }
         // A tick that was read after the state was seen, and by this CPU's counter: any other says nothing about the line.
-        let ticks = match counter.now_ordered() {
-            Some((ticks, now_on)) if now_on == cpu => ticks,
-            _ => continue,
-        };
-        if !state.word.is_published() {
+        let ticks_here =
+            || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
+        let unfinished = |state: &State| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if unit.help_at(&state, ticks, None, reference) {
+            if ticks_here().is_some_and(|ticks| unit.help_at(state, ticks, None, reference)) {
                 unit.count(Event::Help);
             }
-        } else if unit.is_over(&state, ticks, reference) {
-            unit.expire(&state, ticks, None, reference);
-        } else if unit.cell.is_still(state.word) {
-            return Some((cpu, line_reading(&state, ticks)));
+        };
+        if let Some(reading) = unit.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished) {
+            return Some((cpu, reading));
         }
     }
 }

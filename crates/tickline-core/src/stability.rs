@@ -132,13 +132,13 @@ impl StabilityMonitor {
     }
 
     /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best known one.
-    pub(crate) fn note<S>(
+    pub(crate) fn note<S, P>(
         &mut self,
         sample: &Sample,
         steering_ppb: Option<i64>,
         slope: Slope,
         interval_ns: u64,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
     ) -> SampleOutcome {
         let noted = self.note_sample(sample, slope, interval_ns, shared);
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
@@ -147,12 +147,12 @@ impl StabilityMonitor {
         noted
     }
 
-    fn note_sample<S>(
+    fn note_sample<S, P>(
         &mut self,
         sample: &Sample,
         slope: Slope,
         interval_ns: u64,
-        shared: &Shared<S>,
+        shared: &Shared<S, P>,
     ) -> SampleOutcome {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
@@ -239,7 +239,7 @@ impl StabilityMonitor {
         (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupted<S>(&mut self, sample: &Sample, shared: &Shared<S>) -> SampleOutcome {
+    fn disrupted<S, P>(&mut self, sample: &Sample, shared: &Shared<S, P>) -> SampleOutcome {
         shared.count(Event::Disruption);
         self.forget(sample.lower.ticks);
         SampleOutcome::Void
@@ -258,7 +258,7 @@ impl StabilityMonitor {
 
     /// The feasible slopes, if they say enough to be used. Old samples that contradict the newest are dropped, and the rest
     /// are thinned; `slope` is the best known one.
-    pub(crate) fn fit<S>(&mut self, slope: Slope, shared: &Shared<S>) -> Option<Fit> {
+    pub(crate) fn fit<S, P>(&mut self, slope: Slope, shared: &Shared<S, P>) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);

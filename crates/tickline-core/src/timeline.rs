@@ -105,7 +105,7 @@ impl Entry {
 
 /// A line of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Past {
+pub struct Past {
     /// It is in use from this tick on.
     pub(crate) from_ticks: u64,
     pub(crate) line: Line,
@@ -141,6 +141,34 @@ pub(crate) enum Unconverted {
     Moved,
 }
 
+/// Where a clock keeps its past lines for the conversion of its stamps. Only the holder of the clock's lock may call these.
+pub trait PastLines {
+    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a warm-up of
+    /// [`push`](Self::push), which comes while readers wait.
+    fn make_room(&self, example: &Past);
+
+    /// Keeps a line that is about to be [pushed](Self::push) for ticks of before it, if it is the first of all, or since the
+    /// counter was reset.
+    fn note_first(&self, past: &Past);
+
+    /// Adds a line that is about to be published.
+    fn push(&self, past: &Past);
+
+    /// Takes the newest line back, which was not published.
+    fn take_back(&self);
+}
+
+/// No past lines, for a clock that has no stamps: a CPU's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NoTimeline;
+
+impl PastLines for NoTimeline {
+    fn make_room(&self, _example: &Past) {}
+    fn note_first(&self, _past: &Past) {}
+    fn push(&self, _past: &Past) {}
+    fn take_back(&self) {}
+}
+
 /// The ring of past lines. See the [module](self).
 #[derive(Debug)]
 pub struct Timeline {
@@ -174,19 +202,6 @@ impl Timeline {
         self.newest.load(Ordering::Relaxed)
     }
 
-    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a warm-up of
-    /// [`push`](Self::push), which comes while readers wait. Only the holder of the clock's lock may call this.
-    pub(crate) fn make_room(&self, rehearsed: &Past) {
-        if let Some(entry) = self.entry(self.newest_tag() & COUNT_MASK) {
-            entry.fill(rehearsed);
-        }
-    }
-
-    /// Adds a line that is about to be published. Only the holder of the clock's lock may call this.
-    pub(crate) fn push(&self, past: &Past) {
-        self.push_with(past, || {});
-    }
-
     /// As [`push`](Self::push); `halfway` runs when the fields are written and the tag is not. Tests put into it what
     /// other threads may do there.
     fn push_with(&self, past: &Past, halfway: impl FnOnce()) {
@@ -200,30 +215,6 @@ impl Timeline {
         // ORDERING: Release, pairs with the Acquire load in `convert`: who sees the count sees the entry. That the line is
         // seen by whoever sees it published is due to the swap of the word, which releases both.
         self.newest.store(tag, Ordering::Release);
-    }
-
-    /// Takes the newest line back, which was not published. Only the holder of the clock's lock may call this.
-    pub(crate) fn take_back(&self) {
-        let tag = self.newest_tag().wrapping_sub(1);
-        // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers that find the entry gone
-        // look at this again, and must not wait for the writer then.
-        self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release);
-        if let Some(entry) = self.entry(tag & COUNT_MASK) {
-            // ORDERING: Release, as in `fill`.
-            entry.tag.store(0, Ordering::Release);
-        }
-    }
-
-    /// Keeps a line that is about to be [pushed](Self::push) for ticks of before it, if it is the first of all, or since the
-    /// counter was reset. Only the holder of the clock's lock may call this.
-    pub(crate) fn note_first(&self, past: &Past) {
-        let newest = self.newest_tag();
-        let last = self.get((newest & COUNT_MASK).wrapping_sub(1));
-        if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {
-            self.first.fill(past);
-            // ORDERING: Release, as in `fill`.
-            self.first.tag.store(newest.wrapping_add(1), Ordering::Release);
-        }
     }
 
     pub(crate) fn get(&self, lines: u64) -> Option<Past> {
@@ -274,6 +265,39 @@ impl Timeline {
             past = self.first.read(|_| true, || {}).filter(is_before).unwrap_or(past);
         }
         Ok(Conversion { ns: past.line.at_any(ticks).min(limit_ns), by_newest })
+    }
+}
+
+impl PastLines for Timeline {
+    fn make_room(&self, example: &Past) {
+        if let Some(entry) = self.entry(self.newest_tag() & COUNT_MASK) {
+            entry.fill(example);
+        }
+    }
+
+    fn note_first(&self, past: &Past) {
+        let newest = self.newest_tag();
+        let last = self.get((newest & COUNT_MASK).wrapping_sub(1));
+        if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {
+            self.first.fill(past);
+            // ORDERING: Release, as in `fill`.
+            self.first.tag.store(newest.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    fn push(&self, past: &Past) {
+        self.push_with(past, || {});
+    }
+
+    fn take_back(&self) {
+        let tag = self.newest_tag().wrapping_sub(1);
+        // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers that find the entry gone
+        // look at this again, and must not wait for the writer then.
+        self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release);
+        if let Some(entry) = self.entry(tag & COUNT_MASK) {
+            // ORDERING: Release, as in `fill`.
+            entry.tag.store(0, Ordering::Release);
+        }
     }
 }
 

@@ -43,7 +43,12 @@ impl Anchor {
             let reading = clock.reading();
             counter.barrier();
             let after_ticks = counter.now_ordered();
-            Self { before_ticks, after_ticks, earliest_ns: reading.earliest_ns, latest_ns: reading.latest_ns }
+            Self {
+                before_ticks,
+                after_ticks,
+                earliest_ns: reading.earliest().as_nanos(),
+                latest_ns: reading.latest().as_nanos(),
+            }
         };
         (1..TRIES).fold(one(), |best, _| {
             let next = one();

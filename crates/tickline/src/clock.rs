@@ -1,4 +1,4 @@
-//! Clocks: the global one, and instances with settings of their own.
+//! Clocks: the global one, and instances with settings of their own. Each call goes to the clock's engine.
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -11,11 +11,14 @@ use tickline_core::sample::Reference;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
+use crate::instant::Instant;
 use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
+use crate::stamp::Stamp;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
+use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
 pub(crate) mod global;
@@ -29,7 +32,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free functions;
 /// [`Clock::builder`] makes others.
 ///
-/// Reading never fails, blocks, allocates or panics, and may be done in a signal handler. Dropping an instance stops and
+/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping an instance stops and
 /// joins its thread.
 ///
 /// ```
@@ -80,7 +83,7 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up: readers drive it until
+    /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up. Readers drive it until
     /// [`start`](crate::start) gives it a thread.
     #[must_use]
     pub fn global() -> &'static Self {
@@ -107,8 +110,8 @@ impl Clock {
         unsafe { self.engine.as_ref() }
     }
 
-    /// `CLOCK_MONOTONIC`, ns. Cheap, and in order within a thread; the CPU may read the counter before older loads that
-    /// still wait, so between threads use [`now_ordered_ns`](Self::now_ordered_ns).
+    /// `CLOCK_MONOTONIC`, ns, in order within a thread. The CPU may read the counter before older loads are done, so between
+    /// threads use [`now_ordered_ns`](Self::now_ordered_ns).
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
@@ -116,15 +119,16 @@ impl Clock {
     }
 
     /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
-    /// Demands synchronised counters, which the gates look after; with a line for each CPU ([`PerCpu`](crate::PerCpu)) this holds on one CPU.
+    /// The gates see to it that the counters are synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order
+    /// holds on one CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
         self.engine().now_ordered_ns()
     }
 
-    /// `CLOCK_REALTIME`, ns since 1970. Follows a clock that was set at the next recalibration: with the thread driver at
-    /// once, else within the interval. Where the OS tells Unix time faster than the counter can, this is the OS's:
+    /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next recalibration: with the thread
+    /// driver at once, else within the interval. Where the OS tells Unix time faster than the counter can, the OS serves it:
     /// [`Status::unix_reason`].
     #[inline]
     #[must_use]
@@ -139,36 +143,37 @@ impl Clock {
         self.engine().recent_ns()
     }
 
-    /// A stamp to be converted later by [`ticks_to_ns`](Self::ticks_to_ns): cheaper than a time by the conversion.
+    /// A stamp of the present, in order as [`now_ns`](Self::now_ns). [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so it
+    /// costs less than a time by the conversion.
     ///
-    /// While the counter is in use these are its ticks. While it is not, this is the OS clock in ns with the top bit set, so
-    /// stamps taken on both sides of such a change convert to one timescale; they do not compare. With a line for each CPU
-    /// ticks alone say nothing, so this is always the time in ns. Unordered, as [`now_ns`](Self::now_ns).
+    /// A stamp holds the counter's ticks while the counter serves, and else the OS clock. Stamps of both kinds convert to one
+    /// timescale. With a line for each CPU ticks alone say nothing, so there a stamp always holds a time.
     #[inline]
     #[must_use]
-    pub fn ticks(&self) -> u64 {
-        self.engine().stamp()
+    pub fn ticks(&self) -> Stamp {
+        Stamp::from_bits(self.engine().stamp())
     }
 
-    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, by the line that was in use when it
-    /// was taken; rounded down. In order with the thread's other stamps and readings.
+    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, rounded down. It is in order with the thread's
+    /// other stamps and readings.
     ///
-    /// The last 128 lines are kept (a minute at the default interval); older stamps are converted with the
-    /// oldest of them, which is off by what the rate has changed since. Ticks of before the zero of `CLOCK_MONOTONIC`, which the
-    /// counter of a virtual machine may be older than, give 0, as do ticks where the clock has had no line.
+    /// The conversion takes the line that was in use at the stamp. The clock keeps the last 128 lines: a minute at the default
+    /// interval. It converts an older stamp with the oldest line, which is off by what the rate has changed since. The result is 0
+    /// for ticks before the zero of `CLOCK_MONOTONIC`, for the counter of a virtual machine may be older, and for ticks of a clock
+    /// that has had no line.
     #[inline]
     #[must_use]
-    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
-        self.engine().stamp_to_ns(ticks)
+    pub fn ticks_to_ns(&self, stamp: Stamp) -> u64 {
+        self.engine().stamp_to_ns(stamp.to_bits())
     }
 
     /// The time from one stamp of this clock to another, ns; 0 if `end` was taken before `start`.
     ///
-    /// Both are converted as by [`ticks_to_ns`](Self::ticks_to_ns), whichever of the two kinds they are of, and rounded down, so
-    /// rounding makes the difference up to 1 ns longer or shorter. Beyond that it is as far off as the clock's rate was in
-    /// between, and for stamps older than the lines that are kept, as what the rate has changed since. `start` may also be ticks
-    /// of before the clock's first line, such as 0, which has no absolute time: such a difference is off by the first line's
-    /// error of up to 0.2 %, but grows with `end` as time does.
+    /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the difference up to 1 ns longer or
+    /// shorter. Beyond that it is as far off as the clock's rate was in between.
+    ///
+    /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`, which have no absolute time. Such a difference is off
+    /// by the first line's error of up to 0.2 %, and grows with `end` as time does.
     ///
     /// ```
     /// # use tickline::Clock;
@@ -181,53 +186,50 @@ impl Clock {
     /// ```
     #[inline]
     #[must_use]
-    pub fn ticks_between_ns(&self, start: u64, end: u64) -> u64 {
-        self.engine().ns_between_stamps(start, end)
+    pub fn ticks_between_ns(&self, start: Stamp, end: Stamp) -> u64 {
+        self.engine().ns_between_stamps(start.to_bits(), end.to_bits())
     }
 
-    /// The time in order across threads, with the limits between which `CLOCK_MONOTONIC` must have been.
+    /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have been.
     #[inline]
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> Reading<Instant> {
         match self.engine().read_bounds() {
-            Some(line) => Reading::monotonic(&line),
+            Some(line) => Reading::<Instant>::by_line(&line),
             None => self.reading_slow(),
         }
     }
 
-    /// Unix time with the limits between which `CLOCK_REALTIME` must have been, by the line wherever there is one. How far that is from UTC, only an NTP
-    /// daemon can say: add [`Status::utc_error_ns`].
+    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line wherever there is one. For bounds on
+    /// UTC, add [`Status::utc_error_ns`], which is the NTP daemon's claim.
     #[inline]
     #[must_use]
-    pub fn unix_reading(&self) -> Reading {
+    pub fn unix_reading(&self) -> Reading<UnixTime> {
         match self.engine().read_bounds() {
-            Some(line) => Reading::unix(&line),
+            Some(line) => Reading::<UnixTime>::by_line(&line),
             None => self.unix_reading_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reading_slow(&self) -> Reading {
+    fn reading_slow(&self) -> Reading<Instant> {
         match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::monotonic(&line),
-            (ns, None) => Reading::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
+            (_, Some(line)) => Reading::<Instant>::by_line(&line),
+            (ns, None) => Reading::<Instant>::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn unix_reading_slow(&self) -> Reading {
+    fn unix_reading_slow(&self) -> Reading<UnixTime> {
         match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::unix(&line),
-            (_, None) => {
-                let ns = OsClock.realtime_ns();
-                Reading::by_os(ns, ns, self.state_without_line())
-            }
+            (_, Some(line)) => Reading::<UnixTime>::by_line(&line),
+            (_, None) => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
         }
     }
 
-    /// A line may have appeared since the reading that had none.
+    /// The state of a reading that found no line. One may have appeared since.
     fn state_without_line(&self) -> State {
         match self.engine().state() {
             State::Fast | State::Disrupted => State::Calibrating,
@@ -241,21 +243,22 @@ impl Clock {
         self.engine().status()
     }
 
-    /// One round of the control loop, for the manual driver, though any driver bears it. Returns when the next one is due; a
-    /// line stays valid for 4 times that. Takes 2 to 5 us, the first one about 100. Does nothing while another
-    /// thread is at it, while a gate is closed, or with a line for each CPU, which need the clock's thread.
+    /// Runs one iteration of the control loop, for the manual driver. Any other driver bears it. Returns the time until the next one
+    /// is due; a line stays valid for 4 times that.
+    ///
+    /// An iteration takes 2 to 5 us, and the first one about 100. It does nothing while another thread runs one, while a gate is
+    /// closed, or with a line for each CPU, which only the clock's thread can calibrate.
     pub fn maintain(&self) -> Duration {
         let outcome = self.engine().serve(Renewal::Ahead);
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
     }
 
-    /// Lets the counter be used again after [`disable`](Self::disable). The gates are judged anew before the next line.
+    /// Lets the counter serve again after [`disable`](Self::disable). The control loop judges the gates again before the next line.
     pub fn enable(&self) {
         self.engine().enable();
     }
 
-    /// Stops using the counter: no reading that begins after this has returned touches it. Readings go on through the OS
-    /// clock, in order.
+    /// Stops using the counter. No reading that begins after the return reads it. The OS clock serves from there on, in order.
     pub fn disable(&self) {
         self.engine().disable();
     }

@@ -12,7 +12,7 @@ use tickline_core::control::{Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
+use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Shared, SlowReading, Source, Unix};
 use tickline_core::try_lock::{LockGuard, TryLock};
 use tickline_core::units::{signed, unsigned};
 
@@ -87,25 +87,25 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.read(&counter)) {
-            Some(ns) => to_unsigned(ns),
-            None => self.now_by_cpu(),
-        }
+        self.read::<Plain>(Self::now_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.read_ordered(&counter)) {
-            Some(ns) => to_unsigned(ns),
-            None => self.now_ordered_by_cpu(),
-        }
+        self.read::<Ordered>(Self::now_ordered_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.read_unix(&counter)) {
+        self.read::<Unix>(Self::unix_by_cpu)
+    }
+
+    /// A time by the common line, or by what `otherwise` returns. That one is not generic, so it is compiled once, in this crate.
+    #[inline(always)]
+    fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
+        match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => self.unix_by_cpu(),
+            None => otherwise(self),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong when a clock is made. Reading one never fails.
+//! What can go wrong when a clock is made. A reading never fails.
 
 use core::fmt;
 use core::time::Duration;
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     Realtime,
     /// The global clock's thread already runs, with other settings.
     Running,
-    /// There cannot be a line for each CPU here, and why.
+    /// There cannot be a line for each CPU here, for this reason.
     PerCpu(PerCpuUnsupported),
 }
 
@@ -73,7 +73,7 @@ pub enum ErrorKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PerCpuUnsupported {
-    /// The system cannot be asked for its CPUs, or does not let a thread choose one.
+    /// The system does not name its CPUs, or does not let a thread choose one.
     System,
     /// The processor has no instruction that reads its counter and its id (`rdtscp`).
     Instruction,

@@ -8,8 +8,8 @@ use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
-/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. In order within a thread; see
-/// [Order](crate#order) for between threads.
+/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. It is in order within a thread; between
+/// threads, see [Order](crate#order).
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
@@ -31,8 +31,9 @@ pub fn now_ordered_ns() -> u64 {
     GLOBAL.now_ordered_ns()
 }
 
-/// The coarse time that the global clock's thread last stored, ns of `CLOCK_MONOTONIC`: one load. As old as the thread's
-/// last wake-up ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). Without a thread in this process, [`now_ns`].
+/// The coarse time, ns of `CLOCK_MONOTONIC`: what the global clock's thread stored at its last wake-up
+/// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few loads and no read of the counter. Without a
+/// thread in this process, it is [`now_ns`].
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
@@ -45,9 +46,9 @@ pub fn recent_ns() -> u64 {
 
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
-/// [`now`](Self::now) reads the counter without a fence: in order within a thread, but the CPU may read it before older
-/// loads that still wait, so an instant that another thread took later may seem earlier by some nanoseconds, rarely
-/// microseconds. [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
+/// [`now`](Self::now) reads the counter without a fence. It is in order within a thread. But the CPU may read the counter before older
+/// loads are done, so the later of two threads' instants may seem earlier by some nanoseconds, rarely microseconds.
+/// [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
 ///
 /// ```
 /// use tickline::Instant;

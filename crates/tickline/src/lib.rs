@@ -1,65 +1,91 @@
-//! Calibrated timestamp-counter time: nanoseconds of `CLOCK_MONOTONIC` and of Unix time for little more than a read of the
-//! CPU's counter.
+//! Time a request, stamp an event, check a deadline: the time in about 10 ns, from the CPU's timestamp counter.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
 //!
-//! let start = Instant::now();
-//! let wall = UnixTime::now();
-//! println!("{:?} after {wall:?}", start.elapsed());
+//! let received = UnixTime::now(); // CLOCK_REALTIME; converts into std::time::SystemTime
+//! let start = Instant::now(); // CLOCK_MONOTONIC, in the shape of std::time::Instant
+//! let answer = (1..=20_u64).product::<u64>();
+//! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop keeps the line true to the
-//! kernel's clock; gates switch it off where the counter can't be trusted, and every call still works, through the OS
-//! clock. Nothing has to be set up: the first calls are served by the OS, and as soon as they are frequent enough to pay, one
-//! of them calibrates the counter in place, some microseconds at a time. [`start`] moves that work to a thread.
+//! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent enough to pay for it, one of them
+//! calibrates the counter in place, some microseconds at a time. [`start`] moves that work to a thread.
+//!
+//! | to | use |
+//! |---|---|
+//! | measure a time within a thread | [`Instant::now`], [`Instant::elapsed`] |
+//! | compare times that several threads took | [`Instant::now_ordered`] |
+//! | write a log or a trace | [`UnixTime::now`] |
+//! | stamp now, convert later | [`Clock::ticks`], [`Clock::ticks_to_ns`] |
+//! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
+//! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
+//! | compare the counters of two CPUs | [`exchange::between`] |
+//! | learn whether the counter serves, and why not | [`Clock::status`] |
+//! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
+//! | replace another clock | [`coming_from`] |
 //!
 //! # Order
 //!
 //! | | within a thread | between threads |
 //! |---|---|---|
-//! | [`Instant::now`], [`now_ns`] | never steps back | the CPU may read the counter before older loads that still wait: may seem to step back by nanoseconds, rarely microseconds |
+//! | [`Instant::now`], [`now_ns`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads are done |
 //! | [`Instant::now_ordered`], [`now_ordered_ns`] | never steps back | never steps back, on machines with synchronised counters |
-//! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, steps when that is set | as `now` |
-//! | [`recent_ns`] | never steps back while the thread runs; may, by the time that takes, when it is started | the same |
+//! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
+//! | [`Instant::recent`], [`recent_ns`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants saturate at zero.
 //!
-//! # Guarantees and what is not guaranteed
+//! # Guarantees
 //!
-//! | guaranteed | not guaranteed |
-//! |---|---|
-//! | a reading never fails, blocks, allocates or panics, and may be made in a signal handler | that the counter is used: [`Clock::status`] says whether, and why not |
-//! | [`Clock::reading`] contains `CLOCK_MONOTONIC` as long as the rate that it keeps to stays within [`Status::max_drift_ppb`], with what the kernel dithers about that, and there was no jump since the last recalibration | a bound against UTC: only the NTP daemon can claim one ([`Status::utc_error_ns`]) |
-//! | a counter that started again at zero is noticed by the next reading, a control loop that has died by the first one past the line's validity: 4 intervals, 2 s by default; 8 intervals with a line for each CPU | a suspend while the counter runs on: readings are ahead by as much, at most by the rest of the window (half of that), and are slewed back at half rate from the next recalibration on, which with a thread is the resume; meanwhile the state is [`State::Disrupted`] |
-//! | a forked child does not depend on its parent's thread | |
+//! - A reading never fails, blocks, allocates or panics. A signal handler may make one.
+//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration neither clock has jumped, and the
+//!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
+//! - The next reading notices a counter that started again at zero. Readings leave a line whose control loop has died when its
+//!   validity ends: after 4 intervals (2 s by default), or after 8 with a line for each CPU.
+//! - A forked child does not depend on its parent's thread.
 //!
-//! Calls of other clocks and what takes their place: [`coming_from`].
+//! # Not guaranteed
 //!
-//! # Cost
-//!
-//! `now` takes as long as the bare counter instruction in a tight loop on AMD EPYC, family 26 (8.8 ns), and 1.3 times as long on an
-//! Intel Xeon, family 6, model 207 (12.5 ns); where the result is awaited, 1.1 and 1.2 times as long. The numbers, beside those of
-//! other clocks, are in the [repository's README](https://github.com/tickline/tickline). With a gate closed, a reading is the OS
-//! clock's plus some 10 ns on the former.
+//! - That the counter serves: [`Clock::status`] says whether, and why not.
+//! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
+//! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time asleep, at most by the rest of the
+//!   line's window, which is half of its validity. The next recalibration slews them back at half rate; a thread makes it at the
+//!   resume. Until then the state is [`State::Disrupted`].
 //!
 //! # Trust
 //!
-//! The counter is used if it exists and may be read, CPUID calls it invariant, reading it is not slower than asking the OS, and
-//! the kernel itself keeps time with it (`current_clocksource` is exactly `tsc`, `arch_sys_counter` on ARM, `riscv_clocksource` on
-//! RISC-V). Where the kernel uses something else without having rejected the counter, or nobody can ask it, as on Windows, a
-//! clock's thread compares the counters of all CPUs, which decides ([`Trust`]). A system without any clock says
-//! [`State::Unavailable`], and its readings are 0. The environment variable `TICKLINE=off`, or [`Clock::disable`], switches it off.
+//! The counter serves if all of this holds:
+//!
+//! - the CPU has one, the process may read it, and CPUID calls it invariant;
+//! - reading it takes no longer than asking the OS;
+//! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM, or `riscv_clocksource` on RISC-V).
+//!
+//! A kernel may keep time with something else without having rejected the counter, and some, like Windows, don't say. There a
+//! clock's thread compares the counters of all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`
+//! and [`Clock::disable`] switch the counter off. Everywhere else the OS clock serves, for some 10 ns on top of its own cost. On a
+//! system without any clock the state is [`State::Unavailable`], and readings are 0.
 //!
 //! # A line for each CPU
 //!
-//! Counters that have one rate but were not started together can serve all the same, with a line for each
-//! ([`ClockBuilder::per_cpu`]). Then the table above holds on one CPU; between two, a reading may step back by their bounds.
+//! Counters that have one rate, but were not started together, can serve with a line for each CPU ([`ClockBuilder::per_cpu`]). The
+//! table of order then holds on one CPU. Between two, a reading may step back by their bounds.
+//!
+//! # How it works
+//!
+//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop samples the kernel's clock and
+//! publishes the next line before the present one ends. Gates judge facts about the machine, and close the line where the counter
+//! can't be trusted. [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
+//!
+//! # Cost
+//!
+//! In a tight loop, `now` takes 8.8 ns on an AMD EPYC, family 26, as long as the bare counter instruction. On an Intel Xeon, family
+//! 6, model 207, it takes 12.5 ns, 1.3 times as long. Where the program waits for the result, the factors are 1.1 and 1.2. All numbers,
+//! beside those of other clocks, are in the [repository's README](https://github.com/tickline/tickline).
 //!
 //! # Features
 //!
-//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, moved by hand; readings then look at
-//! a flag first.
+//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, which makes every reading test a flag first.
 
 mod clock;
 #[cfg(any(doc, doctest))]
@@ -73,14 +99,12 @@ pub mod mock;
 mod options;
 mod per_cpu;
 mod reading;
+mod stamp;
 mod status;
 mod sys;
 mod thread;
 mod trust;
 mod unix_time;
-
-#[doc(hidden)]
-pub use trust::exchange as pair;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
@@ -89,10 +113,12 @@ pub use error::{Error, ErrorKind, PerCpuUnsupported};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
+pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
 pub use tickline_core::compare::{Comparison, Difference, Pair};
 pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::{BoundParts, Event};
+pub use trust::exchange;
 pub use unix_time::{UnixTime, UnixTimeRangeError, unix_ns};
 
 /// The examples of the README are tests.

@@ -1,7 +1,7 @@
 //! A clock for tests, moved by hand. Needs the feature `mock`.
 //!
-//! What is replaced, on the thread that activates it: `Instant`, `UnixTime` and the free functions of this crate. Other threads,
-//! and clocks as values (`Clock::global()` too), go on with the real time.
+//! On the thread that activates it, the mock takes the place of the clock behind `Instant`, `UnixTime` and the free functions. Other
+//! threads, and clocks as values (`Clock::global()` too), go on with the real time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,7 +19,7 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many mocks are active on any thread: while it is 0, readings skip the look at the thread-local.
+/// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -86,8 +86,8 @@ impl MockClock {
         let scaled = true_ns.saturating_mul(NS + i128::from(skew.ppb)).saturating_add(skew.rest);
         skew.rest = scaled.rem_euclid(NS);
         let ns = u64::try_from(scaled.div_euclid(NS)).unwrap_or(u64::MAX);
-        // ORDERING: Relaxed loads elsewhere: a test that moves the clock on one thread and reads it on another orders the two
-        // itself. The lock keeps two movers apart.
+        // ORDERING: Relaxed: a test that moves the clock on one thread and reads it on another orders the two itself. The lock
+        // keeps two movers from each other.
         let now_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
         // ORDERING: as above.
         self.0.monotonic_ns.store(now_ns.saturating_add(ns), Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl MockClock {
         self.0.unix_offset_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more (or fewer) than it is told.
+    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more than its argument, or less if negative.
     ///
     /// # Panics
     ///
@@ -125,11 +125,11 @@ impl MockClock {
     }
 
     /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of this crate read this clock
-    /// on the present thread, until the guard is dropped. The last one activated counts.
+    /// on this thread, until the guard is dropped. The mock that was activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> Active {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
-        // ORDERING: Relaxed: only this thread looks at its own stack.
+        // ORDERING: Relaxed: only this thread reads its own stack.
         ACTIVE.fetch_add(1, Ordering::Relaxed);
         Active { clock: self.clone(), not_send: core::marker::PhantomData }
     }

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use tickline_core::gate::Trust;
 
-/// The default interval, ns. The bound grows by rho (10 ppb in the steady state) times this, 5 ns, and an iteration of the
-/// thread takes some 50 us of CPU, most of it for waking up: 0.01 % of a core.
+/// The default interval, ns. In it the bound grows by the maximum drift (10 ppb in the steady state) times the interval: 5 ns. What
+/// the thread costs: [`ClockBuilder::interval`](crate::ClockBuilder::interval).
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// Who runs a clock's control loop.
@@ -23,12 +23,12 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Driver {
-    /// The readers: a call that finds the window passed recalibrates in place, if calls are frequent enough to pay. No
-    /// thread. What the global clock does by itself.
+    /// The readers, without a thread. A call that finds the line's window passed recalibrates in place, if calls are frequent
+    /// enough to pay for it. The global clock starts like this.
     Reader = 0,
-    /// A background thread: no reader ever pays.
+    /// A background thread. No reader recalibrates.
     Thread = 1,
-    /// Whoever calls [`Clock::maintain`](crate::Clock::maintain).
+    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain).
     Manual = 2,
 }
 
@@ -47,22 +47,23 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Probes {
-    /// Whatever helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and priority.
+    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and priority.
     Full,
-    /// Only `clock_gettime` and sleeping (a futex), and the process id where there was no clock with full probes before:
-    /// for processes under seccomp filters that kill. The system calls to allow are listed in `PLATFORM.md`, "System calls".
+    /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a clock with full probes before. This
+    /// is for processes whose seccomp filter kills them. `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
-    /// What is not asked is unknown, and the CPUs' counters are not compared: such a clock is served by the OS, with
+    /// What the clock does not ask stays unknown, and nobody compares the CPUs' counters. The OS serves such a clock, with
     /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or [`Reason::Untested`](crate::Reason::Untested), unless a clock
-    /// with full probes has compared them before in this process. Nor are the gates watched. The thread has no name, no
-    /// priority of its own, and does not notice at once when the clock is set.
+    /// with full probes has compared the counters before in this process. The clock does not judge its gates again. Its thread
+    /// has no name, and does not notice at once when somebody sets the OS clock.
     Minimal,
 }
 
 /// Whether a clock has one line, or one for each CPU.
 ///
-/// With a line for each CPU, readings are in order on one CPU. A thread that is moved, or another one elsewhere, may see a step
-/// back of no more than the two CPUs' bounds; so may one that reads across `disable()`, or while its CPU's line starts.
+/// With a line for each CPU, readings are in order on one CPU. A thread may see a step back when it moves to another CPU, when it
+/// compares with a thread elsewhere, when it reads across `disable()`, or while its CPU's line starts. The step is no larger than
+/// the bounds of the two readings together.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -76,7 +77,7 @@ pub enum Probes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PerCpu {
-    /// One for each CPU if the counters were found to be apart.
+    /// One for each CPU, if a comparison has found the counters unsynchronised.
     #[default]
     Auto,
     /// One for each CPU.
@@ -85,7 +86,7 @@ pub enum PerCpu {
     Off,
 }
 
-/// What the thread is told.
+/// What the thread does beside recalibrating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// How often the coarse time is stored; `None`: at each recalibration.
@@ -113,7 +114,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of the global clock unless the program chooses others.
+    /// Those of the global clock, unless the program chooses others.
     pub(crate) const DEFAULT: Self = Self {
         interval_ns: DEFAULT_INTERVAL_NS,
         policy: Policy::DEFAULT,
@@ -140,7 +141,7 @@ pub enum Environment {
     On,
     /// `off`: the counter is not used.
     Off,
-    /// Anything else: ignored, and reported here.
+    /// Anything else. It has no effect but this.
     Unrecognised,
 }
 
@@ -154,7 +155,7 @@ impl Environment {
     }
 }
 
-/// Whose word counts, and what the program does without.
+/// What a clock trusts. Packs into a byte, so that a reading needs no lock for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Policy {
     pub(crate) trust: Trust,
@@ -164,7 +165,7 @@ pub(crate) struct Policy {
 const WAIVED: u8 = 1 << 7;
 
 impl Policy {
-    /// What every clock has unless told otherwise.
+    /// That of every clock whose program chooses nothing.
     pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, invariant_waived: false };
 
     pub(crate) const fn to_bits(self) -> u8 {
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_survives_being_packed() {
+    fn a_packed_policy_unpacks_to_itself() {
         for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
             for invariant_waived in [false, true] {
                 let policy = Policy { trust, invariant_waived };

@@ -9,7 +9,7 @@
 //! A CPU that cannot be visited, or whose iterations make no line, is served by the OS alone, at the latest when its line ends;
 //! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
 //!
-//! A unit takes 6 KB for each CPU id that the system may ever use.
+//! A unit takes 640 bytes for each CPU id that the system may ever use.
 
 pub(crate) mod sweep;
 
@@ -20,9 +20,9 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use tickline_core::cell::{Latch, StateCell};
 use tickline_core::compare::Comparison;
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
-use tickline_core::per_cpu::{self, CPU_IDS, mode};
+use tickline_core::per_cpu::{self, CPU_IDS, Unit, mode};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineReading, Shared, Source};
+use tickline_core::shared::{Event, Kind, Source};
 
 use crate::error::PerCpuUnsupported;
 use crate::options::PerCpu;
@@ -95,7 +95,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Shared<Latch>]>,
+    units: Box<[Unit<Latch>]>,
     notes: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -107,30 +107,16 @@ impl Table {
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| Shared::new(Latch::new())).collect(),
+            units: (0..ids).map(|_| Unit::without_timeline(Latch::new())).collect(),
             notes: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
     }
 
+    /// By the line of the CPU that this runs on.
     #[inline(always)]
-    pub(crate) fn read(&self) -> Option<i64> {
-        per_cpu::read(&self.units, &self.counter)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_ordered(&self) -> Option<i64> {
-        per_cpu::read_ordered(&self.units, &self.counter)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_unix(&self) -> Option<i64> {
-        per_cpu::read_unix(&self.units, &self.counter)
-    }
-
-    #[inline]
-    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
-        per_cpu::read_bounds(&self.units, &self.counter)
+    pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
+        per_cpu::read_as::<K, _, _>(&self.units, &self.counter)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no such CPU.
@@ -143,7 +129,7 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Shared<Latch>> {
+    pub(crate) fn unit_here(&self) -> Option<&Unit<Latch>> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 

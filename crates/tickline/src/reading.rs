@@ -1,60 +1,103 @@
-//! A time together with what is known about its error.
+//! A time with bounds on its error.
 
 use tickline_core::shared::LineReading;
 
+use crate::instant::Instant;
 use crate::status::State;
+use crate::unix_time::UnixTime;
 
-/// A time, and the limits between which the OS clock must have been when it was read.
+/// A time, and the bounds between which the OS clock was at that moment: an [`Instant`] by [`Clock::reading`](crate::Clock::reading), a
+/// [`UnixTime`] by [`Clock::unix_reading`](crate::Clock::unix_reading).
 ///
-/// The limits hold as long as the rate that the OS clock keeps to stays within
-/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one; they allow for the kernel's dither about it. A jump of the OS clock or of the counter since the
-/// last recalibration voids them until the next one.
+/// The bounds hold on two conditions. The rate of the OS clock stays within [`Status::max_drift_ppb`](crate::Status::max_drift_ppb)
+/// of the measured one, beside the kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
+/// since the last recalibration; a jump voids the bounds until the next one.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
-/// assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns);
+/// assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest());
+/// println!("{} ns wide", (reading.latest() - reading.earliest()).as_nanos());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Reading {
-    /// The OS clock was not before this, ns.
-    pub earliest_ns: u64,
-    /// The time, ns: what `now_ordered_ns` or `unix_ns` would have returned.
-    pub ns: u64,
-    /// The OS clock was not after this, ns.
-    pub latest_ns: u64,
-    /// What served the reading.
-    pub status: State,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reading<T> {
+    earliest: T,
+    at: T,
+    latest: T,
+    state: State,
 }
 
-impl Reading {
-    /// By the line. Every figure of a line is positive once moved to monotonic or Unix time; saturates at 0.
+impl<T: Copy> Reading<T> {
+    /// The OS clock was not before this.
     #[inline]
-    pub(crate) fn monotonic(line: &LineReading) -> Self {
-        let (earliest_ns, latest_ns) = line.bounds_ns();
-        Self::new(earliest_ns, line.ns, latest_ns, State::Fast)
+    #[must_use]
+    pub const fn earliest(&self) -> T {
+        self.earliest
     }
 
+    /// The time: what [`Instant::now_ordered`] or [`UnixTime::now`] would have returned.
     #[inline]
-    pub(crate) fn unix(line: &LineReading) -> Self {
+    #[must_use]
+    pub const fn at(&self) -> T {
+        self.at
+    }
+
+    /// The OS clock was not after this.
+    #[inline]
+    #[must_use]
+    pub const fn latest(&self) -> T {
+        self.latest
+    }
+
+    /// What served the reading.
+    #[inline]
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Of three times in ns, each at least 0.
+    #[inline]
+    fn new(from_nanos: fn(u64) -> T, [earliest_ns, ns, latest_ns]: [i64; 3], state: State) -> Self {
+        let time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
+        Self { earliest: time(earliest_ns), at: time(ns), latest: time(latest_ns), state }
+    }
+}
+
+/// What the OS clock's reading `os_ns`, rounded down to a nanosecond, says of a time `ns` that was returned.
+fn by_os(ns: i64, os_ns: i64) -> [i64; 3] {
+    [os_ns.min(ns), ns, os_ns.saturating_add(1).max(ns)]
+}
+
+impl Reading<Instant> {
+    /// By the line.
+    #[inline]
+    pub(crate) fn by_line(line: &LineReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
-        let (offset_ns, slack_ns) = (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns);
-        Self::new(
-            earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(slack_ns),
+        Self::new(Instant::from_nanos, [earliest_ns, line.ns, latest_ns], State::Fast)
+    }
+
+    /// By the OS, which said `os_ns` where `ns` was returned.
+    pub(crate) fn by_os(ns: i64, os_ns: i64, state: State) -> Self {
+        Self::new(Instant::from_nanos, by_os(ns, os_ns), state)
+    }
+}
+
+impl Reading<UnixTime> {
+    /// By the line, and what it knows of Unix time.
+    #[inline]
+    pub(crate) fn by_line(line: &LineReading) -> Self {
+        let (earliest_ns, latest_ns) = line.bounds_ns();
+        let (offset_ns, bound_ns) = (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns);
+        let times = [
+            earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(bound_ns),
             line.ns.wrapping_add(offset_ns),
-            latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(slack_ns),
-            State::Fast,
-        )
+            latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns),
+        ];
+        Self::new(UnixTime::from_nanos, times, State::Fast)
     }
 
-    /// By the OS: `ns` is what was returned, `os_ns` what the OS said, rounded down to a nanosecond.
-    pub(crate) fn by_os(ns: i64, os_ns: i64, status: State) -> Self {
-        Self::new(os_ns.min(ns), ns, os_ns.saturating_add(1).max(ns), status)
-    }
-
-    #[inline]
-    fn new(earliest_ns: i64, ns: i64, latest_ns: i64, status: State) -> Self {
-        let unsigned = |ns: i64| u64::try_from(ns).unwrap_or(0);
-        Self { earliest_ns: unsigned(earliest_ns), ns: unsigned(ns), latest_ns: unsigned(latest_ns), status }
+    /// By the OS, which said `os_ns`.
+    pub(crate) fn by_os(os_ns: i64, state: State) -> Self {
+        Self::new(UnixTime::from_nanos, by_os(os_ns, os_ns), state)
     }
 }

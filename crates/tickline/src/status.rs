@@ -3,7 +3,7 @@
 use core::fmt;
 
 use tickline_core::compare::Comparison;
-use tickline_core::gate::{Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
 use tickline_core::shared::{BoundParts, Event};
 
 use crate::options::{Driver, Environment};
@@ -22,19 +22,19 @@ use crate::options::{Driver, Environment};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// By the OS clock, because there is no current line: the clock is new, is not called often enough, or its driver
-    /// has not come.
+    /// By the OS clock, because there is no line: the clock is new, the program calls it too rarely, or its driver is late.
     Calibrating,
     /// By the counter.
     Fast,
-    /// By the counter, and not within the usual bound: the OS clock or the counter has jumped. So it is after a suspend in which
-    /// the counter ran on: readings are ahead of the OS clock, because a clock cannot step back, and are slewed to it at half
-    /// rate. [`Reading::earliest_ns`](crate::Reading::earliest_ns) says by how much once the driver has looked. Ends by itself.
+    /// By the counter, but not within the usual bound, because the OS clock or the counter has jumped. A suspend in which the
+    /// counter runs on does this: readings are then ahead of the OS clock. They may not step back, so the control loop slews them at
+    /// half rate. After its next iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock again. The
+    /// state ends by itself.
     Disrupted,
     /// By the OS clock, because a gate is closed.
     Fallback(Reason),
-    /// Not at all: this system has no clock that a program can read, and every reading is 0. So on
-    /// `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
+    /// Not at all. This system has no clock that a program can read, and every reading is 0. `wasm32-unknown-unknown` is one, where
+    /// `std::time::Instant::now` panics.
     Unavailable,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for State {
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Events(pub(crate) [u64; Event::ALL.len()]);
+pub struct Events([u64; Event::ALL.len()]);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,6 +73,14 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
+    pub(crate) fn of(count: impl Fn(Event) -> u64) -> Self {
+        let mut counts = [0; Event::ALL.len()];
+        for (slot, event) in counts.iter_mut().zip(Event::ALL) {
+            *slot = count(*event);
+        }
+        Self(counts)
+    }
+
     /// How often `event` has happened.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
@@ -81,66 +89,79 @@ impl Events {
 
     /// Every event with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
-        Event::ALL.into_iter().zip(self.0)
+        Event::ALL.iter().copied().zip(self.0)
     }
 }
 
-/// What a clock says about itself, at one moment; each figure is read on its own. With a line for each CPU, frequency, bound,
-/// rho, offset and interval are those of the CPU that asks, and the events those of all.
+/// What a clock says about itself. Each figure is read on its own, so two may be of different moments.
+///
+/// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the CPU that asks. Events are those of
+/// all CPUs.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
-/// for verdict in status.verdicts {
+/// for verdict in status.verdicts() {
 ///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// How readings are served.
     pub state: State,
-    /// Whether the gates have been judged yet; before that, all are shown as open.
+    /// Whether the clock has judged its gates. Before that all are shown as open.
     pub judged: bool,
-    /// What each gate says.
-    pub verdicts: [Verdict; tickline_core::gate::Gate::ALL.len()],
+    pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// Who runs the control loop in this process.
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
     pub environment: Environment,
     /// Who runs the machine, by CPUID.
     pub hypervisor: Hypervisor,
-    /// What a comparison of the CPUs' counters has found, if there was one in this process. A clock's thread makes it in the
-    /// background where it matters: under a hypervisor, or where the kernel keeps time with something else.
+    /// The result of the last comparison of the CPUs' counters in this process. A clock's thread compares them in the background
+    /// where it matters: under a hypervisor, or where the kernel keeps time with something else.
     pub comparison: Comparison,
-    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. Shown, compared, and
-    /// never used.
+    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. A gate compares it with the
+    /// measured one. No reading uses it.
     pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The bound: half of the width of the interval that must contain `CLOCK_MONOTONIC` now, ns; `None` without a line.
+    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now. `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of the measured
-    /// one, ppb, and there was no jump since the last recalibration. Violations are counted in `events`. Learnt: small
-    /// where the rate has been seen to be steady for long.
+    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of
+    /// the measured one, and neither has jumped since the last recalibration. `events` counts violations. The clock learns the
+    /// figure: it shrinks while the rate stays steady.
     pub max_drift_ppb: u64,
     /// What the bound of the present line is made of.
     pub bound_parts: BoundParts,
-    /// Line minus `CLOCK_MONOTONIC` as estimated at the last recalibration, before it was corrected, ns. If it is large
-    /// and positive, the clock is being slewed down.
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its correction. While it is large and
+    /// positive, the control loop slews the clock down.
     pub offset_ns: i64,
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
-    /// The error of the kernel's Unix time against UTC as the NTP daemon claims it, ns; `None` while the kernel says that
-    /// the clock is not synchronised, and with [`Probes::Minimal`](crate::Probes::Minimal), which do not ask. Some daemons claim 0.
+    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it; some daemons claim 0. `None` while the kernel
+    /// says that its clock is not synchronised, and with [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
-    /// The CPUs, each with a line of its own; empty in a clock that has one for all.
+    /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }
 
 impl Status {
+    /// The verdict of each gate, in the order in which they are judged.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The verdict of one gate.
+    #[must_use]
+    pub fn verdict(&self, gate: Gate) -> Verdict {
+        self.verdicts.get(gate as usize).copied().unwrap_or_else(|| Verdict::open(gate))
+    }
+
     /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
     /// Unix time alone, does not count.
     #[must_use]
@@ -148,8 +169,8 @@ impl Status {
         first_closed(&self.verdicts)
     }
 
-    /// Why the OS tells Unix time; `None` if the counter may. Beside [`reason`](Self::reason), this is
-    /// [`Reason::Slow`] where the OS tells Unix time faster than the counter does, though not monotonic time.
+    /// Why the OS tells Unix time; `None` if the counter may. It differs from [`reason`](Self::reason) where the OS tells Unix time
+    /// faster than the counter does, but not monotonic time. Then it is [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();
@@ -176,12 +197,22 @@ impl Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CpuState {
-    /// By the OS clock: there is no line yet, or not again.
+    /// By the OS clock, because there is no line yet, or the line has ended.
     Calibrating,
     /// By its counter.
     Fast,
-    /// By the OS clock: 15 s have passed without a line. It is still tried.
+    /// By the OS clock, after 15 s without a line. The thread still tries to calibrate it.
     Fallback,
+}
+
+impl fmt::Display for CpuState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Calibrating => "calibrating: the OS clock serves until there is a line",
+            Self::Fast => "fast: the counter serves",
+            Self::Fallback => "fallback: the OS clock serves, because there has been no line for 15 s",
+        })
+    }
 }
 
 /// What a clock with a line for each CPU says about one of them.
@@ -198,12 +229,12 @@ pub struct CpuStatus {
     pub cpu: usize,
     /// How its readings are served.
     pub state: CpuState,
-    /// The measured frequency of its counter, Hz (ticks per ns times 10^9); `None` before its first line.
+    /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,
-    /// Line minus `CLOCK_MONOTONIC` as estimated at its last recalibration, before it was corrected, ns.
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the correction.
     pub offset_ns: i64,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
-    /// Visits that failed (the CPU was offline, or forbidden, or the thread was moved away), and times that it fell back.
+    /// Failed calibrations, and fallbacks. A calibration fails if the CPU is offline or forbidden, or if the kernel moves the thread away.
     pub failures: u64,
 }

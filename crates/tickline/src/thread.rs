@@ -1,4 +1,4 @@
-//! The thread driver: schedule, wake-ups, nothing else. No arithmetic on time happens here.
+//! The thread driver: when to wake up, and what to call then. The arithmetic is elsewhere.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -18,21 +18,21 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::compare::{self, Comparing};
 
-/// The thread needs a few frames; the rest is for the thread-local storage of whatever program it lives in, which libc
-/// takes from the stack. Address space, not memory.
+/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc takes from the stack. This is
+/// address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate looks for the result of a comparison that may open it, ns: a pair of CPUs takes 20 ms
-/// and more.
-const LOOK_NS: u64 = 50_000_000;
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. To compare a pair of CPUs takes
+/// 20 ms and more.
+const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
 pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
     engine: E,
-    notice: Arc<ClockSetNotifier>,
+    notifier: Arc<ClockSetNotifier>,
     thread: Option<JoinHandle<()>>,
-    /// The process that made the thread: nobody else may join it.
+    /// The process that made the thread, and that alone may join it.
     token: u64,
 }
 
@@ -40,21 +40,21 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
         let probes = engine.probes();
         let mut builder = thread::Builder::new();
-        let notice = Arc::new(match probes {
+        let notifier = Arc::new(match probes {
             Probes::Full => {
                 builder = builder.name("tickline".to_owned());
                 ClockSetNotifier::new()
             }
-            // A name is given by prctl.
+            // `prctl` gives a thread its name.
             Probes::Minimal => ClockSetNotifier::without_timer(),
         });
         engine.leave_per_cpu(); // what a fork has left behind
         engine.attach_thread();
-        let (engine_inside, notice_inside) = (engine.clone(), Arc::clone(&notice));
+        let (engine_inside, notifier_inside) = (engine.clone(), Arc::clone(&notifier));
         let blocked = SignalsBlocked::new();
         let thread = builder
             .stack_size(STACK_BYTES)
-            .spawn(move || run(&engine_inside, &notice_inside, schedule))
+            .spawn(move || run(&engine_inside, &notifier_inside, schedule))
             .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
@@ -62,7 +62,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             Priority::Normal => Ok(()),
             Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
         };
-        let running = Self { engine, notice, thread: Some(thread), token: sys::token() };
+        let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
         raised.map(|()| running)
     }
 }
@@ -75,39 +75,39 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
             return;
         }
         self.engine.detach_thread();
-        self.notice.stop();
+        self.notifier.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in there would be ours; there is nobody to tell, and reading goes on without the thread.
+            // The thread never panics. If it did, readings would go on without it.
             thread.join().ok();
         }
         self.engine.leave_per_cpu();
     }
 }
 
-fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
+fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
     let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
-    let (mut watched_ns, mut compared) = (i64::MIN, Comparison::Pending);
+    let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {
         compared = compare::result().unwrap_or(compared);
         let by_cpu = engine.probes() == Probes::Full && wanted(schedule.per_cpu, compared);
-        let served_for_ns = if by_cpu {
-            engine.sweep(&mut sweep, notice)
+        let next_ns = if by_cpu {
+            engine.sweep(&mut sweep, notifier)
         } else {
             engine.leave_per_cpu();
             engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
         };
-        let closed = served_for_ns.is_none() && engine.is_closed();
-        let mut wait_ns = match served_for_ns {
+        let closed = next_ns.is_none() && engine.is_closed();
+        let mut wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if closed => engine.interval_ns(),
             // A reader is doing an iteration of its own.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
-        let unwatched_ns = now_ns.saturating_sub(watched_ns).unsigned_abs();
-        // No later than an interval after the last time: not if the next wake-up would be later.
-        if closed || unwatched_ns.saturating_add(wait_ns) > engine.interval_ns() {
-            watched_ns = now_ns;
+        let unchecked_ns = now_ns.saturating_sub(checked_ns).unsigned_abs();
+        // At least once in an interval: now, if the next wake-up would be too late.
+        if closed || unchecked_ns.saturating_add(wait_ns) > engine.interval_ns() {
+            checked_ns = now_ns;
             if engine.wants_comparison() {
                 comparing.ensure();
             }
@@ -116,9 +116,9 @@ fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
             }
         }
         if closed && comparing.is_running() {
-            wait_ns = wait_ns.min(LOOK_NS);
+            wait_ns = wait_ns.min(RESULT_EVERY_NS);
         }
-        match sleep(engine, notice, Duration::from_nanos(wait_ns), schedule.recent_every) {
+        match sleep(engine, notifier, Duration::from_nanos(wait_ns), schedule.recent_every) {
             Woken::Timeout => {}
             Woken::ClockSet => sweep.force_due(),
             Woken::Stopped => return,
@@ -127,12 +127,12 @@ fn run(engine: &Engine, notice: &ClockSetNotifier, schedule: Schedule) {
 }
 
 /// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
-fn sleep(engine: &Engine, notice: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
+fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
     let mut left = time;
     loop {
         engine.store_recent(engine.now_ordered_ns());
         let step = step.unwrap_or(left).min(left);
-        let woken = notice.wait(step);
+        let woken = notifier.wait(step);
         left = left.saturating_sub(step);
         if woken != Woken::Timeout || left.is_zero() {
             return woken;

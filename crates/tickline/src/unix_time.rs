@@ -9,8 +9,8 @@ use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
-/// `CLOCK_REALTIME`, ns since 1970. A clock that was set is followed at the next recalibration: with [`start`](crate::start) at once,
-/// else within half a second of use.
+/// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next recalibration: with
+/// [`start`](crate::start) at once, else within half a second of use.
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
@@ -23,8 +23,7 @@ pub fn unix_ns() -> u64 {
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year 2554.
 ///
-/// Follows `CLOCK_REALTIME`, so it steps when somebody sets the clock. With the feature `serde` it is a number of
-/// nanoseconds.
+/// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. The feature `serde` writes it as a number of nanoseconds.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -77,7 +76,7 @@ impl UnixTime {
         (self.ns % 1_000_000_000) as u32
     }
 
-    /// Time since `earlier`; `None` if that is later, which a clock that was set makes possible.
+    /// Time since `earlier`; `None` if that is later, as it can be once somebody has set the clock.
     #[inline]
     #[must_use]
     pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {

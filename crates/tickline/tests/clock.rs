@@ -8,8 +8,8 @@ use std::time::{Duration, Instant as StdInstant, SystemTime};
 
 use common::{in_child, until_fast};
 use tickline::{
-    Clock, ClockBuilder, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, State,
-    UnixTime,
+    Clock, ClockBuilder, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, Stamp,
+    State, UnixTime,
 };
 
 #[test]
@@ -74,37 +74,33 @@ fn ordered_readings_never_decrease_between_threads() {
     assert!(handovers > 1_000);
 }
 
-/// Nanoseconds of an OS clock.
-#[cfg(target_os = "linux")]
-fn os_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for a write.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let part = |value| u64::try_from(value).expect("these clocks are not negative");
-    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
-}
-
-/// The limits of a reading, and the OS clock before and after it, must have a moment in common: for both timescales, by the
-/// counter and by the OS.
+/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both timescales, by the counter and
+/// by the OS.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reading_contains_the_os_clock() {
     let clock = Clock::builder().interval(Duration::from_millis(10)).start().unwrap();
     let end = StdInstant::now() + Duration::from_millis(500);
-    let (mut looks, mut apart) = (0_u32, 0_u32);
+    let (mut readings, mut outside) = (0_u32, 0_u32);
     while StdInstant::now() < end {
         for unix in [false, true] {
             let id = if unix { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-            let before = os_ns(id);
-            let reading = if unix { clock.unix_reading() } else { clock.reading() };
-            let after = os_ns(id);
-            assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
-            looks += 1;
-            apart += u32::from(reading.earliest_ns > after || reading.latest_ns < before);
+            let before = common::os_ns(id);
+            let [earliest, ns, latest] = if unix {
+                let reading = clock.unix_reading();
+                [reading.earliest(), reading.at(), reading.latest()].map(UnixTime::as_nanos)
+            } else {
+                let reading = clock.reading();
+                [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos)
+            };
+            let after = common::os_ns(id);
+            assert!(earliest <= ns && ns <= latest, "{earliest}, {ns}, {latest}");
+            readings += 1;
+            outside += u32::from(earliest > after || latest < before);
         }
     }
     // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
-    assert!(apart <= looks / 100, "{apart} of {looks} readings exclude the OS clock");
+    assert!(outside <= readings / 100, "{outside} of {readings} readings exclude the OS clock");
 }
 
 #[test]
@@ -116,7 +112,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     let fast = clock.now_ordered_ns();
     clock.disable();
     assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
-    assert_ne!(clock.ticks() >> 63, 0, "a stamp of a disabled clock is no counter reading");
+    assert_ne!(clock.ticks().to_bits() >> 63, 0, "a stamp of a disabled clock is no counter reading");
     for _ in 0..100 {
         assert!(clock.now_ordered_ns() >= fast);
     }
@@ -178,7 +174,7 @@ fn the_manual_driver_needs_nobody_else() {
 fn stamps_convert_to_the_time_they_were_taken() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
     let early = clock.ticks(); // by the OS: the clock is new
-    assert_ne!(early >> 63, 0);
+    assert_ne!(early.to_bits() >> 63, 0);
     if until_fast(&clock).is_none() {
         return;
     }
@@ -198,12 +194,12 @@ fn differences_of_stamps_go_across_a_gate() {
     if until_fast(&clock).is_none() {
         return;
     }
-    while clock.ticks() >> 63 != 0 {}
+    while clock.ticks().to_bits() >> 63 != 0 {}
     let (before_ns, by_counter) = (clock.now_ordered_ns(), clock.ticks());
     std::thread::sleep(Duration::from_millis(2));
     clock.disable();
     let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
-    assert_eq!((by_counter >> 63, by_os >> 63), (0, 1));
+    assert_eq!((by_counter.to_bits() >> 63, by_os.to_bits() >> 63), (0, 1));
     let between_ns = clock.ticks_between_ns(by_counter, by_os);
     // The first is a plain read, which may be early; a microsecond is generous.
     assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
@@ -214,9 +210,9 @@ fn differences_of_stamps_go_across_a_gate() {
         "both are after the zero of the monotonic clock"
     );
     // A counter may be older than the monotonic clock, and 0 is older than both.
-    let since = clock.ticks_between_ns(0, by_counter);
-    assert!(clock.ticks_to_ns(0) <= clock.ticks_to_ns(by_counter) && since > 0, "{since}");
-    assert_eq!(clock.ticks_between_ns(0, by_os), since + between_ns);
+    let since = clock.ticks_between_ns(Stamp::from_bits(0), by_counter);
+    assert!(clock.ticks_to_ns(Stamp::from_bits(0)) <= clock.ticks_to_ns(by_counter) && since > 0, "{since}");
+    assert_eq!(clock.ticks_between_ns(Stamp::from_bits(0), by_os), since + between_ns);
 }
 
 #[test]
@@ -353,7 +349,7 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     for pause_ms in [230, 330, 430, 530] {
         std::thread::sleep(Duration::from_millis(pause_ms));
         let start = StdInstant::now();
-        while clock.ticks() >> 63 != 0 {
+        while clock.ticks().to_bits() >> 63 != 0 {
             assert!(
                 start.elapsed() < Duration::from_millis(100),
                 "still slow after a pause of {pause_ms} ms"

@@ -43,18 +43,19 @@ fn the_counter_comes_to_serve_and_keeps_time_with_the_os() {
         let before_ns = os.now_ns();
         let reading = clock.reading();
         let after_ns = os.now_ns();
-        assert!(reading.earliest_ns <= reading.ns && reading.ns <= reading.latest_ns, "{reading:?}");
+        assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
         looks += 1;
-        by_line += u32::from(reading.status == State::Fast);
-        apart += u32::from(reading.earliest_ns > after_ns || reading.latest_ns < before_ns);
+        by_line += u32::from(reading.state() == State::Fast);
+        apart +=
+            u32::from(reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < before_ns);
 
         let now_ns = clock.now_ordered_ns();
         assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
         last_ns = now_ns;
 
         let stamp = clock.ticks();
-        inlined += u32::from(stamp & OS_STAMP == 0);
-        assert!(clock.ticks_to_ns(stamp) <= clock.reading().latest_ns, "a stamp from the future");
+        inlined += u32::from(stamp.to_bits() & OS_STAMP == 0);
+        assert!(clock.ticks_to_ns(stamp) <= clock.reading().latest().as_nanos(), "a stamp from the future");
     }
     // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
     assert!(apart <= looks / 100, "{apart} of {looks} readings exclude the OS clock");

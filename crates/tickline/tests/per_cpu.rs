@@ -70,21 +70,21 @@ fn readings_are_those_of_the_os_clock() {
     while Instant::now() < end {
         let (before, unix_before) = (os.now_ordered_ns(), os.unix_ns());
         let readings = [clock.now_ns(), clock.now_ordered_ns(), clock.ticks_to_ns(clock.ticks())];
-        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().ns]);
+        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().at().as_nanos()]);
         let (after, unix_after) = (os.now_ordered_ns(), os.unix_ns());
         if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
             common::skip("the OS clock jumped");
             return;
         }
         assert!(
-            reading.earliest_ns <= after && before <= reading.latest_ns,
+            reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
             "{reading:?}, {before} to {after}"
         );
         // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's origin would be.
         let near = |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
         assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
         assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
-        fast += u32::from(reading.status == State::Fast);
+        fast += u32::from(reading.state() == State::Fast);
     }
     assert!(fast > 0, "no reading was served by a line: {:?}", clock.status());
     assert!(clock.recent_ns() <= clock.now_ns() + 1_000_000);
@@ -105,7 +105,7 @@ fn steps_back_stay_within_the_bounds() {
                         for _ in 0..100 {
                             let mut last = last.lock().unwrap();
                             let reading = clock.reading();
-                            if reading.latest_ns < last.earliest_ns {
+                            if reading.latest() < last.earliest() {
                                 worst = Some((*last, reading));
                             }
                             *last = reading;
@@ -128,7 +128,7 @@ fn steps_back_stay_within_the_bounds() {
 fn it_can_be_switched_off_and_on() {
     let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
     clock.disable();
-    assert_eq!(clock.reading().status, State::Fallback(Reason::Disabled));
+    assert_eq!(clock.reading().state(), State::Fallback(Reason::Disabled));
     assert!(clock.status().per_cpu.is_empty());
     assert!(clock.now_ns() > 0 && clock.unix_ns() > 0);
     clock.enable();
@@ -249,7 +249,7 @@ mod linux {
                 core::hint::black_box(clock.now_ns());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == CpuState::Fast)
             });
-            assert_eq!(clock.reading().status, State::Fast);
+            assert_eq!(clock.reading().state(), State::Fast);
             until("the thread is home", &clock, || threads_cpus().is_none_or(|list| list == home));
         });
     }

@@ -185,7 +185,7 @@ extern "C" fn main() -> ! {
     say!(
         "{readings} readings, {by_counter} by the counter, {backward} backward, {outside} outside their bounds"
     );
-    for event in Event::ALL.into_iter().filter(|event| CLOCK.events(*event) > 0) {
+    for event in Event::ALL.iter().copied().filter(|event| CLOCK.events(*event) > 0) {
         say!("{}: {}", event.name(), CLOCK.events(event));
     }
     let expectations = [

@@ -21,8 +21,8 @@ const RESUMED_MS: u64 = 100;
 /// all that waits for a thread to be scheduled in a guest whose CPUs are busy.
 const PROMPT_US: u64 = 50_000;
 
-/// A line that is fitted to brackets may leave them by 1.5 of their width where its samples end (DESIGN.md, "Estimate and
-/// bound"), rounded up; in brackets.
+/// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window (DESIGN.md, "Discipline and
+/// intervals"), rounded up; in brackets.
 const BRACKETS: u64 = 2;
 
 /// A change of the kernel's rate by 1,000 ppm (from +500 to -500), 1 ns a us, goes unnoticed for one interval of 0.5 s at most

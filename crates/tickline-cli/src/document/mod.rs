@@ -398,7 +398,7 @@ fn gates(status: &Status) -> Vec<Gate> {
         warning: verdict.warning.map(Reason::code),
         text: verdict.closed.or(verdict.warning).map(|reason| reason.to_string()),
     };
-    status.verdicts.iter().map(gate).collect()
+    status.verdicts().iter().map(gate).collect()
 }
 
 /// One sentence. `calls` are the costs of a reading by tickline and by the OS, ns.

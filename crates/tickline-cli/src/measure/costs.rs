@@ -133,7 +133,7 @@ pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     status.judged
         && status
-            .verdicts
+            .verdicts()
             .iter()
             .filter(|verdict| matches!(verdict.gate, tickline::Gate::Exists | tickline::Gate::Readable))
             .all(|verdict| verdict.closed.is_none())

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Reading, State};
+use tickline::{Clock, Instant, Reading, State};
 use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
@@ -88,7 +88,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
 
 /// The narrowest of some brackets, and what served its reading.
 pub(crate) fn look(clock: &Clock, at_s: f64) -> (Point, State) {
-    let mut best: Option<(u64, Reading, u64)> = None;
+    let mut best: Option<(u64, Reading<Instant>, u64)> = None;
     for _ in 0..BRACKETS {
         let before = monotonic_ns();
         let reading = clock.reading();
@@ -98,20 +98,21 @@ pub(crate) fn look(clock: &Clock, at_s: f64) -> (Point, State) {
         }
     }
     let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
-    (point(at_s, before, &reading, after), reading.status)
+    let times = [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos);
+    (point(at_s, before, times, after), reading.state())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "differences of some ns")]
-fn point(at_s: f64, before: u64, reading: &Reading, after: u64) -> Point {
+fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -> Point {
     let width = after.saturating_sub(before);
     Point {
         at_s,
-        offset_ns: ticks_between(before, reading.ns) as f64 - width as f64 / 2.0,
+        offset_ns: ticks_between(before, ns) as f64 - width as f64 / 2.0,
         bracket_ns: width as f64 / 2.0,
-        before_ns: reading.ns - reading.earliest_ns,
-        after_ns: reading.latest_ns - reading.ns,
-        inside: (before..=after).contains(&reading.ns),
-        violated: reading.earliest_ns > after || reading.latest_ns < before,
+        before_ns: ns - earliest,
+        after_ns: latest - ns,
+        inside: (before..=after).contains(&ns),
+        violated: earliest > after || latest < before,
     }
 }
 
@@ -126,18 +127,17 @@ mod tests {
 
     #[test]
     fn a_point_says_where_the_reading_was() {
-        let mut reading = Clock::global().reading();
-        (reading.earliest_ns, reading.ns, reading.latest_ns) = (1_000, 1_010, 1_025);
-        let inside = point(0.5, 990, &reading, 1_020);
+        let times = [1_000, 1_010, 1_025];
+        let inside = point(0.5, 990, times, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!(
             (inside.before_ns, inside.after_ns, inside.inside, inside.violated),
             (10, 15, true, false)
         );
-        let outside = point(0.5, 1_015, &reading, 1_020);
+        let outside = point(0.5, 1_015, times, 1_020);
         assert!(!outside.inside && !outside.violated, "outside the bracket, within the bound");
-        assert!(point(0.5, 1_026, &reading, 1_030).violated);
-        assert!(point(0.5, 900, &reading, 999).violated);
+        assert!(point(0.5, 1_026, times, 1_030).violated);
+        assert!(point(0.5, 900, times, 999).violated);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The counters of the CPUs against each other: pairs, each with the interval that must contain their difference. By the
-//! exchanges with which tickline itself compares them (`tickline::pair`), but all pairs, and for longer.
+//! exchanges with which tickline itself compares them (`tickline::exchange`), but all pairs, and for longer.
 
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickline::pair::{self, Exchanges};
+use tickline::exchange::{self, Exchanges};
 use tickline_core::compare::Difference;
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
@@ -26,7 +26,7 @@ const TRIES: u32 = 3;
 const MORE_TRIES: u32 = 5;
 
 /// Fewer to and fro say nothing: the first ones run with cold caches. As in `tickline`'s own comparison.
-const LEAST_ROUNDS: u32 = 50;
+const LEAST_ROUNDS: u64 = 50;
 
 /// Over how long the counter's rate is measured: two looks of 50 ns make that good to 1 ppm, and two of 2 us, between readings of
 /// hpet, to 20.
@@ -106,15 +106,15 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
     let Some(&first) = cpus.first() else {
         return none("this system does not say on which CPUs a thread may run");
     };
-    let rate = pair::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
+    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
     let Some((frequency_hz, resolution_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
         return none("the counter's rate could not be measured on the first CPU");
     };
     let ends = pairs(cpus, pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
-        let (exchanges, rounds) = hand_over(counter, from_cpu, to_cpu);
-        let known = rounds >= LEAST_ROUNDS;
+        let exchanges = hand_over(from_cpu, to_cpu);
+        let known = exchanges.round_trips >= LEAST_ROUNDS;
         found.push(describe(from_cpu, to_cpu, &exchanges, known, frequency_hz, resolution_ticks));
         progress(share(found.len(), ends.len()));
     }
@@ -152,15 +152,15 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
 }
 
 /// Exchanges between two CPUs, and how often it went to and fro.
-fn hand_over(counter: HardwareCounter, from_cpu: u32, to_cpu: u32) -> (Exchanges, u32) {
-    let (mut exchanges, mut rounds) = (Exchanges::NONE, 0);
+fn hand_over(from_cpu: u32, to_cpu: u32) -> Exchanges {
+    let mut exchanges = Exchanges::NONE;
     for done in 0..TRIES + MORE_TRIES {
-        if done >= TRIES && rounds >= LEAST_ROUNDS {
+        if done >= TRIES && exchanges.round_trips >= LEAST_ROUNDS {
             break;
         }
-        rounds += pair::compare(counter, from_cpu, to_cpu, &mut exchanges);
+        exchanges += exchange::between(from_cpu, to_cpu);
     }
-    (exchanges, rounds)
+    exchanges
 }
 
 fn describe(
@@ -223,7 +223,10 @@ mod tests {
     use super::*;
 
     fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Exchanges {
-        Exchanges { difference: Difference { least_ticks, most_ticks }, count: 200, backward }
+        let mut exchanges = Exchanges::NONE;
+        exchanges.difference = Difference { least_ticks, most_ticks };
+        (exchanges.count, exchanges.backward) = (200, backward);
+        exchanges
     }
 
     #[test]
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn the_counters_of_this_machine_are_compared() {
         tickline::Clock::global().maintain();
-        let cpus: Vec<u32> = pair::cpus().into_iter().take(4).collect();
+        let cpus: Vec<u32> = exchange::cpus().into_iter().take(4).collect();
         let mut last = 0.0;
         let warp = measure(&cpus, Pattern::All, |done| last = done);
         if let Some(why) = &warp.unknown {

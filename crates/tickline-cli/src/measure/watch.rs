@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tickline::pair;
+use tickline::exchange;
 use tickline::{Clock, Events, State, Status};
 
 use super::track::{self, Point};
@@ -175,7 +175,7 @@ impl Drop for Visitor {
 
 /// A look on `cpu`; `None` if it is not to be had now.
 fn look_on(cpu: u32, start: Instant) -> Option<CpuLook> {
-    pair::on_cpu(cpu, || {
+    exchange::on_cpu(cpu, || {
         let (point, state) = track::look(Clock::global(), start.elapsed().as_secs_f64());
         CpuLook { cpu, point, state }
     })
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_watcher_looks_here_and_on_each_cpu() {
-        let cpus: Vec<u32> = pair::cpus().into_iter().take(2).collect();
+        let cpus: Vec<u32> = exchange::cpus().into_iter().take(2).collect();
         let mut watcher = Watcher::new(cpus.clone(), Duration::from_millis(10));
         let start = Instant::now();
         let mut samples = vec![watcher.look()];

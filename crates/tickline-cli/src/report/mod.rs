@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
-    let cpus = tickline::pair::cpus();
+    let cpus = tickline::exchange::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
     document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
     progress.finish();

@@ -47,7 +47,7 @@ use crate::compare::Comparison;
 /// ```
 /// use tickline_core::gate::Gate;
 ///
-/// assert_eq!(Gate::ALL.map(Gate::name).first(), Some(&"user"), "in the order in which they are judged");
+/// assert_eq!(Gate::ALL.first().map(|gate| gate.name()), Some("user"), "in the order in which they are judged");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub enum Gate {
 
 impl Gate {
     /// Every gate, in the order in which they are judged.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: &'static [Self] = &[
         Self::User,
         Self::Exists,
         Self::Readable,
@@ -159,7 +159,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: &'static [Self] = &[
         Self::Disabled,
         Self::SwitchedOff,
         Self::NoCounter,
@@ -459,7 +459,11 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
 /// Judges every gate, in order.
 #[must_use]
 pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
-    Gate::ALL.map(|gate| judge(gate, facts))
+    let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
+    for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
+        *verdict = judge(*gate, facts);
+    }
+    verdicts
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`] stops Unix time alone, and is not looked

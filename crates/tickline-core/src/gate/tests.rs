@@ -204,7 +204,7 @@ fn a_gate_for_unix_time_alone_closes_nothing_else() {
         let verdict = Verdict { closed: Some(Reason::Slow), ..Verdict::open(gate) };
         (first_closed(&[verdict]).is_some(), unix_by_os(&[verdict]).is_some())
     };
-    for gate in Gate::ALL {
+    for gate in Gate::ALL.iter().copied() {
         assert_eq!(closed(gate), (gate != Gate::UnixCost, gate == Gate::UnixCost), "{gate:?}");
         assert_eq!(Gate::ALL.get(gate as usize), Some(&gate), "a gate's number is its place");
     }
@@ -288,7 +288,7 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
 
 #[test]
 fn codes_are_distinct() {
-    let codes = Reason::ALL.map(Reason::code);
+    let codes = Vec::from_iter(Reason::ALL.iter().map(|reason| reason.code()));
     for (index, code) in codes.iter().enumerate() {
         assert!(!codes[..index].contains(code), "{code} twice");
     }

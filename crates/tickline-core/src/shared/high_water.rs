@@ -54,7 +54,7 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
 }
 
-impl<S: StateCell> Shared<S> {
+impl<S: StateCell, P> Shared<S, P> {
     /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its validity has passed, the
     /// counter is before its start, or its window has passed and the reference does not vouch for it (rule 13). Asks the
     /// reference only past the window.

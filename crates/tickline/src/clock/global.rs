@@ -11,9 +11,10 @@ use crate::options::{Driver, Probes, Settings};
 use crate::sys;
 use crate::thread::Recalibrator;
 
-/// Gives the global clock a background thread, so that no reader ever recalibrates, a clock that was set is followed at
-/// once, and the line stays ready however rarely it is read. The thread wakes twice a second, and runs until the last guard
-/// is dropped; a further call shares it.
+/// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at once when somebody sets the OS
+/// clock, and the line stays ready however rarely the program reads it.
+///
+/// The thread wakes twice a second, and runs until the last guard is dropped. A further call shares it.
 ///
 /// # Errors
 ///
@@ -30,8 +31,8 @@ pub fn start() -> Result<ClockGuard, Error> {
     ClockGuard::start_default()
 }
 
-/// Keeps the global clock's thread running. Made by [`start`](crate::start); the thread stops when the last one is
-/// dropped, and readers drive the clock again. One that a forked child has inherited does nothing there.
+/// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is dropped, the thread stops, and
+/// readers drive the clock again. In a forked child the parent's guards have no effect.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {
@@ -47,7 +48,7 @@ pub fn start() -> Result<ClockGuard, Error> {
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
 pub struct ClockGuard {
-    /// The process that made it.
+    /// The process that made the guard.
     token: u64,
 }
 
@@ -59,18 +60,17 @@ struct GlobalThread {
     _thread: Recalibrator<&'static Engine>,
 }
 
-/// Not a mutex: a child that was forked while another thread held that would wait for ever.
+/// Not a mutex: if another thread held it at a fork, the child would wait for ever.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The global clock's thread, if it is in this process, under its lock. What a `fork` has left behind is forgotten.
+/// The global clock's thread, if it is in this process, under its lock. Forgets what a `fork` has left behind.
 fn global_thread() -> try_lock::LockGuard<'static, Option<GlobalThread>> {
     loop {
         // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
         // dropping are not for signal handlers.
         if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(sys::token()) } {
             if slot.was_abandoned() {
-                // SAFETY: valid for a write. What another process left there may be half written, so it is not looked at,
-                // not even to drop it.
+                // SAFETY: valid for a write. Another process may have left a half-written value, so nothing reads or drops it.
                 unsafe { ptr::write(&raw mut *slot, None) };
             } else if GLOBAL.driver() != Driver::Thread {
                 mem::forget(slot.take());
@@ -132,7 +132,7 @@ impl Drop for ClockGuard {
         if running.guards == 0 {
             let last = slot.take();
             Self::apply(Settings::DEFAULT);
-            drop(last); // under the lock, so that who starts next finds the thread gone
+            drop(last); // under the lock, so that the next start finds no thread
         }
     }
 }

@@ -2,7 +2,7 @@
 //! every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
-use tickline_core::shared::{LineReading, Source};
+use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Source, Unix, WithBounds};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::Table;
@@ -19,30 +19,32 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn now_by_cpu(&self) -> u64 {
-        match self.per_cpu_table() {
-            Some(table) => table.read().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
-            None => self.now_slow(),
-        }
+        self.read_by_cpu::<Plain>()
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn now_ordered_by_cpu(&self) -> u64 {
-        match self.per_cpu_table() {
-            Some(table) => table.read_ordered().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
-            None => self.now_slow(),
-        }
+        self.read_by_cpu::<Ordered>()
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn unix_by_cpu(&self) -> u64 {
         let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
-        table.and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+        table.and_then(Table::read::<Unix>).map_or_else(|| self.unix_slow(), to_unsigned)
+    }
+
+    /// The monotonic time by this CPU's line, or however else it can be had.
+    fn read_by_cpu<K: Kind<Reading = i64>>(&self) -> u64 {
+        match self.per_cpu_table() {
+            Some(table) => table.read::<K>().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            None => self.now_slow(),
+        }
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
-        self.per_cpu_table().and_then(Table::read_bounds)
+        self.per_cpu_table().and_then(Table::read::<WithBounds>)
     }
 
     #[cold]

@@ -1,4 +1,5 @@
-//! Judging: when the facts are collected, what a verdict does to the line, and who looks again. The verdicts themselves are core's.
+//! The gates of a clock: when the clock collects the facts, what a verdict does to its line, and when it judges again. The rules are in
+//! `tickline_core::gate`.
 
 use core::sync::atomic::Ordering;
 
@@ -24,27 +25,27 @@ use crate::sys::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
-/// In a recorded verdict: the reason is that of a warning.
+/// In a recorded verdict: the reason is a warning's.
 const WARNING: u8 = 1 << 7;
 
 impl Engine {
     /// Judges by `policy` from now on.
     pub(crate) fn adopt(&self, policy: Policy) {
-        // ORDERING: Relaxed, a setting; who judges after this does so because of what is stored below.
+        // ORDERING: Relaxed, a setting. `judge_again` below publishes it.
         let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
         if before != policy.to_bits() && self.is_judged() {
             self.judge_again();
         }
     }
 
-    /// Ends the present line, and has the gates judged again before the next one.
+    /// Ends the present line. The gates are judged again before the next one.
     pub(super) fn judge_again(&self) {
         self.keeper.judge_again(self);
     }
 
     /// The clock's own facts, and how often the comparison in them has changed.
     fn own(&self) -> (facts::OsClockFacts, u32) {
-        // Before the result, so that one that comes meanwhile is looked at again; as is one that could not be read now.
+        // Read before the result, so that a result that comes meanwhile is read later. So is one whose lock is taken now.
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
@@ -63,7 +64,7 @@ impl Engine {
 
     fn facts(&self) -> Facts {
         let (own, comparisons) = self.own();
-        // Somebody else may be collecting, for a judgement that this one forestalls.
+        // Another thread may be collecting, for a judgement that this one makes superfluous.
         let facts = match self.collector() {
             Some(mut collector) => collector.finish(&own),
             None => facts::collect(&own),
@@ -72,7 +73,8 @@ impl Engine {
         facts
     }
 
-    /// Whether a reader may judge, or need not: the facts take too long for one call, so each call collects some of them.
+    /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are there. Collecting takes too long for
+    /// one call, so each call does one stage of it.
     pub(super) fn is_prepared(&self) -> bool {
         if self.is_judged() && !self.is_closed() {
             return true;
@@ -81,14 +83,14 @@ impl Engine {
         collector.step(&self.own().0)
     }
 
-    /// Whether the CPUs' counters should be compared, by whoever has a thread for it.
+    /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
         self.probes() == Probes::Full && self.seen.wants_comparison()
     }
 
-    /// Looks whether what the gates were judged by has changed: the kernel's clocksource, whether it would accept the counter,
-    /// or what is known of the counters. If so, they are judged again before the next line. Returns whether that should be
-    /// now. For whoever comes at each interval; takes some 10 us. Minimal probes do not look.
+    /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether the kernel would accept the counter,
+    /// or the comparison of the counters. If so, the gates are judged again before the next line, and `true` says that this should be
+    /// now. A driver calls this once in an interval. It takes some 10 us. With minimal probes it does nothing.
     pub(crate) fn watch(&self) -> bool {
         if self.probes() == Probes::Minimal {
             return false;
@@ -112,7 +114,7 @@ impl Engine {
         true
     }
 
-    /// Collects the facts and judges the gates. If all are open, the control loop is begun anew.
+    /// Collects the facts and judges the gates. If all are open, the control loop begins anew.
     pub(super) fn judge(&self, control: &mut Option<Control>, renewal: Renewal) -> Conclusion {
         let facts = self.facts();
         let verdicts = judge_all(&facts);
@@ -122,7 +124,7 @@ impl Engine {
         *control = None;
         match first_closed(&verdicts) {
             None => {}
-            // The kernel makes up its mind about the counter within seconds of boot; nothing else passes by itself.
+            // The kernel decides about the counter within seconds of boot. No other reason goes away by itself.
             Some(Reason::KernelUndecided) => {
                 let interval_ns = signed(self.interval_ns());
                 return Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(interval_ns));
@@ -173,13 +175,13 @@ impl Engine {
         self.reason_of(Gate::UnixCost).is_some()
     }
 
-    /// What the gates said last.
+    /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
         let has_line =
             word.is_gate_closed() || word.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
-        let gauges = &table.and_then(Table::unit_here).unwrap_or(&self.shared).gauges;
+        let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {
             (true, _) => Calibration::Current,
@@ -187,15 +189,20 @@ impl Engine {
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
         };
-        Gate::ALL.map(|gate| match gate {
+        let verdict = |gate: Gate| match gate {
             Gate::User if self.is_disabled() => {
                 Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
             }
-            // With a gate closed there is no line to look for.
+            // Behind a closed gate there is no line, and none is missing.
             Gate::Calibration => judge_calibration(calibration),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
-        })
+        };
+        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
+        for (slot, gate) in verdicts.iter_mut().zip(Gate::ALL) {
+            *slot = verdict(*gate);
+        }
+        verdicts
     }
 
     /// Whether the gates have been judged at least once.
@@ -220,7 +227,7 @@ impl Engine {
         self.keeper.is_disabled()
     }
 
-    /// What a reading would be served by now.
+    /// What would serve a reading now.
     pub(crate) fn state(&self) -> State {
         if !HAS_CLOCK {
             return State::Unavailable;
@@ -237,11 +244,11 @@ impl Engine {
         }
     }
 
-    /// Whether readings by the line are off because the OS clock or the counter jumped: the control loop says so, or, before it
-    /// has come, the OS clock does, which is then far outside of the line's bounds.
+    /// Whether readings by the line are off because the OS clock or the counter has jumped. The control loop says so. Before its next
+    /// iteration the OS clock does, which is then far outside the line's bounds.
     fn is_disrupted(&self) -> bool {
-        let unit = self.per_cpu_table().and_then(Table::unit_here).unwrap_or(&self.shared);
-        if unit.gauges.is_disrupted() {
+        let unit = self.per_cpu_table().and_then(Table::unit_here);
+        if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();

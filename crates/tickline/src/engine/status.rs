@@ -1,7 +1,6 @@
 //! What a clock says about itself, filled in.
 
 use tickline_core::compare::Comparison;
-use tickline_core::shared::Event;
 
 use super::Engine;
 use crate::options::Probes;
@@ -13,7 +12,8 @@ impl Engine {
     /// What this clock says about itself, now.
     pub(crate) fn status(&self) -> Status {
         let table = self.per_cpu_table();
-        let gauges = &table.and_then(|table| table.unit_here()).unwrap_or(&self.shared).gauges;
+        let gauges =
+            table.and_then(|table| table.unit_here()).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let bound_ns = self.read_bounds().or_else(|| self.bounds_by_cpu()).map(|reading| {
             let (earliest_ns, latest_ns) = reading.bounds_ns();
             latest_ns.abs_diff(earliest_ns).div_ceil(2)
@@ -37,10 +37,10 @@ impl Engine {
                 Probes::Full => reference::utc_error_ns(),
                 Probes::Minimal => None,
             },
-            events: Events(Event::ALL.map(|event| {
+            events: Events::of(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));
                 self.shared.events(event).saturating_add(by_cpu)
-            })),
+            }),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }
     }

@@ -1,4 +1,4 @@
-//! Stamps of a clock whose counter is not this machine's.
+//! Stamps of a clock with a simulated counter.
 
 use core::cell::Cell;
 
@@ -8,7 +8,7 @@ use tickline_core::sample::Resolutions;
 
 use super::*;
 
-/// A counter of 1 GHz, and a reference whose zero is where the counter has come to `zero_ticks`.
+/// A counter of 1 GHz, and a reference that is zero at `zero_ticks`.
 struct Machine {
     ticks: Cell<u64>,
     zero_ticks: u64,
@@ -84,7 +84,7 @@ fn a_counter_older_than_the_monotonic_clock() {
     assert!(engine.ns_between_stamps(0, u64::MAX) > u64::MAX >> 1, "beyond the largest signed number");
 }
 
-/// What a rate limiter does with a difference from an origin that is no stamp: it must go on, whatever lines are forgotten.
+/// A rate limiter takes differences from an origin that is no stamp. They must grow, whatever lines the clock forgets.
 #[test]
 fn differences_from_0_grow_as_time_does() {
     let machine = Machine { ticks: Cell::new(90_000_000_000), zero_ticks: 70_000_000_000 };
@@ -99,20 +99,20 @@ fn differences_from_0_grow_as_time_does() {
         machine.pass(if outcome.iteration == Iteration::Recovered { 0 } else { outcome.next_in_ns });
         outcome.iteration
     };
-    // A loop that is begun anew ends the line that it finds; while there is none, stamps do not go on.
+    // A control loop that begins anew ends the line that it finds. While there is none, stamps do not go on.
     while round() != Iteration::Published {}
     let mut last = (machine.ticks.get(), engine.ns_between_stamps(0, machine.ticks.get()));
     for _ in 0..500 {
         round();
         let now = machine.now();
         let between = engine.ns_between_stamps(0, now);
-        let (passed, told) = (now - last.0, between.checked_sub(last.1).expect("it steps back"));
-        assert!(told.abs_diff(passed) <= 100 + passed / 500, "{told} ns in {passed}");
+        let (passed, returned) = (now - last.0, between.checked_sub(last.1).expect("it steps back"));
+        assert!(returned.abs_diff(passed) <= 100 + passed / 500, "{returned} ns in {passed}");
         last = (now, between);
     }
 }
 
-/// Before the first line nothing can be made of ticks; stamps of the OS clock say what they are.
+/// Before the first line ticks convert to 0, and stamps of the OS clock to their time.
 #[test]
 fn without_a_line() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
@@ -121,7 +121,7 @@ fn without_a_line() {
     assert_eq!(engine.ns_between_stamps(3 | OS_STAMP, 5 | OS_STAMP), 2);
 }
 
-/// What the slow paths make of clocks that are set to a time before their zero.
+/// The slow paths return 0 for a clock that is set to a time before its zero.
 #[test]
 fn times_before_zero_are_zero() {
     assert_eq!(

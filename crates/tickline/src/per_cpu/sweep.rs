@@ -6,43 +6,42 @@ use core::time::Duration;
 use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
-use tickline_core::per_cpu::PinnedCounter;
+use tickline_core::per_cpu::{PinnedCounter, Unit};
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
 
 use super::{FALLEN_BACK, Table, UNVISITED, VISITED, state_of};
 use crate::status::CpuState;
 use crate::sys::reference::OsClock;
 use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
-/// A CPU that is to be visited again this soon is waited for there, ns: to go elsewhere and come back takes milliseconds if it
-/// is busy, and the short lines of the start would not live for so long. The intervals grow by half from round to iteration, so
-/// this is left after some 10 iterations and 6 ms.
+/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy machine it takes milliseconds to move
+/// away and to come back, and the first lines, which are short, would end meanwhile. Intervals grow by half from one iteration to
+/// the next, so the thread moves on after some 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// ...but no longer than for so many iterations.
+/// The most iterations for which the thread stays.
 const STAY_ITERATIONS: u32 = 16;
 
-/// What the thread remembers of its visits.
+/// What the thread remembers of the CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct CpuSweep {
-    visits: Vec<CpuCalibration>,
-    /// Whether the clock was set since the last sweep.
+    cpus: Vec<CpuCalibration>,
+    /// Whether somebody set the OS clock since the last pass.
     forced: bool,
 }
 
 #[derive(Debug, Default)]
 struct CpuCalibration {
     control: Option<Box<Control>>,
-    /// When the next one is due, ns...
+    /// When the next calibration is due, ns.
     due_ns: i64,
-    /// ...and when it may be paid if the thread is awake for another CPU: a wake-up costs more than a visit.
+    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs more than a calibration.
     ready_ns: i64,
-    /// Since when there is no line, ns; `None` before the first visit.
+    /// Since when there is no line, ns; `None` before the first calibration.
     waiting_since_ns: Option<i64>,
 }
 
-/// Puts the thread back where it may run, when dropped.
+/// When dropped, lets the thread run where it might before.
 struct AffinityGuard<'a>(&'a CpuMask);
 
 impl Drop for AffinityGuard<'_> {
@@ -52,39 +51,42 @@ impl Drop for AffinityGuard<'_> {
 }
 
 impl CpuSweep {
-    /// Every CPU is due: the clock was set.
+    /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
         self.forced = true;
     }
 
-    /// Visits the CPUs that are due, until `notice` says that the thread is to stop. Returns the time until the next one is, ns.
-    pub(crate) fn run(&mut self, table: &Table, config: &Config, notice: &ClockSetNotifier) -> u64 {
+    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread. Returns the time until the next CPU
+    /// is due, ns.
+    pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
-        self.visits.resize_with(table.units.len(), CpuCalibration::default);
+        self.cpus.resize_with(table.units.len(), CpuCalibration::default);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         if core::mem::take(&mut self.forced) {
-            self.visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
+            self.cpus
+                .iter_mut()
+                .for_each(|calibration| (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN));
         }
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        let home = AffinityGuard(&mask);
-        for (cpu, (visit, note)) in self.visits.iter_mut().zip(&table.notes).enumerate() {
+        let guard = AffinityGuard(&mask);
+        for (cpu, (calibration, note)) in self.cpus.iter_mut().zip(&table.notes).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::ask`.
             if !mask.contains(cpu) && !note.asked.load(Ordering::Relaxed) {
-                *visit = CpuCalibration::default();
+                *calibration = CpuCalibration::default();
                 // ORDERING: Relaxed, for display.
                 note.state.store(UNVISITED, Ordering::Relaxed);
                 continue;
             }
-            if visit.ready_ns <= OsClock.monotonic_ns() {
-                match visit.calibrate(cpu, table, config, notice) {
+            if calibration.ready_ns <= OsClock.monotonic_ns() {
+                match calibration.calibrate(cpu, table, config, notifier) {
                     Woken::Timeout => {}
                     Woken::ClockSet => self.forced = true,
                     Woken::Stopped => break,
                 }
             }
-            next_ns = next_ns.min(visit.due_ns);
+            next_ns = next_ns.min(calibration.due_ns);
         }
-        drop(home);
+        drop(guard);
         if self.forced {
             return MIN_INTERVAL_NS;
         }
@@ -94,7 +96,13 @@ impl CpuSweep {
 }
 
 impl CpuCalibration {
-    fn calibrate(&mut self, cpu: usize, table: &Table, config: &Config, notice: &ClockSetNotifier) -> Woken {
+    fn calibrate(
+        &mut self,
+        cpu: usize,
+        table: &Table,
+        config: &Config,
+        notifier: &ClockSetNotifier,
+    ) -> Woken {
         let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
             return Woken::Timeout;
         };
@@ -103,7 +111,7 @@ impl CpuCalibration {
             outcome = self.iterate(cpu, unit, &table.counter, config);
             match outcome {
                 Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
-                    woken = notice.wait(Duration::from_nanos(next_in_ns));
+                    woken = notifier.wait(Duration::from_nanos(next_in_ns));
                 }
                 _ => break,
             }
@@ -121,7 +129,7 @@ impl CpuCalibration {
             Some(_) => {}
             None => {
                 note.fail();
-                // ORDERING: Relaxed, see `CpuRecord::ask`. Who is there after all will ask again.
+                // ORDERING: Relaxed, see `CpuRecord::ask`. A reader on that CPU will ask again.
                 note.asked.store(false, Ordering::Relaxed);
             }
         }
@@ -139,25 +147,25 @@ impl CpuCalibration {
         woken
     }
 
-    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be there all the time.
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay on the CPU.
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Shared<Latch>,
+        unit: &Unit<Latch>,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
         if !CpuMask::only(cpu)?.apply() {
             return None;
         }
-        // Some systems number their CPUs otherwise than the register does.
-        let seat = PinnedCounter::take(counter, cpu)?;
+        // On some systems the CPU's register holds another number than the kernel's.
+        let pinned = PinnedCounter::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
         control.reschedule(Renewal::Pinned, config.interval_ns);
-        let mut outcome = control.maintain(unit, &seat, &OsClock);
+        let mut outcome = control.maintain(unit, &pinned, &OsClock);
         if outcome.iteration == Iteration::Recovered {
-            outcome = control.maintain(unit, &seat, &OsClock);
+            outcome = control.maintain(unit, &pinned, &OsClock);
         }
-        (!seat.is_lost()).then_some(outcome)
+        (!pinned.is_lost()).then_some(outcome)
     }
 }

@@ -8,16 +8,16 @@ use crate::sys::{ClockSetNotifier, CpuMask};
 use tickline_core::compare::{Difference, Pair};
 
 #[test]
-fn the_builder_decides_and_else_the_counters() {
+fn auto_follows_the_comparison_and_the_builder_overrules_it() {
     let difference = Difference { least_ticks: 900, most_ticks: 1_000 };
-    let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
+    let unsynchronised = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
     let others = [
         Comparison::Pending,
         Comparison::Single,
         Comparison::Synchronised { cpus: 2 },
         Comparison::Impossible,
     ];
-    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(apart, true)]) {
+    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(unsynchronised, true)]) {
         assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
         assert_eq!(wanted(PerCpu::Auto, comparison), auto);
     }
@@ -25,7 +25,7 @@ fn the_builder_decides_and_else_the_counters() {
 
 /// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread gets its CPUs back.
 #[test]
-fn a_cpu_that_cannot_be_visited_fails_alone() {
+fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     use std::io::Write;
     use tickline_core::sample::Resolutions;
     let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
@@ -46,8 +46,8 @@ fn a_cpu_that_cannot_be_visited_fails_alone() {
         renewal: Renewal::Pinned,
     };
     let mut sweep = CpuSweep::default();
-    let notice = ClockSetNotifier::new();
-    let wait_ns = sweep.run(&table, &config, &notice);
+    let notifier = ClockSetNotifier::new();
+    let wait_ns = sweep.run(&table, &config, &notifier);
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
     let status = table.status();
     for cpu in &status {
@@ -58,9 +58,9 @@ fn a_cpu_that_cannot_be_visited_fails_alone() {
     let after = CpuMask::of_this_thread().unwrap();
     assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
 
-    sweep.run(&table, &config, &notice);
+    sweep.run(&table, &config, &notifier);
     let status = table.status();
-    assert!(status.iter().all(|cpu| cpu.cpu != absent), "nobody asks for it any more: {status:?}");
+    assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 }
 
 #[test]

@@ -2,5 +2,5 @@
 
 use tickline_core::counter::HardwareCounter;
 
-/// The counter of this target. Holding one does not mean that the process may read it: that is the gates' business.
+/// The counter of this target. Whether the process may read it, the gates find out.
 pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();

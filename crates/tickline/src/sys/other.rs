@@ -1,16 +1,16 @@
-//! Systems without a file of their own: no notice of a set clock, no signal masks.
+//! Systems without files of their own. They have no notice of a set clock, no signal masks, no affinity.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The process id: this cannot tell a forked child whose id was used before. WebAssembly has no processes, and asking panics.
+/// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
-/// There is no page to do without.
+/// There is no page here.
 pub(crate) fn forgo_page() {}
 
 /// Why a wait ended.
@@ -18,14 +18,14 @@ pub(crate) fn forgo_page() {}
 pub(crate) enum Woken {
     /// The time is up.
     Timeout,
-    /// The clock was set: never noticed here.
+    /// Somebody set the clock, which this system does not report.
     #[expect(dead_code, reason = "this system sends no notice")]
     ClockSet,
-    /// Somebody stopped [`ClockSetNotifier::stop`].
+    /// Another thread called [`ClockSetNotifier::stop`].
     Stopped,
 }
 
-/// A timer that can be cut short.
+/// A sleep that another thread can end.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSetNotifier {
     stopped: Mutex<bool>,
@@ -66,7 +66,7 @@ impl SignalsBlocked {
     }
 }
 
-/// It ends when it is dropped, as elsewhere, though nothing has to be done for it.
+/// So that `drop` is a use of it, as it is elsewhere.
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {}
 }
@@ -76,7 +76,7 @@ pub(crate) fn make_realtime(_: &JoinHandle<()>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Nothing here changes what a program sees of an earlier call.
+/// No call here changes an error that a program is about to read.
 #[derive(Debug)]
 pub(crate) struct PreserveErrno;
 
@@ -86,7 +86,7 @@ impl PreserveErrno {
     }
 }
 
-/// Not available: there is no value of this type.
+/// Not available, so there is no value of this type.
 #[derive(Debug)]
 pub(crate) enum CpuMask {}
 
@@ -112,12 +112,12 @@ impl CpuMask {
     }
 }
 
-/// Not known.
+/// Unknown.
 pub(crate) fn cpu_ids() -> Option<usize> {
     None
 }
 
-/// Nobody can deny the counter here.
+/// The system has no way to deny the counter.
 pub(crate) fn counter_readable() -> bool {
     true
 }

@@ -1,6 +1,6 @@
-//! Systems on which a thread cannot be bound to a CPU, macOS among them.
+//! Systems that do not let a thread choose its CPU, macOS among them.
 
-/// Nobody can say.
+/// Unknown.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     Vec::new()
 }

@@ -1,12 +1,12 @@
-//! Windows: the CPUs of this process, and threads that are bound to one.
+//! Windows: the CPUs of this process, and threads that are pinned to one.
 
 use windows_sys::Win32::System::Threading::{
     GetActiveProcessorGroupCount, GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask,
     SetThreadAffinityMask,
 };
 
-/// The CPUs on which a thread of this process may run. None with more than one group of processors (more than 64 CPUs): a
-/// mask names those of one group only, and CPUs that nobody has compared must not pass for compared.
+/// The CPUs on which a thread of this process may run. Empty on a machine with several groups of processors (more than 64 CPUs): a mask
+/// has the CPUs of one group only, and the others must not pass for compared.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     // SAFETY: takes nothing.
     if unsafe { GetActiveProcessorGroupCount() } != 1 {
@@ -22,7 +22,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     (0..usize::BITS).filter(|cpu| own & (1 << cpu) != 0).collect()
 }
 
-/// Binds the calling thread to `cpu`. Returns whether it could be done.
+/// Pins the calling thread to `cpu`. Returns whether the system did.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     let Some(mask) = 1_usize.checked_shl(cpu) else { return false };
     // SAFETY: a pseudo-handle that needs no closing.

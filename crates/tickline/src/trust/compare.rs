@@ -1,10 +1,11 @@
-//! Comparing the counters of the CPUs that this process may use: a star around the first one, a pair at a time.
+//! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! Each pair hands a token to and fro for a millisecond at the most ([`exchange`]); between two pairs everything rests for twenty
-//! times as long. Isolated CPUs are left alone. The result is the process's, and is made again after ten minutes, for as long
-//! as a clock's thread lives to want it. Never in a caller.
+//! The first CPU is compared with each other one that this process may use, without isolated CPUs. A pair takes a millisecond at the
+//! most, and the comparing thread sleeps for twenty times as long before the next one. The result belongs to the process. While a
+//! clock's thread wants it, it is renewed after ten minutes. No caller ever compares.
 //!
-//! If the exchanges of all tries together are too few, it is tried again later, and takes back nothing that was found before.
+//! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A later one tries again, and an
+//! earlier result stays.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -20,27 +21,27 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, SignalsBlocked};
 use crate::trust::exchange::{self, Exchanges};
 
-/// Fewer say nothing, over all tries: the first ones run with cold caches.
-const LEAST_ROUNDS: u32 = 50;
+/// The fewest round trips, over all tries, that say anything. The first ones run with cold caches.
+const LEAST_ROUND_TRIPS: u64 = 50;
 
 /// The rest between two pairs, ns.
 const REST_NS: i64 = 20_000_000;
 
-/// How long a result counts, ns. CPUs come and go, and machines are resumed elsewhere.
+/// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
 const GOOD_FOR_NS: i64 = 600_000_000_000;
 
-/// Tries for a pair before it counts as impossible.
+/// Tries for a pair before the comparison counts as impossible.
 const TRIES: u32 = 6;
 
-/// When a comparison that was impossible is tried again, ns; twice as long each time. One takes a second of CPU at the worst,
-/// where one thread waits for the other in vain.
+/// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison takes a second of CPU, while one
+/// thread waits for the other in vain.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// What is known.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     comparison: Comparison,
-    /// Comparisons in a row that were impossible.
+    /// Impossible comparisons in a row.
     failures: u32,
     /// When to compare again, ns.
     due_ns: i64,
@@ -54,7 +55,7 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// The token of the process that is comparing; 0 for none.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
-/// The lock on what is known; `None` while somebody else has it. A child takes it over from threads that it does not have.
+/// The lock on the result; `None` while another thread has it. A forked child takes it over from its parent's threads.
 fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
     // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
     // handlers, see `Engine::lock`.
@@ -65,7 +66,7 @@ fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
     Some(known)
 }
 
-/// What is known; `None` while somebody else looks. Nobody waits here, for a judge may be a signal handler.
+/// The result; `None` while another thread has the lock. This does not wait, for a signal handler may judge the gates.
 pub(crate) fn result() -> Option<Comparison> {
     known().map(|known| known.map_or(Comparison::Pending, |known| known.comparison))
 }
@@ -80,7 +81,7 @@ fn publish(comparison: Comparison) {
     let mut known = loop {
         match known() {
             Some(known) => break known,
-            None => thread::yield_now(), // looks take nanoseconds
+            None => thread::yield_now(), // others have it for nanoseconds
         }
     };
     let before = *known;
@@ -114,7 +115,7 @@ fn is_fresh() -> bool {
     known.is_some_and(|known| OsClock.monotonic_ns() < known.due_ns)
 }
 
-/// A comparison under way, or none; stopped and joined when dropped.
+/// The thread that compares, if there is one; stopped and joined when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Comparing {
     stop: Arc<AtomicBool>,
@@ -122,20 +123,20 @@ pub(crate) struct Comparing {
 }
 
 impl Comparing {
-    /// Whether it is this one that is under way.
+    /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Starts a comparison in the background if there is no fresh result and nobody in this process is at it. Without a thread
-    /// to be had, there will be none.
+    /// Starts a comparison in the background, unless there is a fresh result, or another thread of this process compares. If the
+    /// system gives no thread, the comparison is impossible.
     pub(crate) fn ensure(&mut self) {
         if self.is_running() || is_fresh() {
             return;
         }
         let token = sys::token();
-        // ORDERING: Acquire, pairs with the Release store below; a token that is not ours is that of an ancestor, whose
-        // threads we do not have.
+        // ORDERING: Acquire, pairs with the Release store below. Another token is an ancestor's, whose threads are not in this
+        // process.
         let busy = BUSY.load(Ordering::Acquire);
         // ORDERING: as above.
         let taken = BUSY.compare_exchange(busy, token, Ordering::Acquire, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Comparing {
 
 impl Drop for Comparing {
     fn drop(&mut self) {
-        // ORDERING: Relaxed, a flag that is looked at again and again.
+        // ORDERING: Relaxed, a flag that the thread reads again and again.
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
@@ -174,22 +175,21 @@ impl Drop for Comparing {
     }
 }
 
-/// Rests, cut short by `drop`, so that a program that ends at once need not wait for it. Returns whether to go on.
+/// Sleeps between two pairs. `drop` cuts the sleep short, so a program that ends need not wait. Returns whether to go on.
 fn rest(stop: &AtomicBool) -> bool {
     let end_ns = OsClock.monotonic_ns().saturating_add(REST_NS);
     // ORDERING: Relaxed, pairs with the store in `drop`.
     while !stop.load(Ordering::Relaxed) {
         let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
         let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
-        // Asked again, because it may return at once: a scope of `exchange` unparks the thread that made it when the last of its
-        // threads is joined, whether or not that waits.
+        // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its maker when its last thread ends.
         thread::park_timeout(Duration::from_nanos(left_ns));
     }
     // ORDERING: as above.
     !stop.load(Ordering::Relaxed)
 }
 
-/// Compares all CPUs. `None` if it was told to stop.
+/// Compares all CPUs. `None` if `stop` was set.
 fn compare(stop: &AtomicBool) -> Option<Comparison> {
     let Some(counter) = COUNTER else { return Some(Comparison::Impossible) };
     let cpus = sys::comparable_cpus();
@@ -199,20 +199,20 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     }
     let resolution_ticks = resolution_ticks(&counter);
     for other in others {
-        let (mut handovers, mut rounds) = (Exchanges::NONE, 0);
+        let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES {
             if !rest(stop) {
                 return None;
             }
-            rounds += exchange::compare(counter, *first, *other, &mut handovers);
-            if rounds >= LEAST_ROUNDS {
+            exchanges += exchange::between_with(counter, *first, *other);
+            if exchanges.round_trips >= LEAST_ROUND_TRIPS {
                 break;
             }
         }
-        if rounds < LEAST_ROUNDS {
+        if exchanges.round_trips < LEAST_ROUND_TRIPS {
             return Some(Comparison::Impossible);
         }
-        let difference = handovers.difference;
+        let difference = exchanges.difference;
         if !difference.is_none(resolution_ticks) {
             return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
         }

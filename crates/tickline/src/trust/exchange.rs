@@ -1,12 +1,19 @@
-//! Two threads on two CPUs that hand a token to and fro: what their counters say about each other.
+//! Compares the counters of two CPUs: two threads hand a token to and fro, and read their counters.
 //!
-//! Each is a thread of its own, pinned, so that no mask needs to be put back; they hand over for a millisecond at the most
-//! (`tickline_core::compare` has the arithmetic). On a busy machine the two may not get to run at once for long. What little
-//! they find out counts all the same, as no exchange is ever wrong, and tries add up.
+//! ```
+//! use tickline::exchange::{between, cpus};
 //!
-//! Hidden, not private: the program `tickline` looks at all pairs in the foreground by the same code. No part of the public
-//! interface; it may change with any version.
+//! if let [here, there, ..] = *cpus() {
+//!     let exchanges = between(here, there);
+//!     println!("{} of {} seemed to go back in time", exchanges.backward, exchanges.count);
+//! }
+//! ```
+//!
+//! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely run at once; then a few tries give
+//! enough. `tickline_core::compare` has the arithmetic. A clock's thread compares by itself where it matters, and
+//! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs that want to see each pair.
 
+use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
@@ -15,28 +22,28 @@ use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::sample::Reference;
 use tickline_core::units::ticks_between;
 
-use crate::sys;
 use crate::sys::reference::OsClock;
+use crate::sys::{self, COUNTER};
 
-/// Exchanges to and fro: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
-const ROUNDS: u32 = 1_000;
+/// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
+const ROUND_TRIPS: u32 = 1_000;
 
-/// For how long a pair may hand over, ns.
+/// For how long a pair may exchange, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// For how long one waits for the other, which may have to wait for its CPU, ns.
+/// For how long one thread waits for the other, which may have to wait for its CPU, ns.
 const PATIENCE_NS: i64 = 200_000_000;
 
-/// Looks at a token before one sees to the time.
+/// Loads of the token between two reads of the OS clock.
 const SPINS: u32 = 2_000;
 
-/// What two threads hand over: a cache line.
+/// What the two threads hand to and fro: a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Token {
-    /// Even: here. Odd: there. [`GIVEN_UP`]: one of the two has.
+    /// Even: here. Odd: there. [`GIVEN_UP`]: a thread has given up.
     turn: AtomicU32,
-    /// What the giver's counter said, ticks.
+    /// The giver's counter, ticks.
     given_ticks: AtomicU64,
 }
 
@@ -46,11 +53,11 @@ impl Token {
     fn give(&self, turn: u32, ticks: u64) {
         // ORDERING: Relaxed, published by the store below.
         self.given_ticks.store(ticks, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `get`. A failure means that the other has given up.
+        // ORDERING: Release, pairs with the Acquire load in `get`. It fails if the other thread has given up.
         self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
     }
 
-    /// The token of `turn`: what the giver's counter said, and what ours says now.
+    /// The token of `turn`: the giver's counter then, and this thread's now, ticks.
     fn get(&self, turn: u32, counter: HardwareCounter) -> Option<(u64, u64)> {
         let mut deadline_ns = None;
         loop {
@@ -77,20 +84,39 @@ impl Token {
     }
 }
 
-/// What exchanges between two CPUs, here and there, have found.
+/// What exchanges between two CPUs, here and there, have found. They add up by `+=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
-    /// How many there were, to and fro counted apart.
+    /// How often the token went to and fro.
+    pub round_trips: u64,
+    /// How many exchanges there were: two for each round trip.
     pub count: u64,
     /// How many of them seemed to go back in time: the getter's counter was below the giver's.
     pub backward: u64,
 }
 
+impl Default for Exchanges {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl AddAssign for Exchanges {
+    fn add_assign(&mut self, other: Self) {
+        self.difference.least_ticks = self.difference.least_ticks.max(other.difference.least_ticks);
+        self.difference.most_ticks = self.difference.most_ticks.min(other.difference.most_ticks);
+        self.round_trips = self.round_trips.saturating_add(other.round_trips);
+        self.count = self.count.saturating_add(other.count);
+        self.backward = self.backward.saturating_add(other.backward);
+    }
+}
+
 impl Exchanges {
     /// None yet.
-    pub const NONE: Self = Self { difference: Difference::UNKNOWN, count: 0, backward: 0 };
+    pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
     fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.difference.sent(given_ticks, got_ticks);
@@ -106,18 +132,20 @@ impl Exchanges {
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
+}
 
-    fn add(&mut self, other: &Self) {
-        self.difference.least_ticks = self.difference.least_ticks.max(other.difference.least_ticks);
-        self.difference.most_ticks = self.difference.most_ticks.min(other.difference.most_ticks);
-        self.count = self.count.saturating_add(other.count);
-        self.backward = self.backward.saturating_add(other.backward);
+/// Lets two CPUs exchange for a millisecond at the most. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process
+/// has no counter that it may read.
+#[must_use]
+pub fn between(here: u32, there: u32) -> Exchanges {
+    match COUNTER.filter(|_| sys::counter_readable()) {
+        Some(counter) => between_with(counter, here, there),
+        None => Exchanges::NONE,
     }
 }
 
-/// Has two CPUs hand over, and adds what was found to `exchanges`. Returns how often it went to and fro: 0 if one of the threads
-/// did not get there. The process must be allowed to read the counter.
-pub fn compare(counter: HardwareCounter, here: u32, there: u32, handovers: &mut Exchanges) -> u32 {
+/// As [`between`], for a process that may read the counter.
+pub(crate) fn between_with(counter: HardwareCounter, here: u32, there: u32) -> Exchanges {
     let token = Token::default();
     let found = thread::scope(|scope| {
         let builder = || thread::Builder::new().name("tickline-warp".to_owned());
@@ -141,44 +169,44 @@ pub fn compare(counter: HardwareCounter, here: u32, there: u32, handovers: &mut 
             // ORDERING: as above.
             token.turn.store(GIVEN_UP, Ordering::Relaxed);
         }
-        let (received, rounds) = this.ok()?.join().ok()?;
-        let sent = other.join().ok()?;
-        Some((received, sent, rounds))
+        let mut exchanges = this.ok()?.join().ok()?;
+        exchanges += other.join().ok()?;
+        Some(exchanges)
     });
-    let Some((received, sent, rounds)) = found else { return 0 };
-    handovers.add(&received);
-    handovers.add(&sent);
-    rounds
+    found.unwrap_or(Exchanges::NONE)
 }
 
-fn ask(token: &Token, counter: HardwareCounter) -> (Exchanges, u32) {
-    let mut handovers = Exchanges::NONE;
+/// The thread here: gives first, and counts the round trips.
+fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
+    let mut exchanges = Exchanges::NONE;
     let mut started_ns = None;
-    for round in 0..ROUNDS {
-        token.give(2 * round + 1, counter.now_ordered());
-        let Some((given_ticks, got_ticks)) = token.get(2 * round + 2, counter) else {
-            return (handovers, round);
+    for trip in 0..ROUND_TRIPS {
+        token.give(2 * trip + 1, counter.now_ordered());
+        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 2, counter) else {
+            break;
         };
-        handovers.received(given_ticks, got_ticks);
+        exchanges.received(given_ticks, got_ticks);
+        exchanges.round_trips = exchanges.round_trips.saturating_add(1);
         let now_ns = OsClock.monotonic_ns();
         // The first exchange waits until the other thread runs.
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
             // ORDERING: Relaxed, the word is all there is.
             token.turn.store(GIVEN_UP, Ordering::Relaxed);
-            return (handovers, round);
+            break;
         }
     }
-    (handovers, ROUNDS)
+    exchanges
 }
 
+/// The thread there.
 fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
-    let mut handovers = Exchanges::NONE;
-    for round in 0..ROUNDS {
-        let Some((given_ticks, got_ticks)) = token.get(2 * round + 1, counter) else { break };
-        handovers.sent(given_ticks, got_ticks);
-        token.give(2 * round + 2, counter.now_ordered());
+    let mut exchanges = Exchanges::NONE;
+    for trip in 0..ROUND_TRIPS {
+        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 1, counter) else { break };
+        exchanges.sent(given_ticks, got_ticks);
+        token.give(2 * trip + 2, counter.now_ordered());
     }
-    handovers
+    exchanges
 }
 
 /// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
@@ -200,7 +228,6 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::COUNTER;
 
     #[test]
     fn a_token_that_nobody_gives_is_given_up() {
@@ -215,15 +242,15 @@ mod tests {
 
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
-        let mut handovers = Exchanges::NONE;
-        handovers.sent(1_000, 1_060);
-        handovers.received(2_000, 2_070);
-        assert_eq!((handovers.count, handovers.backward), (2, 0));
+        let mut exchanges = Exchanges::NONE;
+        exchanges.sent(1_000, 1_060);
+        exchanges.received(2_000, 2_070);
+        assert_eq!((exchanges.count, exchanges.backward), (2, 0));
         let mut more = Exchanges::NONE;
         more.sent(3_000, 2_990);
-        handovers.add(&more);
-        assert_eq!((handovers.count, handovers.backward), (3, 1));
-        assert_eq!(handovers.difference, Difference { least_ticks: -70, most_ticks: -10 });
+        exchanges += more;
+        assert_eq!((exchanges.count, exchanges.backward), (3, 1));
+        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the gates were judged by, as far as it may change while a clock runs.
+//! The facts of the last judgement that may change while a clock runs.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -7,10 +7,10 @@ use tickline_core::gate::{Clocksource, Facts, NeededComparison, Switch, demand};
 
 use crate::trust::{compare, facts};
 
-/// What a judgement has seen of the facts that may change at run time.
+/// What the last judgement found of the facts that may change at run time.
 #[derive(Debug)]
 pub(crate) struct TrustSnapshot {
-    /// The place of the clocksource in `Clocksource::NAMED` plus one; 0 for one without a name there.
+    /// The place of the clocksource in `Clocksource::NAMED`, counted from 1; 0 for one that is not there.
     clocksource: AtomicU8,
     /// Whether the kernel would accept the counter, by [`available_code`].
     available: AtomicU8,
@@ -50,14 +50,15 @@ impl TrustSnapshot {
         self.available.store(available_code(facts.available), Ordering::Relaxed);
         // ORDERING: as above.
         self.comparisons.store(comparisons, Ordering::Relaxed);
-        // To compare means to read the counter, which is a SIGSEGV where that is denied, and not asked for where it is off.
+        // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted where the program has switched
+        // the counter off.
         let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
         let demand = if usable { demand(facts) } else { NeededComparison::Idle };
         // ORDERING: as above.
         self.demand.store(demand as u8, Ordering::Relaxed);
     }
 
-    /// Whether the facts are still what they were. Reads one small file, or two.
+    /// Whether the facts are still the same. Reads one small file, or two.
     pub(crate) fn is_current(&self) -> bool {
         // ORDERING: as above.
         self.comparisons.load(Ordering::Relaxed) == compare::changes()
@@ -69,8 +70,8 @@ impl TrustSnapshot {
             })
     }
 
-    /// A kernel that keeps time with the counter accepts it. One that does not may come to reject it meanwhile (its watchdog
-    /// goes on watching), or may have been slow to accept it.
+    /// Whether the verdict depends on the kernel's list of clocksources. A kernel that keeps time with the counter accepts it. Any
+    /// other may reject it later, for its watchdog runs on, or may have been slow to accept it.
     fn rests_on_availability(&self) -> bool {
         // ORDERING: as above.
         self.demand.load(Ordering::Relaxed) == NeededComparison::Needed as u8
@@ -97,7 +98,7 @@ mod tests {
     use crate::options::{Policy, Probes};
 
     #[test]
-    fn a_kernel_that_no_longer_accepts_the_counter_is_noticed_though_it_keeps_time_with_something_else() {
+    fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {
         let mut facts = facts::collect(&facts::OsClockFacts {
             disabled: false,
             probes: Probes::Full,

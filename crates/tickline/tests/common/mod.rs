@@ -132,7 +132,7 @@ pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
 pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     let before = os_monotonic_ns();
     let reading = clock.reading();
-    reading.earliest_ns <= os_monotonic_ns() && before <= reading.latest_ns
+    reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
 }
 
 /// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it did.
@@ -147,14 +147,21 @@ pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
     true
 }
 
-/// `CLOCK_MONOTONIC`, ns.
-#[cfg(target_os = "linux")]
-pub(crate) fn os_monotonic_ns() -> u64 {
+/// The time of an OS clock, ns.
+#[cfg(unix)]
+pub(crate) fn os_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    let part = |value| u64::try_from(value).expect("this clock is not negative");
-    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
+    assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);
+    let [seconds, ns] =
+        [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).expect("this clock is not negative"));
+    seconds * 1_000_000_000 + ns
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+#[cfg(unix)]
+pub(crate) fn os_monotonic_ns() -> u64 {
+    os_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Calls the clock until it is fast. `None`, with a loud word, where a gate keeps the counter closed.

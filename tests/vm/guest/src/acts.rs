@@ -306,11 +306,11 @@ fn resumed(clock: &Clock) -> Value {
         let reading = clock.reading();
         let after_ns = monotonic_ns();
         let said = said_before || is_said();
-        ahead_ns = ahead_ns.max(reading.ns.saturating_sub(after_ns));
+        ahead_ns = ahead_ns.max(reading.at().as_nanos().saturating_sub(after_ns));
         if said {
             said_ms = at_ms + 1;
         }
-        if reading.earliest_ns > after_ns || reading.latest_ns < before_ns {
+        if reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < before_ns {
             outside_ms = at_ms + 1;
             if !said {
                 unsaid_ms = at_ms + 1;

@@ -112,13 +112,17 @@ impl Look {
         let before_ns = monotonic_ns();
         let reading = clock.reading();
         let after_ns = monotonic_ns();
-        let missed_ns =
-            reading.earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(reading.latest_ns));
+        let missed_ns = reading
+            .earliest()
+            .as_nanos()
+            .saturating_sub(after_ns)
+            .max(before_ns.saturating_sub(reading.latest().as_nanos()));
         self.bound_violated += u64::from(missed_ns > 0);
         self.bound_missed_ns = self.bound_missed_ns.max(missed_ns);
-        if reading.status == State::Fast {
+        if reading.state() == State::Fast {
             self.by_line += 1;
-            let bound_ns = (reading.ns - reading.earliest_ns).max(reading.latest_ns - reading.ns);
+            let bound_ns = (reading.at().as_nanos() - reading.earliest().as_nanos())
+                .max(reading.latest().as_nanos() - reading.at().as_nanos());
             self.widest_bound_ns = self.widest_bound_ns.max(bound_ns);
         }
     }
@@ -134,9 +138,11 @@ impl Look {
             let outside_ns = now_ns.saturating_sub(between_ns).max(before_ns.saturating_sub(now_ns));
             self.unix_outside += u64::from(outside_ns > 0);
             self.unix_outside_ns = self.unix_outside_ns.max(outside_ns);
-            self.unix_bound_violated +=
-                u64::from(reading.earliest_ns > after_ns || reading.latest_ns < between_ns);
-            let bound_ns = (reading.ns - reading.earliest_ns).max(reading.latest_ns - reading.ns);
+            self.unix_bound_violated += u64::from(
+                reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < between_ns,
+            );
+            let bound_ns = (reading.at().as_nanos() - reading.earliest().as_nanos())
+                .max(reading.latest().as_nanos() - reading.at().as_nanos());
             self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bound_ns);
         }
     }
@@ -145,8 +151,8 @@ impl Look {
     pub(crate) fn report(&self, clock: &Clock) -> Value {
         let status = clock.status();
         let events: serde_json::Map<String, Value> = Event::ALL
-            .into_iter()
-            .map(|event| (event, status.events.get(event) - self.events.get(event)))
+            .iter()
+            .map(|&event| (event, status.events.get(event) - self.events.get(event)))
             .filter(|(_, count)| *count > 0)
             .map(|(event, count)| (event.name().to_owned(), count.into()))
             .collect();
@@ -154,7 +160,7 @@ impl Look {
         let rows = self.fast + self.calibrating + self.fallback;
         let share = |count: u64| count * 100 / rows.max(1);
         let warnings: Vec<&str> =
-            status.verdicts.iter().filter_map(|verdict| verdict.warning.map(Reason::code)).collect();
+            status.verdicts().iter().filter_map(|verdict| verdict.warning.map(Reason::code)).collect();
         json!({
             "state": state_name(status.state),
             "reason": status.reason().map(Reason::code),

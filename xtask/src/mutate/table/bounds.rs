@@ -7,30 +7,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "phase",
         "readings look at the counter whatever the phase",
-        "shared.rs",
-        "        if !serves(word) {
-            return None;
-        }
-",
-        "        let _ = serves;
-",
+        "shared/reading.rs",
+        "if !K::serves(word) {",
+        "if !K::serves(word) && size_of::<K::Extra>() > 0 {",
     ),
     mutant(
         "phase",
         "readings with bounds look at the counter whatever the phase",
-        "shared.rs",
-        "        if !word.is_published() {
-            return None;
-        }
-        let published = self.cell.published(word);
-        let bounds",
-        "        let published = self.cell.published(word);
-        let bounds",
+        "shared/reading.rs",
+        "if !K::serves(word) {",
+        "if !K::serves(word) && size_of::<K::Extra>() == 0 {",
     ),
     mutant(
         "phase",
         "stamps look at the counter whatever the phase",
-        "shared.rs",
+        "shared/stamp.rs",
         "        if !word.is_published() {
             return None;
         }
@@ -40,21 +31,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "the window admits a counter before its start",
-        "shared.rs",
-        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
-        "crate::units::ticks_between(word.to_bits(), ticks) < crate::units::signed(published.window_ticks)",
+        "shared/reading.rs",
+        "(delta < published.window_ticks && ",
+        "(crate::units::signed(delta) < crate::units::signed(published.window_ticks) && ",
     ),
     mutant(
         "window",
         "the window has no end",
-        "shared.rs",
-        "ticks.wrapping_sub(word.to_bits()) < published.window_ticks",
-        "crate::units::ticks_between(word.to_bits(), ticks) >= 0",
+        "shared/reading.rs",
+        "(delta < published.window_ticks && ",
+        "(crate::units::signed(delta) >= 0 && ",
     ),
     mutant(
         "window",
         "stamps do not look at the window",
-        "shared.rs",
+        "shared/stamp.rs",
         "(delta < window_ticks).then_some(ticks)",
         "(window_ticks > 0).then_some(ticks)",
     ),

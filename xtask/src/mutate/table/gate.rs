@@ -136,9 +136,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "Unix cost",
         "inlined readings of Unix time take any line",
-        "shared.rs",
-        "self.read_with(Word::is_published_for_unix, S::published_unix",
-        "self.read_with(Word::is_published, S::published_unix",
+        "shared/reading.rs",
+        "word.is_published_for_unix()",
+        "word.is_published()",
     ),
     mutant(
         "Unix cost",

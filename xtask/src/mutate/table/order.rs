@@ -7,16 +7,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "1",
         "inlined readings make no second look",
-        "shared.rs",
+        "shared/reading.rs",
         "< published.window_ticks && self.cell.is_still(word)",
-        "< published.window_ticks",
+        "< published.window_ticks && (skipped_ticks == 0 || self.cell.is_still(word))",
     ),
     mutant(
         "1",
         "slow readings make no second look",
-        "shared.rs",
-        "} else if self.cell.is_still(word) {",
-        "} else {",
+        "shared/reading.rs",
+        "self.cell.is_still(word).then(|| line_reading(&state, ticks))",
+        "Some(line_reading(&state, ticks))",
     ),
     mutant(
         "2",
@@ -75,12 +75,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "3",
         "readers wait for a preempted writer",
-        "shared.rs",
-        "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && looks < REPLACING_LOADS",
+        "shared/reading.rs",
+        "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && loads < REPLACING_LOADS",
         "true",
     ),
-    mutant("3", "readers wait for an opening", "shared.rs", "return looks < FIRST_LOADS;", "return true;"),
-    mutant("3", "readers wait while the counter stands still", "shared.rs", "&& looks < REPLACING_LOADS", ""),
+    mutant("3", "readers wait for an opening", "shared/reading.rs", "loads < FIRST_LOADS", "true"),
+    mutant(
+        "3",
+        "readers wait while the counter stands still",
+        "shared/reading.rs",
+        "&& loads < REPLACING_LOADS",
+        "",
+    ),
     mutant(
         "3",
         "a writer leaves the closing of a writer that is gone",
@@ -107,12 +113,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "4",
         "a passed window is answered with OS time, and the clock left live",
-        "shared.rs",
-        "                        self.expire(&state, ticks, None, reference);",
-        "                        let reference_ns = reference.monotonic_ns();
-                        let high_water_ticks = self.high_water_ticks(&state, ticks, None, reference);
-                        let ns = reference_ns.max(state.line.at_any(high_water_ticks));
-                        return SlowReading { ns, source: Source::Reference { reference_ns } };",
+        "shared/reading.rs",
+        "                    self.expire(&state, ticks, None, reference);
+                    return None;",
+        "                    let reference_ns = reference.monotonic_ns();
+                    let high_water_ticks = self.high_water_ticks(&state, ticks, None, reference);
+                    let ns = reference_ns.max(state.line.at_any(high_water_ticks));
+                    return Some(SlowReading { ns, source: Source::Reference { reference_ns } });",
     ),
     mutant(
         "5",
@@ -262,16 +269,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "6",
         "cold readings make no second look",
-        "shared.rs",
-        "                    if self.cell.is_still(word) {
-                        let source",
-        "                    if true {
-                        let source",
+        "shared/reading.rs",
+        "                self.cell
+                    .is_still(word)
+                    .then(",
+        "                true
+                    .then(",
     ),
     mutant(
         "6",
         "cold readings ignore the floor",
-        "shared.rs",
+        "shared/reading.rs",
         "reference_ns.max(state.high_water_ns())",
         "reference_ns",
     ),
@@ -499,7 +507,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "stamps do not wait for what comes of a closing",
-        "shared.rs",
+        "shared/stamp.rs",
         "                    // What comes of it, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;",
@@ -508,7 +516,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp that was taken late is above the floor",
-        "shared.rs",
+        "shared/stamp.rs",
         "Phase::NoLine => state.high_water_ns(),",
         "Phase::NoLine => i64::MAX,",
     ),
@@ -522,14 +530,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp that was taken late goes by a line whose window has passed",
-        "shared.rs",
+        "shared/stamp.rs",
         "Phase::Published if by_newest && passed() => {",
         "Phase::Published if by_newest && passed() && false => {",
     ),
     mutant(
         "12",
         "a conversion makes no second look",
-        "shared.rs",
+        "shared/stamp.rs",
         "            if self.cell.is_still(word) {
                 return Some(ns.min(limit_ns));
             }",
@@ -538,7 +546,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a stamp may be of before the publication of its line",
-        "shared.rs",
+        "shared/stamp.rs",
         "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);",
         "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS & 0);",
     ),

@@ -1,4 +1,4 @@
-//! A clock on the real machine, its costs played.
+//! A clock on the real machine, with made-up costs.
 
 use tickline_core::cell::{Bounds, Published};
 use tickline_core::counter::Counter;
@@ -11,8 +11,8 @@ use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 use crate::status::Status;
 use crate::trust::facts::played;
 
-/// Judges by these costs (ns: the counter; by the OS, monotonic and Unix time), and does iterations until there is a line. `None`, with a
-/// loud word, if something else closes the gate here.
+/// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates until there is a line. `None`,
+/// with a message, if another reason closes the gate here.
 fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
     let ps = |ns: u64| ns * 1_000;
     played::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
@@ -32,7 +32,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     }
 }
 
-/// Unix time as the OS tells it, or by the line: whether two readings of the OS contain it says nothing, so this counts on the word.
+/// Whether the line serves Unix time. A value cannot tell, for the OS clock's is as near, so this asks the inlined path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
     let ns = signed(engine.unix_ns());
@@ -59,8 +59,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     assert!(status.events.get(Event::Publication) > publications);
 
     let Some(status) = judged(&engine, (40, 39, 300)) else { return };
-    let warning =
-        status.verdicts.iter().find(|verdict| verdict.gate == Gate::Cost).and_then(|cost| cost.warning);
+    let warning = status.verdict(Gate::Cost).warning;
     assert_eq!((status.state, status.unix_reason(), warning), (State::Fast, None, SLOW));
     assert!(unix_by_line(&engine));
 
@@ -70,8 +69,8 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
-/// Puts a line in use that is ahead of the OS clock, with its bounds, as a suspend with the counter running does. `false` if the
-/// line has just ended, or was replaced less than a granule ago.
+/// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter running does. `false` if the
+/// line has just ended, or was replaced within the start granularity.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
     let state = cell.load();
@@ -89,8 +88,8 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
         && cell.publish(state.word.replacing(), word, &next, &bounds)
 }
 
-/// Nobody has done an iteration since the line got ahead of the OS clock, and yet the state says so; the next iteration finds it, and until
-/// the line is back it is not "fast".
+/// The state says that the line is ahead of the OS clock before any iteration has found it. The next iteration does, and until the
+/// line is back the state is not "fast".
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
@@ -99,7 +98,7 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
         eprintln!("SKIPPED: no line by the counter here: {}", status.state);
         return;
     }
-    // A line may end while this thread is stopped: then it is tried again.
+    // A line may end while this thread is preempted: then this tries again.
     let seen = (0..10_000).any(|_| {
         engine.serve(Renewal::Ahead);
         put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted

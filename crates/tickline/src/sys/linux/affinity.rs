@@ -1,10 +1,10 @@
-//! Linux: sets of CPUs as long as the kernel's, which a thread takes and gives back, and the ids that CPUs may have.
+//! Linux: where threads may run, and the ids that CPUs may have.
 
 use core::ffi::CStr;
 
 use super::file::read;
 
-/// `Documentation/ABI/testing/sysfs-devices-system-cpu`: CPUs that the scheduler leaves alone.
+/// `Documentation/ABI/testing/sysfs-devices-system-cpu`: isolated CPUs.
 const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
 
 /// A set of CPUs, by their ids.
@@ -20,8 +20,8 @@ const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
 const MASK_BYTES: usize = MASK_BITS / 8;
 
 impl CpuMask {
-    /// Where the calling thread may run: its own choice, as far as CPUs are online and the cpuset has them. `None` if the
-    /// kernel does not say.
+    /// Where the calling thread may run: its own choice, without CPUs that are offline or not in the cpuset. `None` if the kernel does
+    /// not say.
     pub(crate) fn of_this_thread() -> Option<Self> {
         Self::of(0)
     }
@@ -47,24 +47,24 @@ impl CpuMask {
         self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
-    /// Lets the calling thread run on these CPUs only: it is on one of them when this returns. Whether it was done: not if
-    /// none of them is online and ours.
+    /// Lets the calling thread run on these CPUs only; it is on one of them at the return. `false` if the process may use none of
+    /// them now.
     pub(crate) fn apply(&self) -> bool {
         // SAFETY: the mask is valid for reads of its length, otherwise as in `of_this_thread`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 
-    /// Lets the calling thread run on these CPUs again; if none of them is left to us, on those that are.
+    /// Lets the calling thread run on these CPUs again; if the process has lost them all, on those that it has.
     pub(crate) fn restore(&self) {
         if !self.apply() {
-            // The kernel leaves out CPUs that it has not, or has not for us.
+            // The kernel ignores CPUs that do not exist, or that the process may not use.
             Self([libc::c_ulong::MAX; MASK_WORDS]).apply();
         }
     }
 }
 
-/// How many ids the CPUs may ever have that this kernel can have: its own list (`Documentation/admin-guide/cputopology.rst`),
-/// else the count of those that are configured.
+/// How many CPU ids this kernel can ever have, by its own list (`Documentation/admin-guide/cputopology.rst`), else how many are
+/// configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
     let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
     list.and_then(|list| tickline_core::cpu_list::ids_in_list(&list)).or_else(|| {
@@ -73,17 +73,17 @@ pub(crate) fn cpu_ids() -> Option<usize> {
     })
 }
 
-/// Whether the scheduler leaves `cpu` alone (`isolcpus`), so that whoever uses it wants no visitors.
+/// Whether `cpu` is isolated (`isolcpus`): its user wants no other threads there.
 pub(crate) fn is_isolated(cpu: usize) -> bool {
     read(ISOLATED, |list| tickline_core::cpu_list::names(list, cpu))
 }
 
-/// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
-/// Empty if nobody can say. Allocates.
+/// The CPUs on which a thread of this process may run now, without isolated ones, in ascending order. Empty if the system does not
+/// say. Allocates.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
-    // And the calling one, should /proc be hidden.
+    // 0 is the calling thread, in case `/proc` is hidden.
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
     let allowed = |cpu: &u32| {
         usize::try_from(*cpu)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_may_run_somewhere_and_be_put_there() {
+    fn a_thread_runs_where_it_is_pinned() {
         let Some(cpu) = comparable_cpus().first().copied() else {
             eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
             return;

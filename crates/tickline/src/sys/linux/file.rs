@@ -2,11 +2,11 @@
 
 use core::ffi::CStr;
 
-/// The longest of these files that is of use, bytes: a list of isolated CPUs can be long.
+/// How much of a file is read, bytes. A list of isolated CPUs can be long.
 const FILE_BYTES: usize = 1_024;
 
-/// An open file, closed when it is dropped. It is opened each time: a descriptor that is kept may be closed by a daemon and come
-/// to mean something else.
+/// An open file, closed when it is dropped. Each use opens it again: a daemon may close a descriptor that is kept, and its number may
+/// become another file's.
 pub(crate) struct File(libc::c_int);
 
 impl File {

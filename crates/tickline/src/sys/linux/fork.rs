@@ -7,17 +7,17 @@ use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
 
-/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). Null before it
-/// was asked for; [`UNAVAILABLE`] where it cannot be had, so that the answer stays the same for the whole process.
+/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). Null before the first
+/// use. [`UNAVAILABLE`] if the kernel gives no such page, so that the answer stays the same for the whole process.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// Stands for the page that could not be had; holds nothing.
+/// Stands for a page that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
 const PAGE_BYTES: usize = 4096;
 
-/// A number that is the same for all threads of this process and unlike that of any ancestor; never 0. May be called in a
-/// signal handler.
+/// A number that is the same for all threads of this process, and differs from that of each ancestor; never 0. A signal handler may
+/// call this.
 pub(crate) fn token() -> u64 {
     match page() {
         Some(token) => {
@@ -33,8 +33,8 @@ pub(crate) fn token() -> u64 {
                 Err(theirs) => theirs,
             }
         }
-        // Kernels before 4.14, and minimal probes: right but for a child whose id its ancestor had, by another pid
-        // namespace, or because that one has ended.
+        // For kernels before 4.14 and minimal probes. This is wrong for a child that has the id of an ancestor: one that has ended, or
+        // one in another pid namespace.
         None => process_id(),
     }
 }
@@ -57,8 +57,8 @@ fn page() -> Option<&'static AtomicU64> {
     unsafe { known.as_ref() }
 }
 
-/// From now on, [`token`] makes no page (mmap, madvise), but asks for the process id each time; unless there is a page
-/// already, which costs no system call.
+/// From now on [`token`] makes no page (`mmap`, `madvise`), but asks for the process id each time. A page that exists stays in use, for
+/// it costs no system call.
 pub(crate) fn forgo_page() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
@@ -86,7 +86,7 @@ fn make_page() -> *mut AtomicU64 {
     // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same reason.
     let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if mapped && !(wiped && installed.is_ok()) {
-        // SAFETY: the mapping is this function's own and nobody has seen it.
+        // SAFETY: the mapping is this function's own, and no other thread has its address.
         unsafe { libc::munmap(fresh, PAGE_BYTES) };
     }
     installed.map_or_else(|theirs| theirs, |_| wanted)

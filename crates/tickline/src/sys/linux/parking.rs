@@ -1,6 +1,6 @@
-//! A sleep that can be cut short without a descriptor: one futex.
+//! Linux: a sleep that another thread can end, on one futex and without a descriptor.
 //!
-//! Not `std`'s condition variable: that one looks at the clock to find its deadline, through the vDSO, which is fatal
+//! `std`'s condition variable does not serve. It reads the clock for its deadline, through the vDSO, which is fatal
 //! where the process may not read the counter (`sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
 use core::ptr;

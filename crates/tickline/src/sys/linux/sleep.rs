@@ -1,12 +1,15 @@
-//! The notice that the clock was set or the machine was suspended, and a sleep that can be cut short: both by one timer descriptor.
+//! Linux: a sleep that ends early when somebody sets the clock, the machine resumes, or another thread says so. One timer descriptor
+//! serves all three.
 //!
 //! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the clock is set
 //! (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`, `timerfd_resume`, called by `timekeeping_resume` from
-//! 5.15 on; before that by `hrtimers_resume` and `clock_was_set_delayed`. Not where the kernel measured a sleep of 0, which is
-//! possible for less than a second. It is polled and armed again, which reports `ECANCELED`; it is never read or written. A daemon's
-//! `closefrom` may have closed it and its number may mean somebody's socket, so before each use the descriptor must
-//! answer `timerfd_gettime` with the odd interval that was set at the start; else it is abandoned, and sleeping goes on
-//! without it, on a futex.
+//! 5.15 on; before that by `hrtimers_resume` and `clock_was_set_delayed`. The kernel may measure a sleep
+//! of less than a second as 0; then there is no notice. The notifier polls the timer and arms it again, which reports `ECANCELED`. It
+//! never reads or writes it.
+//!
+//! A daemon's `closefrom` may have closed the descriptor, and its number may since be another file's. So before each use it must
+//! answer `timerfd_gettime` with the odd interval that was set at the start. If it does not, the notifier abandons it, and sleeps on
+//! a futex.
 
 use core::ptr;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -26,7 +29,7 @@ pub(crate) enum Woken {
     Stopped,
 }
 
-/// The interval by which our timer is recognised: 11 years and some odd nanoseconds. It never expires.
+/// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never expires.
 const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
 
 /// See the [module](self).
@@ -39,7 +42,7 @@ pub(crate) struct ClockSetNotifier {
 }
 
 impl ClockSetNotifier {
-    /// Never fails: without a timer, sleeping works and nothing else does.
+    /// Never fails. Without a timer it can sleep and be stopped, and notices nothing.
     pub(crate) fn new() -> Self {
         // SAFETY: no memory is passed.
         let timer =
@@ -51,12 +54,12 @@ impl ClockSetNotifier {
         notice
     }
 
-    /// One that makes no system call but the futex's, and does not notice when the clock is set.
+    /// A notifier that makes no system call but the futex's, and does not notice when somebody sets the clock.
     pub(crate) fn without_timer() -> Self {
         Self { timer: AtomicI32::new(-1), parking: Parking::default() }
     }
 
-    /// The descriptor, if it is still ours.
+    /// The descriptor, if it is still this notifier's.
     fn timer(&self) -> Option<libc::c_int> {
         // ORDERING: Relaxed, a number that is checked before each use.
         let timer = self.timer.load(Ordering::Relaxed);
@@ -100,13 +103,12 @@ impl ClockSetNotifier {
         let timeout = timespec(time);
         // SAFETY: one pollfd and a timeout, both valid; no signal mask.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        // If something woke us: arm the timer again, which reports whether the clock was set (Linux fs/timerfd.c,
-        // `timerfd_setup`: the timer is armed even where it answers ECANCELED).
+        // After a wake-up, arming the timer again reports whether somebody set the clock (Linux `fs/timerfd.c`, `timerfd_setup`: the
+        // timer is armed even where the answer is ECANCELED).
         poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
     }
 
-    /// Ends the present and every later [`wait`](Self::wait). A present one whose timer was closed by somebody else goes on
-    /// to its end.
+    /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer, the present one goes on to its end.
     pub(crate) fn stop(&self) {
         self.parking.stop();
         if let Some(timer) = self.timer() {
@@ -118,7 +120,7 @@ impl ClockSetNotifier {
 impl Drop for ClockSetNotifier {
     fn drop(&mut self) {
         if let Some(timer) = self.timer() {
-            // SAFETY: the descriptor is ours, as was just checked, and nobody uses it after this.
+            // SAFETY: the descriptor is this notifier's, as was just checked, and nothing uses it after this.
             unsafe { libc::close(timer) };
         }
     }
@@ -181,13 +183,13 @@ mod tests {
     /// A daemon that closes every descriptor and opens others: the number that was the timer's is now a pipe's. It must not
     /// be read, armed or closed.
     #[test]
-    fn a_descriptor_that_became_somebody_elses_is_left_alone() {
+    fn a_descriptor_that_is_another_files_now_is_left_alone() {
         let notice = ClockSetNotifier::new();
         let timer = notice.timer().expect("timerfd");
         let mut ends = [0; 2];
         // SAFETY: two descriptors are written to an array of two.
         assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-        // SAFETY: replaces our own timer by our own pipe, as closefrom and open would.
+        // SAFETY: replaces the test's timer by the test's pipe, as closefrom and open would.
         assert_eq!(unsafe { libc::dup3(ends[0], timer, libc::O_CLOEXEC) }, timer);
         assert_eq!(notice.wait(Duration::from_millis(1)), Woken::Timeout);
         notice.stop();

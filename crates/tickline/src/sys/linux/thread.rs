@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-/// Blocks all signals of the calling thread until it is dropped; a thread that is made meanwhile inherits that, so it
-/// never runs a handler of the program.
+/// Blocks all signals of the calling thread until it is dropped. A thread that is made meanwhile inherits that, so it never runs a
+/// handler of the program.
 #[derive(Debug)]
 pub(crate) struct SignalsBlocked(libc::sigset_t);
 

@@ -1,4 +1,4 @@
-//! Linux: `clock_gettime` through libc's symbol, so that whoever interposes it (simulators, `faketime`) is followed.
+//! Linux: `clock_gettime` through libc's symbol, so that tickline follows a program that interposes it (simulators, `faketime`).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,19 +17,19 @@ static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
 const ROUTE_UNKNOWN: u8 = 0;
 /// By libc, which goes through the vDSO where there is one.
 const ROUTE_LIBC: u8 = 1;
-/// By a system call: the process may not read the counter (`PR_SET_TSC`), and the vDSO's `rdtsc`, which the kernel does not
-/// except from that, would be a SIGSEGV as any other.
+/// By a system call, because the process may not read the counter (`PR_SET_TSC`). The vDSO executes `rdtsc` as well, and would get
+/// a SIGSEGV.
 const ROUTE_KERNEL: u8 = 2;
 
-/// How often the two clocks are read whose difference is the time asleep, in case this thread is stopped between them.
+/// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted between the two tries again.
 const TRIES: u32 = 4;
 
-/// The clocksource says how large it is.
+/// Unknown here: the gates take it from the clocksource.
 pub(crate) fn step_ns() -> i64 {
     0
 }
 
-/// Asks libc without finding out first whether the counter may be read, unless that was already found out.
+/// Takes libc's clock without asking whether the process may read the counter, unless the answer is known.
 pub(crate) fn trust_libc() {
     // ORDERING: Relaxed, the number itself is all there is.
     ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
@@ -63,7 +63,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     if route == ROUTE_UNKNOWN {
         let _errno = PreserveErrno::new();
         let found = if counter_readable() { ROUTE_LIBC } else { ROUTE_KERNEL };
-        // ORDERING: Relaxed, as in `read_ns`. Who loses finds what the winner has stored.
+        // ORDERING: Relaxed, as in `read_ns`. The loser of a race takes the winner's route.
         ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
         return try_read_ns(clock);
     }
@@ -113,7 +113,7 @@ impl Reference for OsClock {
             let before_ns = read_ns(libc::CLOCK_MONOTONIC);
             let boottime_ns = try_read_ns(libc::CLOCK_BOOTTIME)?;
             let after_ns = read_ns(libc::CLOCK_MONOTONIC);
-            // A suspend between two of these makes the bracket no wider; the difference is then that of before it, or of after it.
+            // A suspend between two of these does not widen the bracket. The difference is then that from before it, or from after it.
             if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_ERROR_NS) {
                 return Some(boottime_ns.saturating_sub(before_ns));
             }
@@ -138,7 +138,7 @@ mod tests {
 
     /// Nothing but a suspend changes it, and this machine is awake.
     #[test]
-    fn the_time_asleep_stands_still_while_awake() {
+    fn the_time_asleep_is_constant_while_awake() {
         let first_ns = OsClock.suspended_ns();
         for _ in 0..1_000 {
             // A machine that is too busy to bracket anything may not say.

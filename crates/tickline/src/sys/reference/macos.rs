@@ -1,8 +1,8 @@
 //! macOS: `clock_gettime_nsec_np`, which libc serves without the kernel.
 //!
 //! The monotonic clock is `CLOCK_UPTIME_RAW`: what `mach_absolute_time` counts, in nanoseconds (clock_gettime(3)), and what
-//! `std::time::Instant` is made of, so that readings can be compared with those of other programs. It stands still while the
-//! machine sleeps, as Linux's `CLOCK_MONOTONIC` does, and nobody slews it. `CLOCK_MONOTONIC_RAW` would count sleep.
+//! `std::time::Instant` is made of, so that readings compare with those of other programs. It stops while the machine sleeps, as
+//! Linux's `CLOCK_MONOTONIC` does, and is never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
 
 use tickline_core::sample::Reference;
 
@@ -27,15 +27,15 @@ impl Reference for OsClock {
     }
 }
 
-/// 41.7 ns at most (24 MHz), which is less than is allowed for where the clocksource is unknown.
+/// Unknown here: at 24 MHz it is 41.7 ns, less than the gates assume where the clocksource is unknown.
 pub(crate) fn step_ns() -> i64 {
     0
 }
 
-/// There is only one way here.
+/// There is no other clock here.
 pub(crate) fn trust_libc() {}
 
-/// Nobody claims an error here.
+/// Unknown.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }

@@ -1,5 +1,5 @@
-//! Systems without any clock, such as `wasm32-unknown-unknown`, where those of `std` panic: a reading never does, so it is 0,
-//! and the state says [`Unavailable`](crate::State::Unavailable).
+//! Systems without any clock, such as `wasm32-unknown-unknown`, where those of `std` panic. A reading never panics, so it is 0, and the
+//! state is [`Unavailable`](crate::State::Unavailable).
 
 use tickline_core::sample::Reference;
 
@@ -17,15 +17,15 @@ impl Reference for OsClock {
     }
 }
 
-/// Nothing steps.
+/// There is no clock.
 pub(crate) fn step_ns() -> i64 {
     0
 }
 
-/// There is nobody to ask.
+/// There is no clock.
 pub(crate) fn trust_libc() {}
 
-/// Nobody claims an error here.
+/// Unknown.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }

@@ -23,15 +23,15 @@ impl Reference for OsClock {
     }
 }
 
-/// Not known.
+/// Unknown.
 pub(crate) fn step_ns() -> i64 {
     0
 }
 
-/// There is only one way here.
+/// There is no other clock here.
 pub(crate) fn trust_libc() {}
 
-/// Nobody claims an error here.
+/// Unknown.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }

@@ -1,7 +1,7 @@
-//! Windows: `QueryPerformanceCounter`, of which `std::time::Instant` is made too, and `GetSystemTimePreciseAsFileTime`.
+//! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and `GetSystemTimePreciseAsFileTime`.
 //!
-//! The first counts since the machine was started, at a frequency that is fixed then, whatever the system's time does; on
-//! Windows XP and later neither of its two calls fails. The second, of Windows 8, is Unix time in steps of 100 ns.
+//! The first counts from the start of the machine, at a frequency that is fixed then. Changes of the system's time do not affect it.
+//! On Windows XP and later neither of its two calls fails. The second exists from Windows 8 on, and is Unix time in steps of 100 ns.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +17,10 @@ use super::file_time::unix_ns;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OsClock;
 
-/// What the performance counter counts in a second; 0 if that was not asked yet.
+/// What the performance counter counts in a second.
 fn counts_per_second() -> u64 {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
-    // ORDERING: Relaxed for both, the figure is all there is, and the same whoever asks.
+    // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
     let mut hz = KNOWN.load(Ordering::Relaxed);
     if hz == 0 {
         let mut asked = 0;
@@ -51,17 +51,17 @@ impl Reference for OsClock {
     }
 }
 
-/// The performance counter's step, ns: 100 at 10 MHz. Some machines count at a 1,024th of the processor's frequency, which is
-/// slower than the 3.58 MHz that are allowed for where the clocksource is unknown.
+/// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of the processor's frequency, which is
+/// slower than the 3.58 MHz that the gates assume where the clocksource is unknown.
 pub(crate) fn step_ns() -> i64 {
     // The time of one count, rounded up.
     ns_of_counts_floor(1, counts_per_second()).saturating_add(1)
 }
 
-/// There is only one way here.
+/// There is no other clock here.
 pub(crate) fn trust_libc() {}
 
-/// Nobody claims an error here.
+/// Unknown.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }

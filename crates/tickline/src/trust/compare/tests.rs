@@ -17,7 +17,7 @@ fn the_counters_of_this_machine_are_compared() {
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, Comparison::Impossible),
         1 => assert_eq!(comparison, Comparison::Single),
-        // Counters may be apart on the machine that runs this, and CPUs too busy; but it must have come to an end.
+        // This machine's counters may be unsynchronised, and its CPUs too busy; but the comparison must have ended.
         _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
     }
     // ORDERING: Relaxed, as in `drop`.
@@ -27,9 +27,9 @@ fn the_counters_of_this_machine_are_compared() {
     }
 }
 
-/// Symptom: no rest but the first took any time, because the scope of a pair leaves its maker unparked.
+/// Symptom: only the first rest took any time, because the scope of a pair leaves its maker unparked.
 #[test]
-fn a_rest_lasts_after_a_pair_and_ends_when_it_is_told_to() {
+fn a_rest_lasts_after_a_pair_and_ends_at_a_stop() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| scope.spawn(|| ()).join()).unwrap();
     let start_ns = OsClock.monotonic_ns();
@@ -40,10 +40,10 @@ fn a_rest_lasts_after_a_pair_and_ends_when_it_is_told_to() {
     assert!(!rest(&stop));
 }
 
-/// What a comparison says, and what becomes of a clock that may have a line for each CPU, and of one that may not. No other
-/// test of this binary has a clock.
+/// What clocks make of a comparison's result: one that may have a line for each CPU, and one that may not. No other test of this
+/// binary has a clock.
 #[test]
-fn counters_that_are_apart_get_a_line_each() {
+fn unsynchronised_counters_get_a_line_for_each_cpu() {
     if let Err(why) = crate::per_cpu::needs() {
         return eprintln!("SKIPPED: {why}");
     }
@@ -79,7 +79,7 @@ fn counters_that_are_apart_get_a_line_each() {
 }
 
 #[test]
-fn what_was_found_stays_known_and_what_was_impossible_is_tried_again_later_and_later() {
+fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
     let good = Comparison::Synchronised { cpus: 2 };
     let first = Known::after(None, Comparison::Impossible, 0);
     assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
@@ -94,6 +94,6 @@ fn what_was_found_stays_known_and_what_was_impossible_is_tried_again_later_and_l
         assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
     }
     let difference = Difference { least_ticks: 5_000, most_ticks: 5_100 };
-    let apart = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
-    assert_eq!(Known::after(Some(known), apart, 0).comparison, apart);
+    let unsynchronised = Comparison::Unsynchronised(Pair { here: 0, there: 1, difference });
+    assert_eq!(Known::after(Some(known), unsynchronised, 0).comparison, unsynchronised);
 }

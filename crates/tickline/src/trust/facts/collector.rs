@@ -1,8 +1,8 @@
-//! Collecting the facts in stages, so that no reader pays for all of them in one call.
+//! Collects the facts in stages, so that no reader spends the time for all of them in one call.
 //!
-//! A stage takes some 10 us at most (EPYC, family 26, under KVM): a leaf of CPUID, which is a trap there; a file of the kernel's;
-//! a measurement. Before each reading of the counter it is asked whether it may be read, and the clock's own facts, which may
-//! change between two calls, are taken at the end.
+//! A stage takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps there, a file of the kernel's, or a
+//! measurement. Each stage that reads the counter asks first whether the process may. The clock's own facts may change between two
+//! calls, so the collector takes them at the end.
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
@@ -19,17 +19,17 @@ use crate::options::{Environment, Policy, Probes};
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, counter_readable};
 
-/// Facts that were begun longer ago are collected anew, ns: a program may stop reading between two stages.
+/// How long a collection may take, ns, before it begins anew. A program may stop reading between two stages.
 const GOOD_FOR_NS: i64 = 1_000_000_000;
 
-/// What a step does. The processor says the same each time, so it is only asked, and its answers are kept.
+/// What a step does. The processor always answers the same, so a stage asks it, and others keep the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing: the caller has made its lock's token, which takes two system calls the first time.
+    /// Nothing: to make the token of the caller's lock takes two system calls the first time.
     Begin,
-    /// One question to the processor; again, until it has answered all.
+    /// One question to the processor. This stage repeats until there is none left.
     Processor,
-    /// Nothing is read: the way to the kernel's file is walked, half of the time of reading it for the first time.
+    /// Resolves the path of the kernel's file, without reading it: half the time of the first read.
     Path,
     Clocksource,
     Available,
@@ -38,7 +38,7 @@ enum Stage {
     Done,
 }
 
-/// Facts on the way.
+/// The facts that are known so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
     next: Stage,
@@ -49,7 +49,7 @@ pub(crate) struct Collector {
     cost: Option<Cost>,
 }
 
-/// What the clock itself contributes to the facts.
+/// The clock's own facts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OsClockFacts {
     /// Whether the program has switched the counter off.
@@ -69,8 +69,8 @@ impl OsClockFacts {
         self.probes == Probes::Full
     }
 
-    /// Minimal probes ask the system nothing, and leave the counter alone, since nobody has said that it may be read, unless it
-    /// was read before, to compare the CPUs' counters.
+    /// Minimal probes don't ask the system whether the process may read the counter, so they don't read it. A comparison of the
+    /// CPUs' counters before has shown that it may.
     fn may_measure(&self) -> bool {
         self.is_full()
             || matches!(self.comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
@@ -150,7 +150,7 @@ impl Collector {
         };
     }
 
-    /// The facts, with the stages that are left done now. The next ones are collected anew.
+    /// The facts. Does the stages that are left, and begins anew.
     pub(crate) fn finish(&mut self, own: &OsClockFacts) -> Facts {
         self.forget_if_old();
         while self.next != Stage::Done {
@@ -158,7 +158,7 @@ impl Collector {
         }
         let Self { clocksource, available, resolution_ticks: known, cost, .. } =
             core::mem::replace(self, Self::new());
-        // Asked again: what was measured may have been denied since, or allowed.
+        // Asked again: since the measurement the right to read the counter may have come or gone.
         let readable = own.is_readable();
         let counter = COUNTER.filter(|_| readable && own.may_measure());
         Facts {

@@ -6,10 +6,10 @@ use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
 
-/// Calls per round, and iterations, of a cost measurement: 16 calls are 0.1 to 12 us, so one interrupt spoils one iteration at
-/// most, and the fastest of 5 counts.
+/// A measurement of cost runs 5 batches of 16 calls, and the fastest batch counts. A batch takes 0.1 to 12 us, so an interrupt spoils
+/// one batch at most.
 const CALLS: u32 = 16;
-const ROUNDS: u32 = 5;
+const BATCHES: u32 = 5;
 
 pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     #[cfg(test)]
@@ -28,10 +28,10 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     Cost { counter_ps, os_ps, os_unix_ps }
 }
 
-/// Time of one call in the fastest round, ps; the OS clock's own cost is in both figures alike.
+/// The time of one call in the fastest batch, ps. Each figure contains the cost of the OS clock that takes the time.
 fn fastest_ps(call: impl Fn()) -> u64 {
     let mut fastest_ns = i64::MAX;
-    for _ in 0..ROUNDS {
+    for _ in 0..BATCHES {
         let start_ns = OsClock.monotonic_ns();
         for _ in 0..CALLS {
             call();
@@ -41,7 +41,7 @@ fn fastest_ps(call: impl Fn()) -> u64 {
     u64::try_from(fastest_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
 }
 
-/// Costs that a test plays, for judgements in its own thread.
+/// Costs that a test makes up, for judgements in its own thread.
 #[cfg(test)]
 pub(crate) mod played {
     use core::cell::Cell;

@@ -5,13 +5,13 @@ use tickline_core::gate::Hypervisor;
 #[cfg(target_arch = "x86_64")]
 use leaf::cpuid;
 
-/// CPUID, each leaf asked once: it is a trap under a hypervisor (4 us on EPYC, family 26, under KVM).
+/// CPUID, each leaf read once: it traps under a hypervisor (4 us on AMD EPYC, family 26, under KVM).
 #[cfg(target_arch = "x86_64")]
 mod leaf {
     use core::arch::x86_64::{__cpuid, CpuidResult};
     use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-    /// What a leaf has said.
+    /// A leaf, and its registers once they are known.
     struct Leaf {
         number: u32,
         is_known: AtomicBool,
@@ -23,7 +23,7 @@ mod leaf {
         Leaf { number, is_known: AtomicBool::new(false), registers: [const { AtomicU32::new(0) }; 4] }
     }
 
-    /// Those that this module asks for.
+    /// The leaves that this module reads.
     static LEAVES: [Leaf; 7] = [
         unknown(0),
         unknown(1),
@@ -48,11 +48,11 @@ mod leaf {
             }
         };
         let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return ask() };
-        // ORDERING: Acquire, pairs with the Release store below: who sees that the leaf is known sees its registers.
+        // ORDERING: Acquire, pairs with the Release store below: a thread that sees the leaf as known sees its registers.
         if !leaf.is_known.load(Ordering::Acquire) {
             let said = ask();
             for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
-                // ORDERING: Relaxed, published by the store below; whoever asks gets the same.
+                // ORDERING: Relaxed, published by the store below. All threads store the same.
                 register.store(value, Ordering::Relaxed);
             }
             // ORDERING: Release, pairs with the Acquire load above.
@@ -85,10 +85,10 @@ mod leaf {
         }
 
         #[test]
-        fn a_leaf_is_asked_once() {
+        fn a_leaf_is_read_once() {
             let (first, leaf) = (cpuid(0), &LEAVES[0]);
             assert!(leaf.is_known.load(Ordering::Relaxed)); // ORDERING: Relaxed, stored by this thread, or seen by it.
-            // No other test looks at this register.
+            // No other test reads this register.
             // ORDERING: Relaxed, a figure on its own.
             leaf.registers[3].store(!first.edx, Ordering::Relaxed);
             assert_eq!(cpuid(0).edx, !first.edx);
@@ -96,7 +96,7 @@ mod leaf {
     }
 }
 
-/// Asks the processor one of the questions that gates need the answers to. Returns whether it was the last one.
+/// Reads one of the leaves that the gates need. Returns whether it was the last one.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn learn() -> bool {
     let mut unknown =
@@ -105,7 +105,7 @@ pub(crate) fn learn() -> bool {
     unknown.next().is_none()
 }
 
-/// The processor is not asked.
+/// There is nothing to read.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn learn() -> bool {
     true
@@ -124,7 +124,7 @@ pub(crate) fn invariant() -> Option<bool> {
     Some(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
 }
 
-/// The generic timer counts at one rate by definition (Arm ARM D12.1.1), so nobody claims it.
+/// Unknown: the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no register says so.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn invariant() -> Option<bool> {
     None
@@ -141,7 +141,7 @@ const HYPERVISOR_KHZ: u32 = 0x4000_0010;
 #[cfg(target_arch = "x86_64")]
 const CRYSTAL: u32 = 0x15;
 
-/// Who runs the machine. CPUID 1, ECX bit 31 is reserved for saying that somebody does (AMD APM vol. 3, E.3.2).
+/// The hypervisor. CPUID 1, ECX bit 31 says whether there is one (AMD APM vol. 3, E.3.2).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hypervisor() -> Hypervisor {
     if cpuid(1).ecx & (1 << 31) == 0 {
@@ -155,14 +155,14 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::from_signature(signature)
 }
 
-/// There is no way to ask in user space.
+/// User space has no way to ask.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// Whether a process that is denied the counter is denied what names its frequency, too: `CNTFRQ_EL0` is, as `CNTVCT_EL0`
-/// (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`). CPUID is another right.
+/// Whether a process that may not read the counter may not read its frequency either. So it is with `CNTFRQ_EL0` and
+/// `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`), but not with CPUID.
 pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
 
 /// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow it) or the processor

@@ -3,25 +3,25 @@
 
 use tickline_core::gate::Hypervisor;
 
-/// The processor is not asked.
+/// There is nothing to read.
 pub(crate) fn learn() -> bool {
     true
 }
 
-/// Nobody claims it.
+/// Unknown.
 pub(crate) fn invariant() -> Option<bool> {
     None
 }
 
-/// Nobody asks.
+/// Unknown.
 pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// Nothing names it.
+/// There is no such register.
 pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
 
-/// Nobody names it to programs.
+/// Unknown.
 pub(crate) fn nominal_hz() -> Option<u64> {
     None
 }

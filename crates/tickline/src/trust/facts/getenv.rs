@@ -1,4 +1,4 @@
-//! The environment of Unix systems, where a signal handler may be the one that asks.
+//! The environment of Unix systems, where a signal handler may ask.
 
 use core::ffi::CStr;
 

@@ -10,7 +10,7 @@ use crate::sys::linux::file::{File, read};
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Walks the way to what [`clocksource`] reads.
+/// Resolves the path of the file that [`clocksource`] reads.
 pub(crate) fn find_clocksource() {
     drop(File::open(CURRENT, libc::O_PATH));
 }

@@ -6,15 +6,15 @@ use super::cpu;
 use crate::options::Probes;
 use crate::sys::counter_readable;
 
-/// [`nominal_hz`], asked once.
+/// [`nominal_hz`], once known.
 static NOMINAL_HZ: AtomicU64 = AtomicU64::new(NOT_ASKED);
 const NOT_ASKED: u64 = 0;
 const NOT_NAMED: u64 = 1;
 
-/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. Minimal probes may not find out
-/// whether a register may be read.
+/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With minimal probes it is unknown where
+/// the process needs a right to read it.
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
-    // ORDERING: Relaxed for both, the figure is all there is, and the same whoever asks.
+    // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
     let mut known = NOMINAL_HZ.load(Ordering::Relaxed);
     if known == NOT_ASKED {
         if cpu::NAMED_BESIDE_THE_COUNTER && (probes == Probes::Minimal || !counter_readable()) {

@@ -1,4 +1,4 @@
-//! Systems without a file of their own: what cannot be asked is unknown.
+//! Systems without a file of their own: all is unknown.
 
 use tickline_core::gate::Clocksource;
 
@@ -7,7 +7,7 @@ pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
 }
 
-/// There is nothing to find.
+/// There is no such file.
 pub(crate) fn find_clocksource() {}
 
 /// Unknown.

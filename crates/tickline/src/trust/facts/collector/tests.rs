@@ -16,7 +16,7 @@ fn own(probes: Probes) -> OsClockFacts {
     }
 }
 
-/// What two collections have in common.
+/// The facts that two collections have in common.
 fn lasting(facts: Facts) -> Facts {
     Facts {
         cost: facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 }),
@@ -26,7 +26,7 @@ fn lasting(facts: Facts) -> Facts {
 }
 
 #[test]
-fn stages_come_to_the_same_facts_as_one_go() {
+fn stages_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
         let own = own(probes);
         let at_once = collect(&own);
@@ -40,7 +40,7 @@ fn stages_come_to_the_same_facts_as_one_go() {
 }
 
 #[test]
-fn what_was_begun_long_ago_is_begun_anew() {
+fn an_old_collection_begins_anew() {
     let own = own(Probes::Full);
     let mut collector = Collector::new();
     while !collector.step(&own) {}
