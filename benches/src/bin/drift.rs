@@ -19,7 +19,7 @@ use tickline_benches::{args, report};
 /// Time between two samples.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Brackets a look, of which the narrowest counts.
+/// Brackets a sample, of which the narrowest counts.
 const TRIES: u32 = 20;
 
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ struct Drift {
     group: Group,
     /// The slope against CLOCK_MONOTONIC: positive for a clock that is fast.
     drift_ppb: Option<f64>,
-    /// The largest change of the offset since the first look, to either side.
+    /// The largest change of the offset since the first sample, to either side.
     offset_change_ns: f64,
     /// What the offsets are away from the fitted line: the root of the mean square.
     scatter_rms_ns: Option<f64>,
@@ -51,16 +51,16 @@ fn main() {
     subjects.retain(|(subject, _)| subject.group == Group::Time);
     sleep(Duration::from_secs(settled_s));
 
-    let look = || -> Vec<Bracket> {
+    let sample = || -> Vec<Bracket> {
         subjects.iter().map(|(_, now_ns)| Bracket::narrowest(TRIES, *now_ns)).collect()
     };
-    let (start, first) = (Instant::now(), look());
-    // For each clock: s since the first look, ns gained.
+    let (start, first) = (Instant::now(), sample());
+    // For each clock: s since the first sample, ns gained.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
     while start.elapsed() < Duration::from_secs(watched_s) {
         sleep(PAUSE);
         let at_s = start.elapsed().as_secs_f64();
-        for ((gained, first), now) in gained.iter_mut().zip(&first).zip(look()) {
+        for ((gained, first), now) in gained.iter_mut().zip(&first).zip(sample()) {
             gained.push((at_s, now.gained_ns(first)));
         }
     }

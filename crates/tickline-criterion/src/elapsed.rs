@@ -74,10 +74,7 @@ impl From<Duration> for Elapsed {
 }
 
 /// Exact below 2^53: 40 days of a counter at 2.6 GHz.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounds to 53 bits, far below what a counter's step leaves open"
-)]
+#[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
 }

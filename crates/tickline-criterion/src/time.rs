@@ -12,8 +12,8 @@ use crate::incidents::Incidents;
 use crate::pair::{Source, Start};
 use crate::session::Session;
 
-/// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost is told to
-/// have taken this: an attosecond, which prints as `0.0000 ps`.
+/// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost gets
+/// this: an attosecond, which prints as `0.0000 ps`.
 const LEAST_NS: f64 = 1e-9;
 
 /// Time by the CPU's counter, in ns, for [`Criterion::with_measurement`](criterion::Criterion::with_measurement).

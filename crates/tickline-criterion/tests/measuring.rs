@@ -40,7 +40,7 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
         let elapsed_ns = time.to_f64(&elapsed);
         let calibration = time.calibration().expect("by the counter");
         worst_ppb = worst_ppb.max(calibration.uncertainty_ppb);
-        // The OS clock rounds to ns, and one step of the counter may be missing at each end.
+        // The OS clock rounds to ns, and one resolution of the counter may be missing at each end.
         let slack_ns = elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
         let taken_off_ns = calibration.pair_ns;
         assert!(elapsed_ns >= inner_ns - taken_off_ns - slack_ns, "{elapsed_ns} inside of it {inner_ns}");

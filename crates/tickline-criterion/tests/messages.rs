@@ -119,12 +119,12 @@ fn a_move_is_told_at_the_end_once() {
     let at =
         lines.iter().position(|line| line.starts_with("tickline: expected")).expect("the child's own line");
     assert_eq!(at, 1, "{lines:?}");
-    let told: Vec<_> = lines[2..].iter().filter(|line| line.contains("contain a move")).collect();
+    let moves: Vec<_> = lines[2..].iter().filter(|line| line.contains("contain a move")).collect();
     match lines[at].as_str() {
-        "tickline: expected 1" => assert_eq!(told.len(), 1, "{lines:?}"),
+        "tickline: expected 1" => assert_eq!(moves.len(), 1, "{lines:?}"),
         _ => {
             common::skip("no move was seen, for want of a second CPU, or of a usable counter");
-            assert_eq!(told.len(), 0, "{lines:?}");
+            assert_eq!(moves.len(), 0, "{lines:?}");
         }
     }
 }

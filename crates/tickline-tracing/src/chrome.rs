@@ -8,8 +8,8 @@
 //!
 //! The file can be opened as it is: "the `]` at the end of the JSON Array Format is optional" (ibid.), and what is missing is
 //! that, and the events of the last moments. This is how: the file begins with `[` and an event; each further event brings
-//! the comma before it; and what is handed to the kernel at once holds whole events, and does not cross a 4 KiB page of the
-//! file, for which the rest of a page is filled with blanks if the next event does not fit. Linux looks for a `SIGKILL`
+//! the comma before it; and each write holds whole events, and does not cross a 4 KiB page of the
+//! file, for which the rest of a page is filled with blanks if the next event does not fit. Linux checks for a `SIGKILL`
 //! between pages (`generic_perform_write` in its `mm/filemap.c`), so a page's part is written whole or not at all. An event
 //! longer than a page, which takes span fields of that length, is the exception. A loss of power is not provided for.
 //!
@@ -46,7 +46,7 @@ use fields::Fields;
 /// that enters 650,000 spans a second.
 const DEFAULT_CAPACITY: usize = 65_536;
 
-/// How long an event may wait before it is handed to the kernel, by default: a compromise between what a kill may cost
+/// How long an event may wait before it is written, by default: a compromise between what a kill may cost
 /// and a system call for every few events.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
@@ -113,7 +113,7 @@ impl Builder {
         Self { capacity: events.max(1), ..self }
     }
 
-    /// How long an event may wait in the program before it is handed to the kernel, 100 ms by default.
+    /// How long an event may wait in the program before it is written, 100 ms by default.
     #[must_use]
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }

@@ -21,11 +21,11 @@ pub trait Sink<S>: Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a look into the registry, and each
+    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a lookup in the registry, and each
     /// enter costs another reading.
     const ENTER_AND_EXIT: bool = false;
 
-    /// Whether [`created`](Self::created) is wanted. It costs a look into the registry.
+    /// Whether [`created`](Self::created) is wanted. It costs a lookup in the registry.
     const CREATION: bool = false;
 
     /// The layer became part of a subscriber.

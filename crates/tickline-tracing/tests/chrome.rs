@@ -165,7 +165,7 @@ fn each_thread_has_its_name_and_its_busy_intervals() {
     }
 }
 
-/// Output that stands still until it is told to go on.
+/// Output that stands still until a test lets it go on.
 #[derive(Clone, Default)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Kept);
 
@@ -202,8 +202,8 @@ fn a_full_queue_drops_and_counts() {
     // The thread's name takes one of the ten places; the writer is held up before it takes anything.
     assert_eq!((summary.written, summary.dropped), (9, 991));
     assert_eq!(slices(&events).len(), 9);
-    let told: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
-    assert_eq!(told, 991);
+    let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
+    assert_eq!(marked, 991);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_file_from_eight_threads_is_balanced() {
         intervals += u64::from(event["ph"] == "X");
         names += u64::from(event["name"] == "thread_name");
         kept.push(event);
-        // Pieces that are looked at on their own: what nests as a whole nests in part.
+        // Pieces that are checked on their own: what nests as a whole nests in part.
         if kept.len() == 100_000 {
             check_format(&kept);
             kept.clear();

@@ -73,7 +73,7 @@ fn close_events_go_home() {
 }
 
 #[test]
-fn all_sinks_are_told_the_same() {
+fn all_sinks_get_the_same() {
     let (first, second) = (Closed::default(), Closed::default());
     let timing =
         SpanTimingLayer::new().with_sink(first.clone().into_sink()).with_sink(second.clone().into_sink());

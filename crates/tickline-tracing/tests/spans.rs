@@ -112,7 +112,7 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
 #[test]
 fn a_span_may_be_closed_by_another_thread() {
     let closed = with_hand(|hand| {
-        let span = info_span!("handed over");
+        let span = info_span!("moved");
         span.in_scope(|| hand.advance_ns(7));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -122,7 +122,7 @@ fn a_span_may_be_closed_by_another_thread() {
             });
         });
     });
-    let times = closed.one("handed over");
+    let times = closed.one("moved");
     assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (87, 900, 2));
 }
 
@@ -178,7 +178,7 @@ fn a_callback_may_panic() {
     assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
 
-/// Reads the extension when it is told of the end, as any other layer may.
+/// Reads the extension when a span is closed, as any other layer may.
 #[derive(Clone, Default)]
 struct Reader(Arc<Mutex<Vec<Option<SpanTiming>>>>);
 
@@ -196,10 +196,10 @@ fn other_layers_read_the_times() {
     let subscriber = registry().with(before.clone()).with(timing).with(after.clone());
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| ()));
     assert_eq!(*after.0.lock().unwrap(), [Some(closed.one("work"))]);
-    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so told before");
+    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so called before");
 }
 
-/// The second one does not count again, and its sink is told the same.
+/// The second one does not count again, and its sink gets the same times.
 #[test]
 fn two_layers_on_one_subscriber() {
     let (hand, first, second) = (Hand::default(), Closed::default(), Closed::default());
@@ -383,7 +383,7 @@ fn a_gate_may_close_in_a_span() {
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
 }
 
-/// Far more at once than the layer has places for: the others are kept elsewhere, and told as well.
+/// Far more at once than the layer has places for: the others are kept elsewhere, and timed as well.
 #[test]
 fn thousands_of_open_spans() {
     let (hand, closed) = (Hand::default(), Closed::default());
