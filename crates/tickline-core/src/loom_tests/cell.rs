@@ -6,7 +6,7 @@ use loom::thread;
 use super::{bounds_of, check, made};
 use crate::cell::{Latch, Published, StateCell};
 use crate::line::{Line, Slope};
-use crate::timeline::{CAPACITY, Past, Timeline, Unconverted};
+use crate::timeline::{CAPACITY, Past, PastLines, Timeline, Unconverted};
 use crate::try_lock::TryLock;
 use crate::word::{Phase, START_GRANULARITY_TICKS, Slot, Word};
 
