@@ -6,7 +6,8 @@ use std::io;
 
 use serde_json::{Value, json};
 use tickline::{Clock, State};
-use tickline_tracing::{SpanTimingLayer, Std};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::over::{LayerOver, StdClock};
 use tracing::{Dispatch, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -33,7 +34,7 @@ pub(crate) fn measure() -> Value {
     let waited = wait_for(PATIENCE, || Clock::global().status().state == State::Fast);
     let layers = [
         Dispatch::new(registry().with(SpanTimingLayer::new())),
-        Dispatch::new(registry().with(SpanTimingLayer::with_source(Std::new()))),
+        Dispatch::new(registry().with(LayerOver::new(StdClock::new()))),
     ];
     let mut fastest_ns = [u64::MAX; 2];
     for _ in 0..BATCHES {
