@@ -17,11 +17,11 @@ fn time_goes_on_and_agrees_with_the_os() {
     let (start, std_start) = (Instant::now(), StdInstant::now());
     std::thread::sleep(Duration::from_millis(20));
     let (spent, std_spent) = (start.elapsed(), std_start.elapsed());
-    // Both saw the same sleep, give or take the time between the two calls.
+    // Both measured the same sleep, but for the time between the two calls.
     assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
     let (unix, system) = (UnixTime::now(), SystemTime::now());
-    let apart = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
-    assert!(apart < Duration::from_secs(1), "{apart:?}");
+    let difference = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
+    assert!(difference < Duration::from_secs(1), "{difference:?}");
 }
 
 #[test]
@@ -38,28 +38,28 @@ fn readings_of_one_thread_never_decrease() {
     }
 }
 
-/// Two threads hand over the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled,
-/// and changes drivers.
+/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond,
+/// is disabled and enabled, and changes drivers.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
     let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
     let largest = AtomicU64::new(0);
     let end = StdInstant::now() + Duration::from_millis(1_500);
-    let handovers: u64 = std::thread::scope(|scope| {
+    let exchanges: u64 = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut handovers = 0_u64;
+                    let mut exchanges = 0_u64;
                     while StdInstant::now() < end {
                         for _ in 0..1_000 {
                             let before = largest.load(Ordering::Acquire);
                             let now = clock.now_ordered_ns();
                             assert!(now >= before, "{now} after {before}");
                             largest.fetch_max(now, Ordering::AcqRel);
-                            handovers += 1;
+                            exchanges += 1;
                         }
                     }
-                    handovers
+                    exchanges
                 })
             })
             .collect();
@@ -71,11 +71,11 @@ fn ordered_readings_never_decrease_between_threads() {
         }
         readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
-    assert!(handovers > 1_000);
+    assert!(exchanges > 1_000);
 }
 
-/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both timescales, by the counter and
-/// by the OS.
+/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both
+/// timescales, by the counter and by the OS.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reading_contains_the_os_clock() {
@@ -125,7 +125,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
 }
 
-/// The gate stays closed until the next judgement, and calls for Unix time alone lead to that too.
+/// The gate stays closed until the next judgement. Calls for Unix time alone lead to one.
 #[test]
 fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
@@ -156,7 +156,7 @@ fn a_clock_that_was_disabled_before_it_started_stays_so() {
 }
 
 #[test]
-fn the_manual_driver_needs_nobody_else() {
+fn the_manual_driver_works_alone() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
     for _ in 0..10_000 {
         std::hint::black_box(clock.now_ns());
@@ -183,7 +183,7 @@ fn stamps_convert_to_the_time_they_were_taken() {
     let after = clock.now_ordered_ns();
     let converted = clock.ticks_to_ns(stamp);
     assert!(clock.ticks_to_ns(early) < before);
-    // The stamp is a plain read, which may be early; a microsecond is generous.
+    // The stamp is a plain read, and may be early, though by less than a microsecond.
     assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
 }
 
@@ -201,7 +201,7 @@ fn differences_of_stamps_go_across_a_gate() {
     let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
     assert_eq!((by_counter.to_bits() >> 63, by_os.to_bits() >> 63), (0, 1));
     let between_ns = clock.ticks_between_ns(by_counter, by_os);
-    // The first is a plain read, which may be early; a microsecond is generous.
+    // The first is a plain read, and may be early, though by less than a microsecond.
     assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
     assert_eq!(clock.ticks_between_ns(by_os, by_counter), 0);
     assert_eq!(
@@ -216,7 +216,7 @@ fn differences_of_stamps_go_across_a_gate() {
 }
 
 #[test]
-fn bad_settings_are_named_with_value_and_limits() {
+fn errors_name_a_bad_setting_its_value_and_its_limits() {
     type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
     let cases: [(Setting, &str); 5] = [
         (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
@@ -249,7 +249,8 @@ fn bad_settings_are_named_with_value_and_limits() {
     }
 }
 
-/// A priority that the process may not have is an error with the system's reason, and the clock's thread has ended.
+/// A priority that the process may not have is an error with the system's reason, and the clock's
+/// thread has ended.
 #[test]
 fn a_priority_is_had_or_refused() {
     match Clock::builder().realtime().start() {
@@ -318,7 +319,7 @@ fn unix_time_is_a_number_in_json() {
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
 }
 
-/// A program that takes stamps only keeps its clock alive by that.
+/// Stamps alone are enough calls for readers to keep the line.
 #[test]
 fn stamps_keep_the_line_alive() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
@@ -335,8 +336,8 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause and go on find the clock fast again soon, wherever in the window they come back: once the benches of this
-/// project went through the slow path for half a second after each pause.
+/// Calls that pause find the clock fast again soon after, wherever in the window they go on.
+/// Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
@@ -358,8 +359,8 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     }
 }
 
-/// Whoever turns the switch last wins, whatever two threads do at once: the clock ends as enabled or as disabled, never in
-/// between.
+/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or
+/// the other.
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -384,8 +385,8 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 
 /// The settings of `start_global` reach a control loop that readers had made before.
 #[test]
-fn the_global_interval_is_what_was_asked_for() {
-    in_child("the_global_interval_is_what_was_asked_for", &[], || {
+fn start_global_sets_the_interval() {
+    in_child("start_global_sets_the_interval", &[], || {
         let clock = Clock::global();
         if until_fast(clock).is_none() {
             return;

@@ -1,6 +1,7 @@
 //! The machine code of the hot paths in an optimised build for the target of this test.
 //!
-//! Looked at is each function from its entry to its first `ret`, the way that is taken when no branch is.
+//! The test reads each function from its entry to its first `ret`: the path on which no branch is
+//! taken.
 #![cfg(target_os = "linux")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 
@@ -21,12 +22,13 @@ const TARGET: (&str, &str) = if cfg!(target_arch = "x86_64") {
 /// The C library in a target's name.
 const LIBC: &str = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
 
-/// A function that is looked at.
+/// A function, and its rules.
 struct Function {
     name: &'static str,
     /// Ordered reads of the counter.
     ordered: usize,
-    /// Instructions from the entry to the return on x86_64, aarch64 and RISC-V: as many as today, and no more.
+    /// Instructions from the entry to the return on x86_64, aarch64 and RISC-V: as many as today,
+    /// and no more.
     most_instructions: [usize; 3],
 }
 
@@ -64,9 +66,9 @@ const RULES: &[Rule] = &[
 #[cfg(target_arch = "aarch64")]
 const RULES: &[Rule] = &[
     Rule { what: "reads of the counter", expected: |_| 1, is: |i| i.contains("cntvct_el0") },
-    // The first look at the word.
+    // The first load of the word.
     Rule { what: "acquiring loads", expected: |_| 1, is: |i| i.starts_with("ldar") },
-    // Before the second look, and before an ordered read.
+    // Before the second load, and before an ordered read.
     Rule {
         what: "barriers for loads",
         expected: |function| 1 + function.ordered,
@@ -106,7 +108,7 @@ const RULES: &[Rule] = &[
         expected: |function| function.ordered,
         is: |i| i.starts_with("fence ir,ir"),
     },
-    // Behind the first look at the word, before the second.
+    // After the first load of the word, before the second.
     Rule { what: "acquiring barriers", expected: |_| 2, is: |i| i.starts_with("fence r,rw") },
     Rule {
         what: "barriers of another kind",
@@ -126,8 +128,9 @@ const RULES: &[Rule] = &[
     Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("div") },
 ];
 
-/// Loads from memory behind the counter, but for the frame's: the second look at the word, and on aarch64 before it the one
-/// that depends on the counter. All that is used of the slot was loaded before.
+/// Loads from memory behind the counter, but for the frame's: the second load of the word, and on
+/// aarch64 before it the one that depends on the counter. All that is used of the slot was loaded
+/// before.
 const LOADS_BEHIND_THE_COUNTER: usize = if cfg!(target_arch = "aarch64") { 2 } else { 1 };
 
 fn is_load(instruction: &str) -> bool {
@@ -140,14 +143,14 @@ fn is_load(instruction: &str) -> bool {
     }
 }
 
-/// What the program prints; `None` if it cannot be had or fails.
+/// What the program prints; `None` if it is not there, or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The optimised example, built into a folder of its own so that it does not disturb the build that runs this test; with its
-/// symbols, which settings in the environment may take from a release.
+/// The optimised example, built into a folder of its own so that it does not disturb the build that
+/// runs this test; with its symbols, which settings in the environment may take from a release.
 fn example() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembly");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -170,7 +173,8 @@ fn listing(example: &Path) -> Option<String> {
     [TARGET.1, "objdump"].iter().find_map(|program| output(program, &["-d", "--no-show-raw-insn", path]))
 }
 
-/// The instructions of `function` from its entry to its first return, with single spaces: the way that is taken when no branch is.
+/// The instructions of `function` from its entry to its first return, with single spaces: the path
+/// on which no branch is taken.
 fn straight_way(listing: &str, function: &str) -> Vec<String> {
     let start = format!("<{function}>:");
     let mut way = Vec::new();
@@ -185,7 +189,7 @@ fn straight_way(listing: &str, function: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_hot_paths_are_what_they_should_be() {
+fn the_hot_paths_keep_their_instructions() {
     if ![TARGET.1, "objdump"].iter().any(|program| output(program, &["--version"]).is_some()) {
         common::skip("objdump is not installed, the machine code of the hot path was NOT checked");
         return;

@@ -1,4 +1,4 @@
-//! Gates under load, and whose word counts.
+//! Gates under load, and the comparison of the counters.
 #![cfg(unix)]
 
 mod common;
@@ -11,18 +11,19 @@ use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
 
 const THREADS: usize = 8;
 
-/// How far a reading may be from the OS clock around it, ns: the high-water mark that a closed gate leaves is the line 5 us later, up
-/// to the end of that tick's granule (11 us at 24 MHz), and a line that is made at once knows its slope to
-/// 2e-3 for 0.2 ms.
+/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
+/// mark up to 5 us ahead of the line, and up to the end of the start granularity there (11 us at 24
+/// MHz). The first line knows its slope to 2e-3 for 0.2 ms.
 const NEAR_NS: u64 = 50_000;
 
 /// The top bit of a stamp says that the OS clock made it.
 const OS_STAMP: u64 = 1 << 63;
 
-/// What eight threads find while a gate closes and opens: no reading is smaller than one that was complete before it began,
-/// none is far from the OS clock, and none that begins after `disable()` has returned is made of the counter.
+/// Eight threads read while a gate closes and opens. No reading is smaller than one that was
+/// complete before it began, none is far from the OS clock, and none that begins after the return
+/// of `disable()` reads the counter.
 #[test]
-fn a_gate_that_closes_under_eight_readers_is_not_seen_in_the_time() {
+fn eight_readers_stay_in_order_while_a_gate_closes_and_opens() {
     let clock = Clock::builder().interval(Duration::from_millis(2)).start().unwrap();
     let usable = until_fast(&clock).is_some();
     let (largest, turns, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
@@ -73,7 +74,8 @@ fn a_gate_that_closes_under_eight_readers_is_not_seen_in_the_time() {
     assert!(fast > 0 || !usable, "no reading was made of the counter");
 }
 
-/// A thread compares the counters where that matters; the result is the process's, and no thread of it is left behind.
+/// A thread compares the counters where that matters. The result is the process's, and the thread
+/// ends.
 #[test]
 fn a_comparison_is_made_where_it_matters() {
     if skipped_as_too_slow() {

@@ -1,4 +1,5 @@
-//! A line for each CPU, on whatever machine this is. Its counters may well be synchronised: the lines must hold all the same.
+//! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold
+//! all the same.
 
 mod common;
 
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuState, Driver, ErrorKind, Event, PerCpu, Reason, State};
 
-/// A clock with a line for each CPU, once it is fast; `None`, with a loud word, where there cannot be one.
+/// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be
+/// one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
     let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
         Ok(clock) => clock,
@@ -22,7 +24,8 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
     Some(clock)
 }
 
-/// Calls the clock until it is fast with so many lines for each CPU. `None`, with a loud word, where a gate is closed.
+/// Calls the clock until it is fast, and the number of its CPUs' lines is right. `None`, with a
+/// message, behind a closed gate.
 fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     let start = Instant::now();
     loop {
@@ -35,7 +38,7 @@ fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     }
 }
 
-/// Whether what the bounds rest on was broken meanwhile: the OS clock jumped, or changed its rate.
+/// Whether the bounds were void meanwhile, because the OS clock jumped or changed its rate.
 fn is_void(clock: &Clock) -> bool {
     let events = clock.status().events;
     [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
@@ -80,7 +83,8 @@ fn readings_are_those_of_the_os_clock() {
             reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
             "{reading:?}, {before} to {after}"
         );
-        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's origin would be.
+        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another
+        // CPU's origin would be.
         let near = |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
         assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
         assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
@@ -90,7 +94,8 @@ fn readings_are_those_of_the_os_clock() {
     assert!(clock.recent_ns() <= clock.now_ns() + 1_000_000);
 }
 
-/// Threads that go where they like hand over their readings: none steps back by more than the two bounds.
+/// Threads that move between CPUs exchange their readings. None steps back by more than the two
+/// bounds.
 #[test]
 fn steps_back_stay_within_the_bounds() {
     let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
@@ -159,7 +164,8 @@ mod linux {
         // SAFETY: a CPU set is plain data; all zeros is the empty one.
         let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
         for cpu in cpus {
-            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such a set).
+            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such
+            // a set).
             unsafe { libc::CPU_SET(*cpu, &mut mask) };
         }
         mask
@@ -198,7 +204,7 @@ mod linux {
         }
     }
 
-    /// A thread that stays on its CPU sees no step back, whatever is published there.
+    /// A thread that stays on its CPU sees no step back while that CPU's line is replaced.
     #[test]
     fn readings_on_one_cpu_are_in_order() {
         let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
@@ -225,10 +231,11 @@ mod linux {
         });
     }
 
-    /// The table has the CPUs that the thread may run on, and those that somebody reads on; the thread is not left on one.
+    /// The table has the CPUs that the thread may run on, and those on which readers run. The
+    /// thread may run afterwards where it might before.
     #[test]
-    fn the_cpus_that_are_visited() {
-        common::in_child("linux::the_cpus_that_are_visited", &[], || {
+    fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
+        common::in_child("linux::the_thread_calibrates_its_own_cpus_and_those_of_readers", &[], || {
             let cpus = own_cpus();
             let (first, rest) = cpus.split_first().unwrap();
             run_on(&[*first]); // as in a container with a small cpuset
@@ -242,7 +249,7 @@ mod linux {
             let home = format!("Cpus_allowed_list:\t{first}");
             until("the thread is home", &clock, || threads_cpus().is_none_or(|list| list == home));
             let Some(second) = rest.first() else {
-                return common::skip("one CPU: nobody can read on another");
+                return common::skip("one CPU: no reader can run on another");
             };
             run_on(&[*second]);
             until("a line where it is asked for", &clock, || {
@@ -254,7 +261,7 @@ mod linux {
         });
     }
 
-    /// A child has the lines and not their thread: when they have ended it leaves them, and has the OS clock.
+    /// A child has the lines, but not their thread. When they have ended, the OS clock serves it.
     #[test]
     fn a_forked_child_reads_the_os_clock() {
         common::in_child("linux::a_forked_child_reads_the_os_clock", &[], || {

@@ -104,7 +104,8 @@ fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
             .map(|task| task.unwrap().path())
             .find(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == "tickline")
             .expect("the thread");
-        // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc two, musl three).
+        // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc
+        // two, musl three).
         let unblocked = !blocked(&thread) & !(1 << 8 | 1 << 18 | 0b111 << 31);
         assert_eq!(unblocked, 0, "{unblocked:#x}");
     });
@@ -133,7 +134,8 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
     });
 }
 
-/// What the child of a fork sees. Returns its exit code: the number of the first thing that was wrong.
+/// The checks of a forked child. Returns its exit code: the number of the first check that failed,
+/// or 0.
 fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
     if clock.now_ordered_ns() < parents_last {
         return 1;
@@ -145,7 +147,7 @@ fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
         return 3;
     }
     let first = clock.recent_ns();
-    // Past every window of the parent's lines, so that the child has to make its own.
+    // Longer than any line of the parent is valid, so that the child makes its own.
     let mut last = first;
     let end = last + 300_000_000;
     while last < end {
@@ -158,13 +160,15 @@ fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
     if clock.recent_ns() < end {
         return 5; // the coarse time of a thread that does not exist here
     }
-    // On a busy machine a thread may be stopped for longer than a line lives, so one look at the state is not enough.
+    // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
+    // the state again and again.
     let start = Instant::now();
     while clock.status().state == State::Calibrating {
         if start.elapsed() > Duration::from_secs(20) {
             return 6;
         }
-        // Readers start a line only if calls are frequent, and a status takes longer than many calls.
+        // Readers start a line only if calls are frequent, and a status takes longer than many
+        // calls.
         for _ in 0..100 {
             std::hint::black_box(clock.now_ordered_ns());
         }
@@ -206,7 +210,7 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
     });
 }
 
-/// A guard that was inherited does not stop the thread that the child has started for itself.
+/// The parent's guard does not stop the thread that the child has started.
 #[test]
 fn an_inherited_guard_does_nothing_in_the_child() {
     if skipped_in_an_emulator() {
@@ -224,7 +228,7 @@ fn an_inherited_guard_does_nothing_in_the_child() {
     });
 }
 
-/// Reading the time leaves errno alone, though the first iteration opens a file, and here that fails.
+/// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
 #[test]
 fn errno_survives_a_reading() {
     in_child("errno_survives_a_reading", &[], || {

@@ -10,14 +10,15 @@ use tickline::{Clock, Driver, Reason, State};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
-/// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
+/// Says that a test did not run. Straight to stderr, because the test harness hides the output of
+/// tests that pass.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
 
 const SKIPPED: &str = "SKIPPED: ";
 
-/// The program, with its arguments, that runs programs of this target, where that is an emulator.
+/// The emulator that runs programs of this target, with its arguments, if there is one.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 
 /// Whether this runs in a user-mode emulator.
@@ -25,19 +26,20 @@ fn in_an_emulator() -> bool {
     std::env::var_os(RUNNER).is_some()
 }
 
-/// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first lines live. Said aloud.
+/// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first
+/// lines last. Says so.
 pub(crate) fn skipped_as_too_slow() -> bool {
     let slow = cfg!(debug_assertions) && in_an_emulator();
     if slow {
         skip(
-            "unoptimised code in an emulator: a round takes longer than the first lines live. Add --release",
+            "unoptimised code in an emulator: an iteration takes longer than the first lines last. Add --release",
         );
     }
     slow
 }
 
-/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without doing it, and keeps some signals
-/// for itself, so tests of those say that they were skipped.
+/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without effect, and
+/// keeps some signals for itself, so tests of those are skipped. Says so.
 pub(crate) fn skipped_in_an_emulator() -> bool {
     let emulated = in_an_emulator();
     if emulated {
@@ -46,8 +48,8 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
     emulated
 }
 
-/// Runs `body` in a process of its own: the test named `name` of this binary, started again with `environment`. What the
-/// child prints is shown if it fails, and what it skips always.
+/// Runs `body` in a process of its own: the test `name` of this binary, started again with
+/// `environment`. Shows the child's output if it fails, and always what it skips.
 pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         watch_over();
@@ -73,7 +75,7 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
     }
 }
 
-/// What hangs is killed (SIGALRM), and so fails: nothing in these tests takes a tenth of this time, s.
+/// The time, s, after which SIGALRM kills a test that hangs. No test takes a tenth of it.
 const PATIENCE_S: u32 = 120;
 
 #[cfg(unix)]
@@ -85,11 +87,11 @@ fn watch_over() {
 #[cfg(not(unix))]
 fn watch_over() {}
 
-/// What a child's exit code says where the machine cannot do what a test is about.
+/// The exit code of a child on a machine that lacks what a test needs.
 pub(crate) const CANNOT: i32 = 77;
 
-/// Runs `body` in a forked child, which ends with the code that it returns, and waits for that: the status of waitpid(2).
-/// `body` calls nothing that a lock of another thread could hold up.
+/// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
+/// waitpid(2). `body` may take no lock that another thread could hold at the fork.
 #[cfg(unix)]
 pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: see above.
@@ -107,7 +109,7 @@ pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     status
 }
 
-/// As [`status_of_fork`], for children that must find nothing wrong, and return 0.
+/// As [`status_of_fork`], for a child that finds nothing wrong, and so returns 0.
 #[cfg(unix)]
 pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
     let status = status_of_fork(body);
@@ -115,7 +117,8 @@ pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
     assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
 }
 
-/// As [`in_fork`], for what a machine may not be able to do: then the child returns [`CANNOT`], and this says `why` aloud.
+/// As [`in_fork`], on machines that may lack what the test needs. Then the child returns
+/// [`CANNOT`], and this says `why`.
 #[cfg(unix)]
 pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
     let status = status_of_fork(body);
@@ -127,7 +130,8 @@ pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
     }
 }
 
-/// Whether the limits of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in common.
+/// Whether the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
+/// common.
 #[cfg(target_os = "linux")]
 pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     let before = os_monotonic_ns();
@@ -135,7 +139,8 @@ pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
 }
 
-/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it did.
+/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it
+/// did.
 #[cfg(target_os = "linux")]
 pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
     let start = Instant::now();
@@ -164,7 +169,7 @@ pub(crate) fn os_monotonic_ns() -> u64 {
     os_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Calls the clock until it is fast. `None`, with a loud word, where a gate keeps the counter closed.
+/// Calls the clock until it is fast. `None`, with a message, behind a closed gate.
 pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     let start = Instant::now();
     loop {
@@ -175,7 +180,7 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
         let patient = start.elapsed() < Duration::from_secs(20);
         match status.state {
             State::Fast => return Some(()),
-            // The clock's thread is about to compare the CPUs' counters.
+            // The clock's thread will compare the CPUs' counters.
             State::Fallback(Reason::Untested) if patient && status.driver == Driver::Thread => {}
             State::Fallback(reason) => {
                 skip(&format!("no usable counter here: {reason}"));
@@ -186,8 +191,8 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
-/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name, an old one to leave
-/// procfs after it was joined.
+/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name,
+/// an old one to leave procfs after it was joined.
 #[cfg(target_os = "linux")]
 pub(crate) fn await_tickline_threads(expected: usize) {
     let start = Instant::now();
