@@ -77,7 +77,7 @@
 //! | modules | |
 //! |---|---|
 //! | [`cell`] ([`Latch`](cell::Latch)), [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`try_lock`] | what a `no_std` program needs: changes follow semantic versioning |
-//! | [`callers`], [`compare`], [`cpu_list`], [`discipline`], [`estimate`], [`line`], [`per_cpu`], [`timeline`], [`units`], [`word`], and [`cell::StateCell`] | internals, public for `tickline`, its simulator, benches and fuzz targets only: they may change in every release |
+//! | [`callers`], [`compare`], [`cpu_list`], [`discipline`], [`estimate`], [`mod@line`], [`per_cpu`], [`timeline`], [`units`], [`word`], and [`cell::StateCell`] | internals, public for `tickline`, its simulator, benches and fuzz targets only: they may change in every release |
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

@@ -13,7 +13,7 @@ impl<S: StateCell> Shared<S> {
     ///
     /// There is no second load of the word, which would cost as much as the rest: the conversion sorts out a stamp that was taken
     /// late. It cannot sort out one that the CPU took early, before it had loaded the word. Stamps therefore begin
-    /// [`FIRST_TICKS`] after the line's start, which is after its publication: none is converted with the line before.
+    /// twice the start granularity after the line's start, which is after its publication: none is converted with the line before.
     #[inline(always)]
     pub fn stamp(&self, counter: &impl Counter) -> Option<u64> {
         let word = self.cell.word();
