@@ -47,7 +47,7 @@ const CHECKS: [(&str, &str); 4] = [
         "(() => {
             const data = JSON.parse(document.getElementById('data').textContent);
             const link = document.getElementById('download');
-            return [data.schema === 'tickline/1', data.costs.length > 5, data.track.points.length > 5,
+            return [data.schema === 'tickline/2', data.costs.length > 5, data.track.points.length > 5,
                 data.latencies.length == 2, document.querySelectorAll('figure').length >= 3,
                 !link.hidden, link.href.startsWith('blob:')].flatMap((ok, i) => ok ? [] : ['condition ' + i]);
         })()",

@@ -12,7 +12,8 @@ use crate::measure::pattern::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Changes nothing on the machine and needs no privileges. Without a command it is `tickline doctor`.
+/// Changes nothing on the machine and needs no privileges. Without a command it is
+/// `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 #[command(after_help = help::PROGRAM)]
@@ -25,13 +26,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What to do; by default, the doctor's work.
+    /// The chosen command; by default, the doctor.
     pub(crate) fn chosen(self) -> Command {
         self.command.unwrap_or(Command::Doctor(self.doctor))
     }
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     #[command(after_help = help::DOCTOR)]
@@ -55,12 +56,13 @@ pub(crate) enum Command {
     #[command(after_help = help::MAN)]
     Man(Man),
 
-    /// For the program itself: asks the clocks from this number on under a filter
+    /// For the program itself: calls the clocks under a filter, beginning with this number
     #[command(name = crate::measure::served::COMMAND, hide = true)]
     Served { from: usize },
 }
 
-/// Explains this machine's clocks: what each costs, who serves it, what is wrong, and how to mend it (the default)
+/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to mend
+/// it (the default)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -70,17 +72,19 @@ pub(crate) struct Doctor {
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
 
-    /// Measures nothing: diagnoses the machine whose facts are in FILE (`-`: standard input), as --json has written them
-    /// there. Exits with 0 if nothing is wrong or slow on that machine, else with 1
+    /// Diagnoses the machine whose facts are in FILE (`-`: standard input), as written by --json
+    /// there; measures nothing. Exits with 0 if nothing is wrong or slow on that machine, else
+    /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 }
 
-/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data itself
+/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
+/// itself
 ///
-/// The page is one HTML file that loads nothing from anywhere. A file that is there is replaced once the new one is complete.
-/// The machine's facts are in it, the kernel's command line and its messages about clocks among them: look at it before you
-/// hand it on.
+/// The page is one HTML file that loads nothing from elsewhere. It replaces an existing file once
+/// it is complete. It contains facts of the machine, such as the kernel's command line and its
+/// messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -109,7 +113,8 @@ pub(crate) struct Man {
     pub(crate) command: Option<String>,
 }
 
-/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of the kernel's
+/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of
+/// the kernel's clocks
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -123,52 +128,55 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
     pub(crate) calls: u32,
 
-    /// Compares with an earlier run: the file that its --json wrote
+    /// Compares with an earlier run, whose --json has written FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
 }
 
-/// Compares the counters of the CPUs: for each pair, steps back in time (warps), and between which limits the difference lies
+/// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of
+/// the difference
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// The CPUs to compare, such as 0-3,8; else all on which this process may run
+    /// The CPUs to compare, such as 0-3,8; by default, all on which this process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
 
-    /// Which pairs; else all up to 64 CPUs, and a star beyond
+    /// Which pairs to compare; by default, all up to 64 CPUs, and a star beyond
     #[arg(long, value_name = "WHICH")]
     pub(crate) pairs: Option<Pattern>,
 }
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
 ///
-/// On a terminal this is a screen with a plot, until q or Ctrl-C; elsewhere, a line for each look. Then a summary.
+/// On a terminal it draws a screen with a plot, until q or Ctrl-C. Elsewhere it prints a line for
+/// each sample. A summary follows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// How long, s (1 to 31536000); else until it is stopped
+    /// How long to watch, s (1 to 31536000); by default, until it is stopped
     #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
     pub(crate) time: Option<Duration>,
 
-    /// Time between two looks, s (0.05 to 3600)
+    /// Time between two samples, s (0.05 to 3600)
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     pub(crate) interval: Duration,
 
-    /// Writes each look as a row to FILE (`-`: to standard output, instead of the view)
+    /// Writes each sample as a row to FILE (`-`: to standard output, instead of the view)
     #[arg(long, value_name = "FILE", value_parser = target())]
     pub(crate) csv: Option<Target>,
 
-    /// The CPUs to look at one by one, such as 0-3,8; else the first 64 on which this process may run
+    /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
+    /// process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
 }
 
-/// The option that every command has that measures.
+/// The option of every command that measures.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
@@ -183,7 +191,7 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
-/// Names of files need not be UTF-8.
+/// File names need not be UTF-8.
 fn target() -> impl TypedValueParser<Value = Target> {
     OsStringValueParser::new().try_map(|value| match value.to_str() {
         Some("") => Err("an empty name is neither a file nor -"),
@@ -240,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_comes_without_being_called() {
+    fn the_doctor_is_the_default() {
         for arguments in [
             &["tickline", "--json=a/b.json", "--secs", "7"][..],
             &["tickline", "doctor", "--json", "a/b.json", "--secs=7"],

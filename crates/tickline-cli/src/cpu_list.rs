@@ -6,18 +6,17 @@ use tickline_core::cpu_list;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
 
-/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`).
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
+/// `arch/x86/Kconfig`).
 const CPU_IDS: usize = 8_192;
 
 /// Reads a list as a user writes it.
 pub(crate) fn parse(value: &str) -> Result<CpuList, String> {
     match cpu_list::ids_in_list(value.as_bytes()) {
         None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
-        Some(ids) if ids > CPU_IDS => Err(format!(
-            "{value} names CPU {}, and {} is the last that a kernel may have",
-            ids - 1,
-            CPU_IDS - 1
-        )),
+        Some(ids) if ids > CPU_IDS => {
+            Err(format!("{value} names CPU {}, but the last CPU of any kernel is {}", ids - 1, CPU_IDS - 1))
+        }
         Some(ids) => {
             let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
             Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
@@ -36,7 +35,7 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     text
 }
 
-/// How many CPUs are in such a list; `None` if it is none.
+/// The number of CPUs in a list; `None` if the text is no list.
 pub(crate) fn count(list: &str) -> Option<u32> {
     let ids = cpu_list::ids_in_list(list.as_bytes())?;
     u32::try_from((0..ids).filter(|cpu| cpu_list::names(list.as_bytes(), *cpu)).count()).ok()

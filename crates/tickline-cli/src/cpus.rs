@@ -1,4 +1,4 @@
-//! The CPUs that a command looks at.
+//! The CPUs that a command measures on.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tickline::exchange;
 
 use crate::cpu_list::{CpuList, ranges};
 
-/// Those named, if each can be had; else all on which this process may run.
+/// The CPUs of the list, if this process may run on each; without a list, all on which it may run.
 pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
     let Some(CpuList(cpus)) = list else { return Ok(exchange::cpus()) };
     let Some(missing) = cpus.iter().find(|cpu| exchange::on_cpu(**cpu, || ()).is_none()) else {
@@ -21,7 +21,7 @@ pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
 mod tests {
     use super::*;
 
-    /// Which no machine that runs this has.
+    /// No machine that runs this test has that many CPUs.
     #[test]
     fn an_unusable_cpu_is_named() {
         let error = chosen(Some(&CpuList(vec![8_191]))).unwrap_err().to_string();

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-/// How the program ends; `help.rs` says it to users.
+/// How the program ends; `help.rs` explains it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Fast and trusted; or done, where nothing was to be judged.
+    /// Fast and trusted; or success, for a command that judges nothing.
     Fast = 0,
-    /// Works, but a gate is closed, or a comparison that was asked for has found the counters apart.
+    /// Works, but a gate is closed, or `warp` or `report` has found unsynchronised counters.
     Closed = 1,
-    /// Something went wrong.
+    /// An error.
     Error = 2,
 }
 

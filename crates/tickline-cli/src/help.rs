@@ -1,6 +1,6 @@
-//! What `--help` and the manual say below the options: what each command ends with, and examples.
+//! The text of `--help` and the manual below the options: exit codes and examples.
 
-/// What `exit.rs` means to users.
+/// The exit codes of `exit.rs`, for users.
 macro_rules! exit_codes {
     ($rest:literal) => {
         concat!(
@@ -20,11 +20,12 @@ A reader that leaves early, such as head, is no error.
 pub(crate) const PROGRAM: &str = exit_codes!(
     "\
 Environment:
-  TICKLINE=off  do not use the counter (on: do, the default; anything else is ignored, and said)
+  TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
 
 JSON:
-  Every command that measures takes --json. The keys, with their units, are described by a JSON Schema in the sources,
-  crates/tickline-cli/schema/tickline-1.schema.json.
+  Every command that measures takes --json. A JSON Schema in the sources describes the keys, with
+  their units: crates/tickline-cli/schema/tickline-2.schema.json.
+  --facts and --compare also read documents of the schema tickline/1.
 
 Examples:
   tickline
@@ -50,8 +51,8 @@ Examples:
 
 pub(crate) const WARP: &str = "\
 Exit codes:
-  0  the counters are in step
-  1  they are apart, or could not all be compared
+  0  the counters are synchronised
+  1  they are unsynchronised, or could not all be compared
   2  an error
 
 Examples:
@@ -63,13 +64,13 @@ pub(crate) const WATCH: &str = exit_codes!(
     "\
 Examples:
   tickline watch
-  tickline watch --secs 60 --csv looks.csv
-  tickline watch --interval 0.2 --cpus 0-3 | tee looks.txt"
+  tickline watch --secs 60 --csv samples.csv
+  tickline watch --interval 0.2 --cpus 0-3 | tee samples.txt"
 );
 
 pub(crate) const REPORT: &str = exit_codes!(
     "\
-A report ends with 1, too, if it finds the counters of two CPUs apart.
+The exit code of a report is also 1 if the counters of two CPUs are unsynchronised.
 
 Examples:
   tickline report --out clocks.html

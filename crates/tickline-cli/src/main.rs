@@ -1,7 +1,11 @@
 //! The program `tickline`: measures and explains the clocks of the machine it runs on.
 //!
-//! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts (`machine`) -> a document
-//! (`document`) -> findings (`diagnose`) -> output (`output`): the same document as text, JSON or a page
+//! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts
+//! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
+//! document as text, JSON or a page.
+//!
+//! Types that several of these share stand in files that import nothing of the others: `exit`,
+//! `cpu_list`, `measure/served_by`, `measure/pattern`, `diagnose/finding`.
 
 #![deny(unsafe_code)]
 
@@ -49,7 +53,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
     };
     let exit = result.unwrap_or_else(|error| {
-        // Nobody is left to tell if this fails.
+        // A failure here cannot be reported any more.
         writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
         Exit::Error
     });

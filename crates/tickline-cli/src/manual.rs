@@ -1,4 +1,4 @@
-//! `tickline completions` and `tickline man`: from the same source as the arguments and their help.
+//! `tickline completions` and `tickline man`: made from the arguments and their help.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
     Ok(Exit::Fast)
 }
 
-/// The program without its hidden commands, which completions would offer.
+/// The program without its hidden commands, which completions would offer otherwise.
 fn visible(program: &Command) -> Command {
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
     let shown = Command::new("tickline").version(env!("CARGO_PKG_VERSION"));
@@ -31,7 +31,7 @@ pub(crate) fn man(args: &Man) -> io::Result<Exit> {
     Ok(Exit::Fast)
 }
 
-/// The manual page of the program, or of the command that is named.
+/// The manual page of the program, or of the command `name`.
 fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     let mut program = Args::command().disable_help_subcommand(true);
     program.build();
@@ -46,7 +46,8 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
     let man = clap_mangen::Man::new(command);
     let mut page = Vec::new();
-    // No date: the version tells more. `Man` would put the next field in its place.
+    // The page shows the version instead of a date. `Man` would put the next field in the date's
+    // place.
     writeln!(page, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
@@ -59,7 +60,8 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's paragraphs as sections whose lines stay as they are. Most begin with a title and a colon.
+/// The help's paragraphs as sections, with their line breaks. Most paragraphs begin with a title
+/// and a colon.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_there_is_named_with_those_that_are() {
+    fn an_unknown_page_is_named_with_the_known_ones() {
         let error = page(Some("nonsense")).unwrap_err().to_string();
         assert!(error.contains("nonsense is no command") && error.contains("doctor"), "{error}");
     }

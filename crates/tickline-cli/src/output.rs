@@ -1,4 +1,5 @@
-//! Where output goes: standard output, whose reader may leave, and files, which are whole or not there.
+//! Where output goes: standard output, whose reader may leave, and files, which are complete or
+//! absent.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,10 +10,10 @@ use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
 
-/// Where a command's document goes. Opened before anything is measured.
+/// Where a command's document goes. It is opened before the measurement begins.
 #[derive(Debug)]
 pub(crate) enum Outputs {
-    /// As text to standard output, and as JSON to a file where one was named.
+    /// As text to standard output, and as JSON to a file if the user names one.
     Text(Option<Destination>),
     /// As JSON to standard output.
     Json,
@@ -32,7 +33,7 @@ impl Outputs {
         matches!(self, Self::Text(Some(json)) if json.is_at(path))
     }
 
-    /// Writes the document to all of them; as text by `write_text`.
+    /// Writes the document to all outputs; `write_text` writes it as text.
     pub(crate) fn emit(
         self,
         document: &impl Serialize,
@@ -50,7 +51,7 @@ impl Outputs {
     }
 }
 
-/// A reader that has seen enough is no error.
+/// Writes to standard output. A reader that leaves early is no error.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match write(&mut out).and_then(|()| out.flush()) {
@@ -65,19 +66,19 @@ fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
-/// A file that will be written. Nothing is measured for a place that cannot be written to, and a file that is there stays whole
-/// until the new one is complete.
+/// A file to be written. A place that cannot be written is an error before the measurement, and an
+/// existing file stays complete until the new one replaces it.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// To be replaced by a file that is written beside it. That is made when there is something to write, so that an
-    /// interrupted measurement leaves nothing.
+    /// A regular file, replaced by one that is written beside it. The new file is created after
+    /// the measurement, so that an interrupted measurement leaves nothing.
     Replace { place: PathBuf },
-    /// Something that is no regular file (a device, a pipe): it is written to as it is.
+    /// A device or a pipe, which is written in place.
     Direct { place: PathBuf, file: File },
 }
 
 impl Destination {
-    /// Looks at the place. Symbolic links are followed, so that a link stays one.
+    /// Checks the place. It follows symbolic links, so that a link stays a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let fail = |error: io::Error| naming(path, &error);
         let place = followed(path);
@@ -88,21 +89,21 @@ impl Destination {
                 Ok(Self::Direct { place, file })
             }
             _ => {
-                // A trial, which is gone at once.
+                // A trial: the temporary file is removed at once.
                 beside(&place).map_err(fail)?;
                 Ok(Self::Replace { place })
             }
         }
     }
 
-    /// Whether this is the file of that name, by whatever way there.
+    /// Whether `path` leads to this file.
     fn is_at(&self, path: &Path) -> bool {
         let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let (Self::Replace { place } | Self::Direct { place, .. }) = self;
         whole(place) == whole(&followed(path))
     }
 
-    /// Has `write` fill it, and puts it in its place.
+    /// Lets `write` fill the file, and puts it in its place.
     pub(crate) fn save(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Direct { place, file } => filled(&file, write).map_err(|error| naming(&place, &error)),
@@ -123,30 +124,32 @@ impl Destination {
     }
 }
 
-/// Has `write` fill the file, in large pieces: the time in which a signal would leave a part of it is short.
+/// Lets `write` fill the file in large pieces, which shortens the time in which a signal would
+/// leave a part.
 fn filled(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = BufWriter::new(file);
     write(&mut buffer)?;
     buffer.flush()
 }
 
-/// A temporary file in the folder of `place`, which whoever may read new files here may read.
+/// A temporary file in the folder of `place`, with the permissions of a new file.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The system's own error where there is no folder: that of `tempfile` hides its number, and says "entity not found".
+    // For a missing folder this gives the system's error; `tempfile` hides the error's number, and
+    // says "entity not found".
     fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tickline-");
     #[cfg(unix)]
     {
-        // Without that it would be private. The process's umask takes its part of it, as of any new file.
+        // By default it would be private. The process's umask applies, as to any new file.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder)
 }
 
-/// The file that `path` leads to, also if it does not exist yet.
+/// The file that `path` leads to; it need not exist.
 fn followed(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| {
         let new = match (fs::read_link(path), path.parent()) {
@@ -163,7 +166,8 @@ fn followed(path: &Path) -> PathBuf {
     })
 }
 
-/// The error with the path it is about, in the system's words alone: those of `tempfile` name the temporary file.
+/// The error with its path, in the system's words alone, since those of `tempfile` name the
+/// temporary file.
 pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))

@@ -1,4 +1,7 @@
 //! A small plot made of text: offsets as `*`, the claimed bounds as a shaded band.
+//!
+//! Own code, since ratatui's `Chart`, which `watch` uses, has no shaded band, and its Braille dots
+//! are no ASCII for files.
 
 use crate::measure::track::Point;
 
@@ -56,7 +59,7 @@ fn row(value: f64, limit: f64) -> usize {
     place((limit - value) / (2.0 * limit), ROWS)
 }
 
-/// The nearest of `count` places for a share of 0 to 1.
+/// The nearest of `count` positions for a share of 0 to 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn points_land_where_they_belong() {
+    fn points_are_drawn_at_their_time_and_offset() {
         let lines = lines(&[point(0.0, 40.0), point(1.0, 0.0), point(2.0, -40.0)]);
         assert_eq!(lines.len(), ROWS + 2);
         assert_eq!(lines[0], "  +50 ns |.", "the top of the first bound");
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_no_plot() {
+    fn no_points_give_no_plot() {
         assert!(lines(&[]).is_empty());
         assert_eq!(lines(&[point(0.0, 0.0)]).len(), ROWS + 2, "one point is enough");
     }

@@ -1,11 +1,11 @@
-//! A bar on stderr while something is measured; none where that is not a terminal.
+//! A progress bar on stderr during a measurement, if stderr is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 const STEPS: u64 = 1_000;
 const STEPS_F64: f64 = 1_000.0;
 
-/// The bar of one command, whose parts follow each other.
+/// The bar of one command, for all parts of its measurement.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -21,15 +21,15 @@ impl Progress {
         Self { bar }
     }
 
-    /// A part called `name`, which is the share `from` to `to` of the whole: whoever does it tells the share of the part
-    /// that is done.
+    /// The part `name`, which is the share `from` to `to` of the whole. The result takes the
+    /// finished share of the part.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
     pub(crate) fn part(&self, name: &'static str, from: f64, to: f64) -> impl FnMut(f64) + '_ {
         self.bar.set_message(name);
         move |done| self.bar.set_position(((from + done * (to - from)) * STEPS_F64) as u64)
     }
 
-    /// The bar goes away.
+    /// Removes the bar.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }

@@ -1,6 +1,7 @@
-//! The right to read the counter, of which `PR_SET_TSC` may have deprived the process: without it, every look at a clock of
-//! libc or std is the end. So before anything else is done, tickline's gates are judged with the rights that the process was
-//! started with; then the program takes the right, for itself alone.
+//! The right to read the counter, which `PR_SET_TSC` may have taken from the process. Without it,
+//! a call of a libc or std clock ends the process where the vDSO reads the counter. Therefore
+//! tickline first judges its gates with the rights that the process was started with. Then the
+//! program takes the right, for itself alone.
 
 use std::io;
 use std::thread;
@@ -10,7 +11,7 @@ use tickline::{Clock, ClockGuard};
 
 use crate::machine;
 
-/// Starts the global clock's thread, which goes on without the right where the process had none.
+/// Starts the global clock's thread, which keeps the rights that the process was started with.
 pub(crate) fn start_clock() -> io::Result<ClockGuard> {
     let counter_readable = machine::counter_readable();
     let guard = tickline::start().map_err(io::Error::other)?;
@@ -18,7 +19,8 @@ pub(crate) fn start_clock() -> io::Result<ClockGuard> {
     Ok(guard)
 }
 
-/// Takes the right if the process has none, for the calling thread and those that it starts. The global clock's thread must run.
+/// Takes the right if the process has none, for the calling thread and the threads that it starts.
+/// The global clock's thread must run.
 pub(crate) fn take(counter_readable: Option<bool>) {
     if counter_readable == Some(false) {
         await_judgement();
@@ -26,7 +28,8 @@ pub(crate) fn take(counter_readable: Option<bool>) {
     }
 }
 
-/// Until the clock's thread has judged the gates, which takes it some 60 us, or until it is clear that it does not get to it.
+/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
+/// s.
 pub(crate) fn await_judgement() {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {

@@ -1,11 +1,12 @@
-//! The JSON Schema of a document: made from its structures, and kept in `schema/` for users.
+//! The JSON Schema of a document: generated from its structures, and stored in `schema/` for
+//! users.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::document::Document;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-1.schema.json");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-2.schema.json");
 
 fn schema() -> Value {
     let mut schema = SchemaSettings::draft2020_12()
@@ -18,7 +19,8 @@ fn schema() -> Value {
     schema
 }
 
-/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores what the structures say now.
+/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present
+/// structures.
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
     let text = format!("{:#}\n", schema());

@@ -12,17 +12,18 @@ use crate::measure::{costs, resolution, served, track};
 use crate::progress::Progress;
 use crate::rights;
 
-/// This machine, seen by a process with the rights that this one was started with.
+/// A process that is ready to measure. It keeps what it was allowed to do at its start.
 #[derive(Debug)]
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
-    /// The global clock's thread runs until the end.
+    /// Keeps the global clock's thread running.
     _guard: tickline::ClockGuard,
 }
 
 impl Setup {
-    /// Before anything else is done: after `PR_SET_TSC`, every look at a clock of libc or std would be the end.
+    /// To be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
+    /// process.
     pub(crate) fn start() -> io::Result<Self> {
         let counter_readable = machine::counter_readable();
         let guard = tickline::start().map_err(io::Error::other)?;
@@ -31,11 +32,12 @@ impl Setup {
         Ok(Self { counter_readable, served, _guard: guard })
     }
 
-    /// Watches the offset for `time`, measures the clocks, and collects the facts, all within the first `share` of the
-    /// progress. What is wrong is not said yet: there may be more to measure.
+    /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
+    /// first `share` of the progress. The findings are still missing, since the caller may measure
+    /// more.
     ///
-    /// The tracking goes first: it gives the clock's thread the time to settle, and the costs are then those of a clock in its
-    /// steady state.
+    /// The tracking comes first. It gives the clock's thread time to settle, so that the costs are
+    /// those of the steady state.
     pub(crate) fn measure(
         &self,
         command: &'static str,
@@ -53,7 +55,8 @@ impl Setup {
         document
     }
 
-    /// Whether programs that are started like this one can call a clock: where that would end them, it has no cost for them.
+    /// Whether a process with the rights of the start can call a clock. A call that ends such a
+    /// process has no cost.
     pub(crate) fn can_call(&self, clock: &str) -> bool {
         self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))
     }

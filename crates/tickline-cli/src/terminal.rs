@@ -1,8 +1,8 @@
-//! What standard output can show.
+//! What standard output can show: colours, width, screens.
 
 use std::io::{self, IsTerminal};
 
-/// Whether there is colour. Whatever is shown says the same without.
+/// Whether to use colour. Output without colour says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Ansi,
@@ -10,7 +10,7 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    /// On a terminal that has it, unless `NO_COLOR` says otherwise.
+    /// Colour on a terminal that supports it, unless `NO_COLOR` is set.
     pub(crate) fn of_stdout() -> Self {
         match anstream::AutoStream::choice(&io::stdout()) {
             anstream::ColorChoice::Never => Self::None,
@@ -19,12 +19,12 @@ impl Colour {
     }
 }
 
-/// A text from elsewhere as a terminal may have it: whatever would steer the terminal is a mark.
+/// A text from elsewhere that is safe for a terminal: control characters become marks.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
-/// Where nobody says how wide it is.
+/// The width where it is unknown.
 const COLUMNS: usize = 100;
 
 /// The width of the terminal.
@@ -34,7 +34,7 @@ pub(crate) fn columns() -> usize {
     size.map_or(COLUMNS, |(columns, _)| usize::from(columns))
 }
 
-/// Whether whole screens can be drawn: a terminal, and one that can place its cursor.
+/// Whether standard output is a terminal that can draw whole screens.
 pub(crate) fn draws() -> bool {
     io::stdout().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())

@@ -22,7 +22,8 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A folder that everybody may enter, with the program in it: where it was built may be closed to others.
+/// A folder that everybody may enter, with the program in it: where it was built may be closed to
+/// others.
 fn open_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -31,7 +32,8 @@ fn open_folder() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// The program as a user without rights: nobody, if this test is root; else, whoever runs this test.
+/// The program as a user without rights: `nobody` if the test runs as root, else the test's own
+/// user.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_remove("TICKLINE");
@@ -46,8 +48,8 @@ fn served_by(document: &Value, clock: &str) -> Value {
     costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
 }
 
-/// Everything but the kernel's log is the same for nobody as for root, and what nothing else tells: which hypervisor is behind
-/// KVM's interface.
+/// The user `nobody` receives the same facts as root, without the kernel's log and what only the
+/// log shows: which hypervisor stands behind KVM's interface.
 #[test]
 fn nobody_learns_what_root_does() {
     let (_folder, program) = open_folder();
@@ -57,7 +59,7 @@ fn nobody_learns_what_root_does() {
     };
     let mine = json(Command::new(&program).env_remove("TICKLINE").args(["--json", "-"]).output().unwrap());
     if !is_root() {
-        eprintln!("SKIPPED: this test is not root, so there is nobody to compare with");
+        eprintln!("SKIPPED: without root there is no second user to compare with");
         return;
     }
     let theirs = json(unprivileged(&program).args(["--json", "-"]).output().unwrap());
@@ -77,19 +79,19 @@ fn nobody_learns_what_root_does() {
     assert_eq!(served_by(&mine, "clock_gettime MONOTONIC"), served_by(&theirs, "clock_gettime MONOTONIC"));
 }
 
-/// No vDSO knows how long a process has run; no clock of a process is answered without the kernel.
+/// Only the kernel knows the CPU time of a process, so a system call answers these clocks.
 #[test]
 fn what_must_be_a_system_call_is_one() {
     let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["--json", "-"]).output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     if let Some(reason) = document["served_unknown"].as_str() {
-        eprintln!("SKIPPED: who answers is not known here: {reason}");
+        eprintln!("SKIPPED: it is unknown who answers here: {reason}");
         return;
     }
     for clock in ["clock_gettime PROCESS_CPUTIME", "clock_gettime THREAD_CPUTIME"] {
         assert_eq!(served_by(&document, clock), "system_call", "{clock}");
     }
-    assert_eq!(served_by(&document, "rdtsc"), Value::Null, "nobody serves a counter");
+    assert_eq!(served_by(&document, "rdtsc"), Value::Null, "a counter has no answerer");
 }
 
 #[test]
@@ -127,8 +129,9 @@ fn without_any_standard_stream_it_ends_well() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// Under a filter that ends a process, or one that it starts, as soon as it opens anything for writing, sets a clock or the
-/// hardware's, renames, removes, links or makes anything, changes modes or owners, mounts, or signals.
+/// Tests under a filter. It ends the program, and its child processes, at a system call that opens
+/// a file for writing, sets a clock, renames, removes, links or creates a file, changes modes or
+/// owners, mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod under_a_filter {
     use seccompiler::{
@@ -221,8 +224,8 @@ mod under_a_filter {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
         command.current_dir(folder).args(arguments).env_remove("TICKLINE");
         let install = move || seccompiler::apply_filter(&program).map_err(std::io::Error::other);
-        // SAFETY: between fork and exec two system calls are made. An error would allocate, in a process of which no other
-        // thread is left, and be reported; that is why it is tried out first.
+        // SAFETY: between fork and exec the child may not allocate: this makes two system calls.
+        // Only an error would allocate, and a filter that the kernel accepts gives none.
         unsafe { command.pre_exec(install) };
         command.output().expect("it can be started")
     }
@@ -231,14 +234,14 @@ mod under_a_filter {
     fn nothing_is_changed() {
         use std::os::unix::process::ExitStatusExt;
         let folder = tempfile::tempdir().unwrap();
-        // What the filter is worth: it ends a program that writes a file.
+        // The filter works: it ends a program that writes a file.
         let output = run(&["--json", "out.json"], folder.path());
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "the filter has no effect: {}", output.status);
         let output = run(&["--json", "-"], folder.path());
         let errors = text(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // It has done all of its work there, the processes of its own included.
+        // The program has done all of its work, with its child processes.
         assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
         assert!(!document["track"]["points"].as_array().unwrap().is_empty());
     }

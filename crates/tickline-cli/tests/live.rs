@@ -62,12 +62,12 @@ fn each_command_has_help_with_examples_and_exit_codes() {
 }
 
 #[test]
-fn warp_tells_of_every_pair() {
+fn warp_reports_every_pair() {
     let output = tickline(&["warp", "--json", "-"]).output().unwrap();
     let (code, value) = (code(&output), json(&output));
-    assert_eq!((&value["schema"], &value["command"]), (&Value::from("tickline/1"), &Value::from("warp")));
+    assert_eq!((&value["schema"], &value["command"]), (&Value::from("tickline/2"), &Value::from("warp")));
     let warp = &value["warp"];
-    assert_eq!(code == 0, warp["in_step"] == true, "{warp}");
+    assert_eq!(code == 0, warp["synchronised"] == true, "{warp}");
     let (cpus, pairs) = (warp["cpus"].as_array().unwrap().len(), warp["pairs"].as_array().unwrap());
     if let Some(why) = warp["unknown"].as_str() {
         assert!(pairs.is_empty());
@@ -78,7 +78,7 @@ fn warp_tells_of_every_pair() {
     for pair in pairs {
         assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
         let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
-        assert_eq!(ends.0.is_some(), pair["in_step"].is_boolean(), "{pair}");
+        assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
         assert!(ends.0 <= ends.1, "{pair}");
     }
 }
@@ -93,13 +93,13 @@ fn warp_is_a_table_and_a_map_without_colours_where_there_is_no_terminal() {
     if out.contains("could not be compared:") || out.contains("nothing to compare") {
         return eprintln!("SKIPPED: {out}");
     }
-    for part in ["Pairs: ", "exchanges", "largest warp", "not in step", "How far the counters"] {
+    for part in ["Pairs: ", "exchanges", "largest warp", "! unsynchronised", "Largest possible difference"] {
         assert!(out.contains(part), "no {part} in:\n{out}");
     }
 }
 
 #[test]
-fn watch_writes_a_line_a_look_and_a_summary_where_there_is_no_terminal() {
+fn watch_writes_a_line_a_sample_and_a_summary_where_there_is_no_terminal() {
     let output = tickline(&["watch", "--secs", "1", "--interval", "0.25"]).output().unwrap();
     code(&output);
     let out = text(&output.stdout);
@@ -109,7 +109,7 @@ fn watch_writes_a_line_a_look_and_a_summary_where_there_is_no_terminal() {
     let at = lines[1..].iter().map_while(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     let at: Vec<f64> = at.collect();
     assert!(at.len() >= 2 && at.windows(2).all(|pair| pair[0] < pair[1]), "{out}");
-    for part in ["Watched for ", "as long as was asked", "offset", "bound", "skew", "events"] {
+    for part in ["Watched for ", "as requested", "offset", "bound", "skew", "events"] {
         assert!(out.contains(part), "no {part} in:\n{out}");
     }
 }
@@ -123,26 +123,26 @@ fn check_csv(path: &Path) -> usize {
     let column = |name: &str| heads.iter().position(|head| head == name).expect("the column");
     let (at, cpu, offset, skew) = (column("at_s"), column("cpu"), column("offset_ns"), column("skew_ppb"));
     let (state, events) = (column("state"), column("publication_events"));
-    let mut looks = 0;
+    let mut samples = 0;
     for row in reader.records() {
         let row = row.expect("a row as long as the headings");
         assert!(row[at].parse::<f64>().is_ok() && row[offset].parse::<f64>().is_ok(), "{row:?}");
         assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&&row[state]), "{row:?}");
         assert!(row[skew].is_empty() || row[skew].parse::<f64>().is_ok(), "{row:?}");
         if row[cpu].is_empty() {
-            looks += 1;
+            samples += 1;
             assert!(row[events].parse::<u64>().is_ok(), "{row:?}");
         } else {
             assert!(row[cpu].parse::<u32>().is_ok(), "{row:?}");
         }
     }
-    looks
+    samples
 }
 
 #[test]
 fn watch_writes_csv_to_a_file_and_to_standard_output() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("looks.csv");
+    let path = folder.path().join("samples.csv");
     std::fs::write(&path, "what was there before").unwrap();
     let mut command = tickline(&["watch", "--secs", "1", "--interval", "0.2", "--csv"]);
     code(&command.arg(&path).output().unwrap());
@@ -156,7 +156,7 @@ fn watch_writes_csv_to_a_file_and_to_standard_output() {
 }
 
 #[test]
-fn watch_as_json_has_the_looks_and_their_sum() {
+fn watch_as_json_has_the_samples_and_their_summary() {
     let output = tickline(&["watch", "--secs", "1", "--interval", "0.2", "--json", "-"]).output().unwrap();
     code(&output);
     let value = json(&output);
@@ -164,8 +164,8 @@ fn watch_as_json_has_the_looks_and_their_sum() {
         (&value["command"], &value["watch"]["ended_by"]),
         (&Value::from("watch"), &Value::from("time"))
     );
-    let looks = value["watch"]["looks"].as_u64().unwrap();
-    assert_eq!(value["track"]["points"].as_array().unwrap().len(), usize::try_from(looks).unwrap());
+    let samples = value["watch"]["samples"].as_u64().unwrap();
+    assert_eq!(value["track"]["points"].as_array().unwrap().len(), usize::try_from(samples).unwrap());
     assert!(value["watch"]["events"]["publication"].is_u64());
     assert!(value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64());
 }
@@ -214,7 +214,7 @@ fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildS
 fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
     for name in ["INT", "TERM"] {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("looks.csv");
+        let path = folder.path().join("samples.csv");
         let (child, mut lines, mut text) = watching(&path, 4);
         signal(&child, name);
         let (code, _) = ended(child);
@@ -229,7 +229,7 @@ fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
 #[test]
 fn watch_that_is_killed_leaves_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("looks.csv");
+    let path = folder.path().join("samples.csv");
     let (mut child, _lines, _) = watching(&path, 5);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -248,10 +248,10 @@ fn rows_and_document_are_not_written_to_one_file() {
     assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
 }
 
-/// `nohup` has the hangup ignored: it ended the watch all the same.
+/// `nohup` makes the program ignore hangups, but one ended the watch all the same.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_signal_that_was_to_be_ignored_does_not_end_the_watch() {
+fn an_ignored_signal_does_not_end_the_watch() {
     let program = env!("CARGO_BIN_EXE_tickline");
     let script = format!("trap '' HUP; exec '{program}' watch --interval 0.05 --secs 2 --json -");
     let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
@@ -277,7 +277,7 @@ fn a_reader_that_has_seen_enough_ends_the_watch() {
     }
 }
 
-/// The row of headings met nobody, and that was an error.
+/// The write of the headings failed, and that was an error.
 #[cfg(unix)]
 #[test]
 fn a_reader_that_leaves_before_the_first_row_is_no_error() {
@@ -321,7 +321,7 @@ fn bench_compares_with_its_own_earlier_json() {
     for cost in costs.iter().filter(|cost| cost["cost_ns"].is_number()) {
         let figure = |name: &str| cost[name].as_f64().unwrap();
         assert!(
-            figure("cost_ns") <= figure("median_ns") && figure("median_ns") <= figure("most_ns"),
+            figure("cost_ns") <= figure("median_ns") && figure("median_ns") <= figure("p90_ns"),
             "{cost}"
         );
     }
@@ -353,7 +353,8 @@ fn bench_compares_with_its_own_earlier_json() {
     assert!(text(&output.stderr).contains("it has no costs"), "{}", text(&output.stderr));
 }
 
-/// A terminal of its own: the view is drawn, a key stops it, and the terminal is as it was.
+/// Tests on a pseudo-terminal: the program draws the view, a key ends it, and the terminal is
+/// restored.
 #[cfg(unix)]
 mod terminal {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -409,7 +410,7 @@ mod terminal {
             let Self { mut ours, theirs } = self;
             drop(theirs);
             let (mut all, mut some) = (Vec::new(), [0; 4096]);
-            // Linux says that nobody is at the other end by an error.
+            // Linux reports the closed other end by an error.
             while let Ok(length @ 1..) = ours.read(&mut some) {
                 all.extend_from_slice(&some[..length]);
             }
@@ -447,14 +448,14 @@ mod terminal {
     }
 
     #[test]
-    fn warp_is_coloured_on_a_terminal_unless_told_otherwise() {
+    fn warp_is_coloured_on_a_terminal_without_no_color() {
         for (no_color, coloured) in [(None, true), (Some("1"), false)] {
             let terminal = Terminal::open(100, 30);
             let child = terminal.run(&["warp"], no_color);
             let shown = terminal.rest();
             let (code, _) = ended(child);
             assert!(code == 0 || code == 1, "exit code {code}");
-            if !shown.contains("How far the counters") {
+            if !shown.contains("Largest possible difference") {
                 return eprintln!("SKIPPED: {shown}");
             }
             assert_eq!(shown.contains("\u{1b}[48;5;"), coloured, "{shown:?}");

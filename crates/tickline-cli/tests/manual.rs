@@ -11,7 +11,7 @@ fn tickline(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().expect("the program")
 }
 
-/// What a program says when it is fed with text; `None` if there is no such program.
+/// A program's output for an input; `None` if the program is not installed.
 fn fed(program: &str, arguments: &[&str], input: &[u8]) -> Option<Output> {
     let mut command = Command::new(program);
     command
@@ -63,7 +63,7 @@ fn a_page_for_nothing_is_an_error_that_names_the_commands() {
     assert!(text(&output.stderr).contains("bash"), "{}", text(&output.stderr));
 }
 
-/// What bash would offer after `line`.
+/// The completions that bash offers for `words`.
 fn offered(script: &[u8], words: &[&str]) -> Option<String> {
     let mut input = script.to_vec();
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();

@@ -43,7 +43,7 @@ fn json_goes_to_standard_output_with_units_in_its_keys() {
     let output = tickline().args(["--json", "-"]).output().unwrap();
     let code = code(&output);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["schema"], "tickline/1");
+    assert_eq!(value["schema"], "tickline/2");
     assert_eq!(value["fast"], code == 0);
     let gates = value["gates"].as_array().unwrap();
     assert_eq!(gates.len(), 10);
@@ -72,7 +72,7 @@ fn json_goes_to_a_file_and_the_text_stays() {
     assert_eq!(entries(folder.path()), ["measurement.json"], "no temporary file is left");
 }
 
-/// The machine's facts are in it: whoever keeps his files to himself keeps these, too.
+/// The files contain facts of the machine, so a private umask or mode must apply to them.
 #[cfg(unix)]
 #[test]
 fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
@@ -103,7 +103,7 @@ fn a_failed_write_is_an_error_and_leaves_nothing() {
     let missing = folder.path().join("no/such/folder/measurement.json");
     let start = std::time::Instant::now();
     let output = tickline().args(["--secs", "3600", "--json"]).arg(&missing).output().unwrap();
-    assert!(start.elapsed().as_secs() < 60, "it measured for an hour before it looked at the place");
+    assert!(start.elapsed().as_secs() < 60, "it measured for an hour before it checked the place");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no/such/folder/measurement.json"), "{}", text(&output.stderr));
     assert!(entries(folder.path()).is_empty());
@@ -115,7 +115,8 @@ fn a_failed_write_is_an_error_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("taken: is a directory"), "{}", text(&output.stderr));
 
-    // The place is taken by a folder while it measures (or, if it is slow to start, before): the file cannot be put there.
+    // A folder takes the place during the measurement (or before it, if the start is slow), so the
+    // file cannot be put there.
     let late = folder.path().join("late");
     let child =
         tickline().arg("--json").arg(&late).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -165,7 +166,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     for arguments in [&[][..], &["--json", "-"]] {
         let mut child =
             tickline().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Nobody reads: every write fails, as it does behind `head -1` once that has seen its line.
+        // Without a reader every write fails, as behind `head -1` after its line.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         code(&output);

@@ -1,4 +1,4 @@
-//! Machines whose facts were recorded: what the program finds in them.
+//! The program's findings on machines whose facts were recorded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ fn diagnose(file: &Path) -> Output {
         .expect("it can be started")
 }
 
-/// The file, the first finding's code, and what its fix must say; no code where nothing is wrong.
+/// The file, the first finding's code, and a part of its fix; no code where nothing is wrong.
 const EXPECTED: [(&str, &str, &str); 9] = [
     (
         "xen-aws-p3",
@@ -68,7 +68,7 @@ fn every_recorded_machine_names_its_source_and_is_expected() {
 fn what_is_not_known_is_no_finding() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nothing.json");
-    std::fs::write(&path, r#"{ "schema": "tickline/1", "machine": {} }"#).unwrap();
+    std::fs::write(&path, r#"{ "schema": "tickline/2", "machine": {} }"#).unwrap();
     let output = diagnose(&path);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&said["findings"], output.status.code()), (&Value::Array(Vec::new()), Some(0)));
@@ -82,9 +82,12 @@ fn a_file_that_has_no_facts_is_an_error_that_names_it() {
         ("{", "EOF"),
         ("[]", "no object 'machine'"),
         (r#"{ "machine": {} }"#, "no 'schema'"),
-        (r#"{ "schema": "tickline/0", "machine": {} }"#, "'tickline/0'"),
-        (r#"{ "schema": "tickline/1", "machine": { "clocksource": 1 } }"#, "expected a string"),
-        (r#"{ "schema": "tickline/1", "machine": { "ntp": { "frequency_ppb": 1 } } }"#, "missing field"),
+        (
+            r#"{ "schema": "tickline/0", "machine": {} }"#,
+            "'tickline/0'; this program reads 'tickline/2' and 'tickline/1'",
+        ),
+        (r#"{ "schema": "tickline/2", "machine": { "clocksource": 1 } }"#, "expected a string"),
+        (r#"{ "schema": "tickline/2", "machine": { "ntp": { "frequency_ppb": 1 } } }"#, "missing field"),
     ] {
         std::fs::write(&path, text).unwrap();
         let output = diagnose(&path);
@@ -95,7 +98,7 @@ fn a_file_that_has_no_facts_is_an_error_that_names_it() {
     }
 }
 
-/// What the program has said about this machine is found again when it is read back.
+/// The findings of this machine are the same after its facts were saved and read back.
 #[test]
 fn a_machine_that_was_saved_is_diagnosed_alike() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,33 +116,37 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
     assert_eq!(said(&live), said(&saved));
 }
 
-/// What `tickline warp --json` and a report's data hold beside the machine.
+/// `tickline warp --json` and a report's data contain the comparison of all pairs.
 #[test]
-fn counters_that_were_found_apart_are_a_finding() {
+fn unsynchronised_counters_are_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("warp.json");
     let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["warp", "--json", "-"]).output().unwrap();
     let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
     document["machine"]["clocksource"] = "tsc".into();
-    document["warp"]["in_step"] = false.into();
+    document["warp"]["synchronised"] = false.into();
     document["warp"]["pairs"] = serde_json::json!([{ "from_cpu": 0, "to_cpu": 48, "exchanges": 5_000, "warps": 2_000,
-        "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "in_step": false }]);
+        "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "synchronised": false }]);
     std::fs::write(&path, document.to_string()).unwrap();
     let output = diagnose(&path);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let first = &said["findings"][0];
-    assert_eq!((&first["code"], output.status.code()), (&"counters_apart".into(), Some(1)), "{said}");
+    assert_eq!(
+        (&first["code"], output.status.code()),
+        (&"counters_unsynchronised".into(), Some(1)),
+        "{said}"
+    );
     assert!(first["evidence"].to_string().contains("CPU 0 and CPU 48"), "{first}");
 }
 
-/// A file may come from anywhere.
+/// Facts may come from a hostile file.
 #[test]
 fn facts_do_not_steer_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("facts.json");
     let evil = "\\u001b]0;title\\u0007\\u009b2J";
     let machine = format!(r#"{{ "cpu": "{evil}", "clocksource": "hpet{evil}", "counters": "{evil}" }}"#);
-    for schema in ["tickline/1", evil] {
+    for schema in ["tickline/2", evil] {
         let costs = format!(r#"[{{ "clock": "{evil}" }}]"#);
         let text = format!(
             r#"{{ "schema": "{schema}", "machine": {machine}, "costs": {costs}, "served_unknown": "{evil}" }}"#
@@ -152,12 +159,12 @@ fn facts_do_not_steer_the_terminal() {
     }
 }
 
-/// The text says that nothing is wrong, and so does the exit code.
+/// Notes alone give exit code 0, like the text.
 #[test]
 fn what_is_only_worth_knowing_is_nothing_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("facts.json");
-    std::fs::write(&path, r#"{ "schema": "tickline/1", "reason": "switched_off", "machine": {} }"#).unwrap();
+    std::fs::write(&path, r#"{ "schema": "tickline/2", "reason": "switched_off", "machine": {} }"#).unwrap();
     let output = diagnose(&path);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&said["findings"][0]["severity"], output.status.code()), (&"note".into(), Some(0)));

@@ -1,4 +1,5 @@
-//! `tickline report` as users run it. What the page looks like is for a browser to say: `cargo xtask page`.
+//! `tickline report` as users run it. `cargo xtask page` checks the layout of the page in a
+//! browser.
 
 mod common;
 
@@ -76,7 +77,7 @@ fn one_place_cannot_hold_two_documents() {
     assert!(entries(folder.path()).is_empty());
 }
 
-/// The JSON replaced the page: neither was there yet, and their folder went by two names.
+/// The JSON replaced the page: neither existed yet, and their folder had two names.
 #[cfg(unix)]
 #[test]
 fn one_place_by_two_names_is_one_place() {
@@ -103,7 +104,7 @@ fn a_place_is_needed_and_must_be_one() {
     );
 }
 
-/// Whoever stops it while it measures finds everything as it was.
+/// An interruption during the measurement leaves all files as they were.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_measurement_leaves_nothing() {

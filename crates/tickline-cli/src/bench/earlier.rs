@@ -1,14 +1,15 @@
-//! An earlier run, from its JSON.
+//! An earlier run, read from its JSON, and the comparison with it.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::document::{Compared, ComparedClock, Document, SCHEMA};
+use crate::document::{Compared, ComparedClock, Document, upgrade};
 
-/// What is read of an earlier document, of whichever command.
+/// What `--compare` reads from an earlier document, of any command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Earlier {
     file: String,
@@ -17,7 +18,7 @@ pub(crate) struct Earlier {
     costs: Vec<Cost>,
 }
 
-/// That of the machine by which a comparison is judged.
+/// The facts of a machine that matter to a comparison.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 struct Machine {
@@ -32,11 +33,11 @@ struct Cost {
     cost_ns: Option<f64>,
 }
 
-/// The document as far as it is read. All is optional, so that what is missing can be named.
+/// The parts of the document that are read. All are optional, so that an error can name the
+/// missing one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Parts {
-    schema: Option<String>,
     program_version: Option<String>,
     command: Option<String>,
     machine: Machine,
@@ -54,20 +55,20 @@ pub(crate) fn read(path: &Path) -> io::Result<Earlier> {
 }
 
 fn parse(text: &[u8], file: String) -> Result<Earlier, String> {
-    let parts: Parts = serde_json::from_slice(text)
-        .map_err(|error| format!("not the JSON of a run of this program: {error}"))?;
-    match parts.schema {
-        Some(schema) if schema == SCHEMA => {}
-        Some(schema) => return Err(format!("its schema is {schema}, and this program reads {SCHEMA}")),
-        None => return Err("not the JSON of a run of this program: it has no schema".to_owned()),
+    let unreadable = |error: serde_json::Error| format!("not the JSON of a run of this program: {error}");
+    let mut document: Value = serde_json::from_slice(text).map_err(unreadable)?;
+    if !document.is_object() {
+        return Err("not the JSON of a run of this program: it is no object".to_owned());
     }
+    upgrade(&mut document)?;
+    let parts: Parts = serde_json::from_value(document).map_err(unreadable)?;
     let bad = |cost: &&Cost| cost.cost_ns.is_some_and(|ns| ns <= 0.0);
     if let Some(Cost { clock, cost_ns: Some(ns) }) = parts.costs.iter().find(bad) {
         return Err(format!("the cost of {clock} is {ns} ns, which no clock can have"));
     }
     if parts.costs.is_empty() {
         let command = parts.command.unwrap_or_else(|| "?".to_owned());
-        return Err(format!("it has no costs; tickline {command} measured none (doctor and bench do)"));
+        return Err(format!("it has no costs; tickline {command} measures none (doctor and bench do)"));
     }
     Ok(Earlier {
         file,
@@ -78,7 +79,7 @@ fn parse(text: &[u8], file: String) -> Result<Earlier, String> {
 }
 
 impl Earlier {
-    /// The present document's costs against these.
+    /// Compares the present document's costs with these.
     pub(crate) fn against(&self, document: &Document) -> Compared {
         let now: Vec<(&str, f64)> =
             document.costs.iter().filter_map(|row| Some((row.clock, row.cost_ns?))).collect();
@@ -121,6 +122,7 @@ impl Earlier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::SCHEMA;
 
     fn error(text: &str) -> String {
         parse(text.as_bytes(), String::new()).unwrap_err()
@@ -130,13 +132,11 @@ mod tests {
     fn what_cannot_be_compared_is_named() {
         assert!(error("{").contains("not the JSON of a run"));
         assert!(error("[1]").contains("not the JSON of a run"));
-        assert!(error("{}").contains("no schema"));
-        assert!(
-            error(r#"{"schema": "other/7"}"#)
-                .contains("its schema is other/7, and this program reads tickline/")
-        );
+        assert!(error("{}").contains("no 'schema'"));
+        let other = error(r#"{"schema": "other/7"}"#);
+        assert!(other.contains("its schema is 'other/7'; this program reads 'tickline/2'"), "{other}");
         let none = format!(r#"{{"schema": "{SCHEMA}", "command": "warp"}}"#);
-        assert!(error(&none).contains("tickline warp measured none"));
+        assert!(error(&none).contains("tickline warp measures none"));
         for bad in ["0", "-3.5"] {
             let costs = format!(r#"{{"schema": "{SCHEMA}", "costs": [{{"clock": "a", "cost_ns": {bad}}}]}}"#);
             assert!(error(&costs).contains(&format!("the cost of a is {bad} ns")), "{}", error(&costs));
@@ -166,6 +166,6 @@ mod tests {
     }
 
     fn cost(name: &'static str, ns: Option<f64>) -> crate::measure::costs::Cost {
-        crate::measure::costs::Cost { name, ns, median_ns: ns, most_ns: ns }
+        crate::measure::costs::Cost { name, ns, median_ns: ns, p90_ns: ns }
     }
 }

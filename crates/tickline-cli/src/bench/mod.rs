@@ -1,4 +1,4 @@
-//! `tickline bench`: what the clocks cost, and against an earlier run.
+//! `tickline bench`: what the clocks cost, and the comparison with an earlier run.
 
 mod earlier;
 mod text;

@@ -8,6 +8,7 @@ use crate::terminal::plain;
 /// Writes the document as text.
 pub(crate) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", document.verdict)?;
+    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
     let Some(bench) = &document.bench else { return Ok(()) };
     costs(document, bench.rounds, out)?;
     long_run(bench, out)?;
@@ -22,9 +23,9 @@ fn costs(document: &Document, rounds: u32, out: &mut dyn Write) -> io::Result<()
         write!(out, "  {:<36} ", cost.clock)?;
         match cost.cost_ns {
             Some(ns) => write!(out, "{ns:>9.2}")?,
-            None => write!(out, "none here")?,
+            None => write!(out, "not here")?,
         }
-        for figure in [cost.median_ns, cost.most_ns, cost.ratio_to_counter] {
+        for figure in [cost.median_ns, cost.p90_ns, cost.ratio_to_counter] {
             match figure {
                 Some(figure) => write!(out, " {figure:>9.2}")?,
                 None => write!(out, " {:>9}", "-")?,
@@ -36,12 +37,12 @@ fn costs(document: &Document, rounds: u32, out: &mut dyn Write) -> io::Result<()
 }
 
 fn long_run(bench: &Bench, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nLong run: {} calls of each, everything that came between included", bench.calls)?;
+    writeln!(out, "\nLong run: {} calls of each clock, with all interruptions", bench.calls)?;
     writeln!(out, "  {:<36} {:>9} {:>9}", "clock", "ns a call", "s in all")?;
     for run in &bench.long_run {
         match run.mean_ns.zip(run.total_s) {
             Some((ns, s)) => writeln!(out, "  {:<36} {ns:>9.2} {s:>9.3}", run.clock)?,
-            None => writeln!(out, "  {:<36} none here", run.clock)?,
+            None => writeln!(out, "  {:<36} not here", run.clock)?,
         }
     }
     Ok(())
@@ -49,7 +50,7 @@ fn long_run(bench: &Bench, out: &mut dyn Write) -> io::Result<()> {
 
 fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
     let (file, version) = (plain(&compared.file), plain(&compared.program_version));
-    writeln!(out, "\nAgainst {file} (tickline {version}), fastest rounds")?;
+    writeln!(out, "\nCompared with {file} (tickline {version}), fastest rounds")?;
     for difference in &compared.differences {
         writeln!(out, "  another {}", plain(difference))?;
     }

@@ -1,4 +1,4 @@
-//! Why the clocks are slow: what the kernel keeps time with, and whether the vDSO can read it.
+//! Why the clocks are slow: the kernel's clocksource, and whether the vDSO can read it.
 
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
@@ -6,19 +6,20 @@ use super::fix;
 use super::log::{Blame, blame};
 use crate::measure::served_by::ServedBy;
 
-/// Clocksources that are read over a bus, or that are not read at all: slow, or coarse, whoever answers.
+/// Clocksources that are slow or coarse, whoever answers: hardware behind a bus, or the timer
+/// tick.
 const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
 
-/// Clocksources that every vDSO of their architecture reads by itself, as long as it is used.
+/// Clocksources that every vDSO of their architecture can read.
 const FAST: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
-const COARSE_BY_VDSO: &str = "clock_gettime MONOTONIC_COARSE is answered by the vDSO, so that is in use";
+const COARSE_BY_VDSO: &str = "the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use";
 
-const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read";
+const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read by this user";
 
-/// One finding for all: the deepest cause that there is evidence for. None where the vDSO answers, whatever the clocksource is
-/// called.
+/// At most one finding: the deepest cause with evidence. None where the vDSO answers, whatever the
+/// clocksource's name.
 pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise();
@@ -33,15 +34,14 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         (Some(finding), _) => finding,
         (None, current) => by_clocksource(current, facts),
     };
-    let asked = served
-        .filter(|_| by_call)
-        .map(|(clock, _)| format!("{clock} is answered by a system call, not by the vDSO"));
+    let asked =
+        served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
     let finding = finding.seen_if(asked);
     Some(match facts.precise_ns().zip(facts.attainable_ns()) {
-        // Less is within what such measurements differ by.
+        // A smaller ratio may be an error of the measurement.
         Some((now, then)) if now > 1.5 * then => {
             let seen =
-                format!("it takes {now:.0} ns; coarse clock plus counter, {then:.0}, is what it could take");
+                format!("it takes {now:.0} ns; coarse clock plus counter read, {then:.0} ns, is attainable");
             let gain_ratio = (!fix::is_none(&finding.fix)).then_some(now / then);
             Finding { gain_ratio, ..finding.seen(seen) }
         }
@@ -65,15 +65,15 @@ fn keeps(name: &str) -> String {
     format!("current_clocksource is {name}")
 }
 
-/// The clocksource cannot be read. Only worth knowing while nothing is slow.
+/// The name of the clocksource is unreadable. While nothing is slow, that is only worth knowing.
 fn unknown(facts: &Facts) -> Option<Finding> {
-    // A machine of which nothing at all is known, or another system than Linux, is not diagnosed by that.
+    // Without a kernel's release nothing is known, or the system is not Linux.
     if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
         return None;
     }
-    let what = "the kernel does not tell what it keeps time with";
+    let what = "the name of the kernel's clocksource is unreadable";
     let served = match facts.precise() {
-        Some((clock, ServedBy::Vdso)) => Some(format!("{clock} is answered by the vDSO all the same")),
+        Some((clock, ServedBy::Vdso)) => Some(format!("the vDSO answers {clock} all the same")),
         _ => None,
     };
     Some(masked(Finding::new("clocksource_unknown", Severity::Note, what)).seen_if(served))
@@ -88,33 +88,31 @@ fn masked(finding: Finding) -> Finding {
 
 fn unexplained(facts: &Facts) -> Finding {
     let what = match facts.hypervisor() {
-        "gvisor" => {
-            "each question for the time is a call into gVisor, which does not tell what the host keeps time with"
-        }
+        "gvisor" => "each call for the time is a call into gVisor, which hides the host's clocksource",
         _ => {
-            "each question for the time is a system call, and the kernel does not tell what it keeps time with"
+            "each call for the time is a system call, and the name of the kernel's clocksource is unreadable"
         }
     };
     masked(Finding::new("clocksource_unknown", Severity::Slow, what))
 }
 
 fn vsyscall64() -> Finding {
-    let what = "the kernel was told to answer each question for the time by a system call";
+    let what = "a setting of the kernel makes each call for the time a system call";
     Finding::new("vsyscall64_off", Severity::Slow, what)
         .seen("/proc/sys/kernel/vsyscall64 is 0")
         .fix("sudo sysctl -w kernel.vsyscall64=1 (2 is as fast, with a resolution of ms); to keep it, the same in /etc/sysctl.conf")
 }
 
-/// The vDSO is not used at all, whatever it could read. Not where it answers the coarse clock.
+/// The process does not use the vDSO. That is excluded where the vDSO answers the coarse clock.
 fn bypassed(facts: &Facts) -> Option<Finding> {
     let coarse = facts.coarse();
     if coarse == Some(ServedBy::Vdso) {
         return None;
     }
-    let off = "the vDSO is switched off, so each question for the time is a system call";
-    // `Documentation/admin-guide/kernel-parameters.txt`: the second one is about 32-bit processes.
+    let off = "the vDSO is switched off, so each call for the time is a system call";
+    // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
     let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
-    // What is there all the same is not off.
+    // A vDSO that is mapped all the same is not off.
     let word = words.into_iter().find(|word| facts.parameter(word));
     if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
         return Some(
@@ -123,24 +121,23 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
                 .fix(format!("take `{word}` off the kernel's command line")),
         );
     }
-    // One that is not known may be slow by itself. 32-bit Arm's kernel takes every clock out of the vDSO where that has no
-    // counter to read (PLATFORM.md).
+    // An unknown clocksource may be slow by itself. A kernel for 32-bit Arm takes every clock out
+    // of the vDSO where it cannot read a counter (PLATFORM.md).
     let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
-    let what = "this process does not use the vDSO, so each question for the time is a system call";
-    let seen = "clock_gettime MONOTONIC_COARSE is answered by a system call: the vDSO would answer it whatever the \
-                clocksource is";
+    let what = "this process does not use the vDSO, so each call for the time is a system call";
+    let seen = "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers with any clocksource";
     let unused = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name)).seen(seen);
     (coarse == Some(ServedBy::SystemCall)).then(|| unused.seen_if(mapped(facts)).fix(BETWEEN))
 }
 
-/// The vDSO could read the clocksource, and does not answer.
+/// The vDSO can read the clocksource, but does not answer.
 fn unused(name: &str, facts: &Facts) -> Finding {
     let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
     let finding = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name));
     let unable = "a kernel too old for its vDSO to read that clocksource, or on Arm, a counter with an erratum (dmesg | grep -i \
                   erratum)";
     match facts.coarse() {
-        // So it is in use, and nothing stands in between.
+        // The vDSO is in use, so nothing stands between it and the process.
         Some(ServedBy::Vdso) => finding.seen(COARSE_BY_VDSO).fix(format!("look for {unable}")),
         _ => finding.seen_if(mapped(facts)).fix(format!("{BETWEEN}; {unable}")),
     }
@@ -153,7 +150,7 @@ const BETWEEN: &str = "look for what stands between program and vDSO: an interpo
 fn mapped(facts: &Facts) -> Option<String> {
     Some(match facts.machine.vdso_mapped? {
         false => "/proc/self/maps has no [vdso]".to_owned(),
-        true => "/proc/self/maps has a [vdso], so whoever asks goes past it".to_owned(),
+        true => "/proc/self/maps has a [vdso], so the callers bypass it".to_owned(),
     })
 }
 
@@ -163,27 +160,27 @@ fn kvm_clock(facts: &Facts) -> Finding {
         return Finding::new(
             "vdso_off",
             Severity::Slow,
-            "the kernel was told to keep kvm-clock from the vDSO",
+            "the kernel's command line keeps kvm-clock from the vDSO",
         )
         .seen(keeps("kvm-clock"))
         .seen(format!("the kernel's command line has {NO_VSYSCALL}"))
         .fix(format!("take `{NO_VSYSCALL}` off the kernel's command line"));
     }
-    // With that bit, a vDSO of 64 bits that is in use reads kvm-clock (PLATFORM.md).
+    // A 64-bit vDSO that is in use reads kvm-clock if the host sets that bit (PLATFORM.md).
     let (what, used) = match facts.coarse().filter(|_| !facts.is_x86_32()) {
         Some(ServedBy::Vdso) => (
-            "the vDSO cannot read kvm-clock here: the host does not vouch for its TSC (PVCLOCK_TSC_STABLE_BIT)",
+            "the vDSO cannot read kvm-clock here: the host does not guarantee a stable TSC (PVCLOCK_TSC_STABLE_BIT)",
             Some(COARSE_BY_VDSO.to_owned()),
         ),
         _ => (
-            "the kernel keeps time with kvm-clock, which the vDSO does not read here, as a rule because the host \
-             does not vouch for its TSC",
+            "the kernel keeps time with kvm-clock, which the vDSO does not read here; usually the host does not guarantee a \
+             stable TSC",
             None,
         ),
     };
     let finding =
         Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock")).seen_if(used);
-    if facts.offers("tsc") == Some(true) && !facts.are_apart() {
+    if facts.offers("tsc") == Some(true) && !facts.are_unsynchronised() {
         return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
     let host = fix::on_the_host(facts).unwrap_or(fix::QEMU_OR_OTHERS);
@@ -195,13 +192,13 @@ fn kvm_clock(facts: &Facts) -> Finding {
 fn xen(facts: &Facts) -> Finding {
     let what = "the kernel keeps time with xen's clock, which the vDSO cannot read here";
     let finding = Finding::new("xen_clocksource", Severity::Slow, what).seen(keeps("xen"));
-    if facts.are_apart() {
-        return finding.fix(fix::none("the counters are apart; use another type of instance"));
+    if facts.are_unsynchronised() {
+        return finding.fix(fix::none("the counters are unsynchronised; use another type of instance"));
     }
     if facts.offers("tsc") == Some(true) {
         return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
     }
-    // The kernel may have given it up, and have said why.
+    // The kernel may have rejected the TSC, and have logged the reason.
     if let Some((blame, lines)) = facts.machine.kernel_log.as_deref().and_then(blame) {
         return Finding {
             evidence: [finding.evidence.clone(), lines].concat(),
@@ -219,10 +216,10 @@ fn xen(facts: &Facts) -> Finding {
 }
 
 fn hyperv(name: &str, facts: &Facts) -> Finding {
-    let what = "the kernel asks Hyper-V for each time: the host offers no page with the TSC's rate";
+    let what = "each call for the time is a call of Hyper-V: the host offers no page with the TSC's rate";
     let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
     match facts.offers("tsc") {
-        Some(true) if !facts.are_apart() => {
+        Some(true) if !facts.are_unsynchronised() => {
             finding.seen("available_clocksource has tsc").fix(fix::use_tsc(facts))
         }
         _ => finding.fix(
@@ -236,10 +233,10 @@ fn not_read(name: &str) -> Finding {
     let what = format!("the kernel keeps time with {name}, which the vDSO does not read");
     Finding::new("clocksource_slow", Severity::Slow, what)
         .seen(keeps(name))
-        .fix("have the device tree or ACPI describe the CPU's own counter, and the kernel use it")
+        .fix("describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it")
 }
 
-/// x86, and the kernel keeps time with something else than the TSC.
+/// x86, with another clocksource than the TSC.
 fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let slow = |code, what: String| Finding::new(code, Severity::Slow, what).seen(keeps(name));
     if facts.offers("tsc") == Some(true) {
@@ -251,8 +248,8 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
                         .parameter_of("clocksource=")
                         .map(|word| format!("the kernel's command line has {word}")),
                 );
-        return if facts.are_apart() {
-            finding.fix(fix::none("the counters are apart"))
+        return if facts.are_unsynchronised() {
+            finding.fix(fix::none("the counters are unsynchronised"))
         } else {
             finding.fix(fix::use_tsc(facts))
         };
@@ -260,7 +257,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
         return slow(
             "tsc_switched_off",
-            format!("the kernel was told not to use the TSC, and keeps time with {name}"),
+            format!("the kernel's command line switches the TSC off, and the kernel keeps time with {name}"),
         )
         .seen(format!("the kernel's command line has {word}"))
         .fix(take_off(word, facts));
@@ -272,7 +269,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         let then = not_offered(facts);
         let (why, then) = match log {
             Some(_) => ("the kernel's log does not say why (any more)", then),
-            // There is nothing to be done, whatever the log says.
+            // The log cannot change that there is no fix.
             None if fix::is_none(&then) => (LOG_UNREADABLE, then),
             None => {
                 (LOG_UNREADABLE, format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}"))
@@ -284,25 +281,26 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
-        Blame::Skew => ("tsc_skew", "saw the TSC run differently from another clock".to_owned()),
+        Blame::Skew => ("tsc_skew", "saw the TSC's rate differ from another clock's".to_owned()),
         Blame::Delay => (
             "tsc_watchdog_delay",
             "could not read its clocks fast enough to compare the TSC with another one".to_owned(),
         ),
         Blame::Watchdog => (
             "tsc_watchdog",
-            "could not confirm the TSC by another clock, and its log does not say why (any more)".to_owned(),
+            "could not confirm the TSC's rate by another clock, and its log does not say why (any more)"
+                .to_owned(),
         ),
         Blame::Unsynchronised => {
-            ("tsc_unsynchronised", "has nobody who vouches that the TSCs of several CPUs agree".to_owned())
+            ("tsc_unsynchronised", "has no guarantee that the TSCs of several CPUs agree".to_owned())
         }
         Blame::HaltsInIdle => ("tsc_halts", "found that the TSC stops when a CPU sleeps".to_owned()),
-        Blame::Parameter => ("tsc_switched_off", "was told that the TSC is unstable".to_owned()),
-        Blame::Other(reason) => ("tsc_unstable", format!("gave up the TSC: {reason}")),
+        Blame::Parameter => ("tsc_switched_off", "has a parameter that calls the TSC unstable".to_owned()),
+        Blame::Other(reason) => ("tsc_unstable", format!("rejected the TSC: {reason}")),
     };
     let mut finding = slow(code, format!("the kernel {why}, and keeps time with {name}")).seen_if(missing);
     finding.evidence.extend(lines);
-    // The kernel's verdict is of the moment of its message.
+    // The kernel's verdict is as old as its message.
     let today = facts.counters();
     if !today.is_empty() {
         finding.evidence.push(format!("the counters today: {today}"));
@@ -310,20 +308,21 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     finding.fix(given_up(&blame, facts))
 }
 
-/// What to do about a TSC that is not on offer, nobody knows why.
+/// What to do about a TSC that the kernel does not offer, for an unknown reason.
 fn not_offered(facts: &Facts) -> String {
     match fix::on_the_host(facts) {
         Some(host) => host.to_owned(),
-        None if facts.are_apart() => fix::FIRMWARE.to_owned(),
+        None if facts.are_unsynchronised() => fix::FIRMWARE.to_owned(),
         None => fix::trust_tsc(facts),
     }
 }
 
-/// The kernel keeps time with something slow, and what else it would take is not known. `then` is for a TSC that it would not.
+/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is for a
+/// kernel that rejects the TSC.
 fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
     let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
     let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
-    if facts.are_apart() || facts.invariant() == Some(false) {
+    if facts.are_unsynchronised() || facts.invariant() == Some(false) {
         return finding.fix(then);
     }
     let (place, switch) = (crate::machine::CLOCKSOURCE, fix::use_tsc(facts));
@@ -332,29 +331,30 @@ fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
     ))
 }
 
-/// What to do about a TSC that the kernel has given up.
+/// What to do about a TSC that the kernel has rejected.
 fn given_up(blame: &Blame, facts: &Facts) -> String {
     match blame {
-        // It may well be right.
-        _ if facts.are_apart() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
+        // The kernel is probably right.
+        _ if facts.are_unsynchronised() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
         Blame::Warp if fix::on_the_host(facts).is_none() => fix::FIRMWARE.to_owned(),
         Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
         Blame::Warp | Blame::Delay | Blame::Unsynchronised | Blame::Other(_) => {
             fix::on_the_host_or_trust_tsc(facts)
         }
-        // Each driver has a limit of its own, and only one of them drives.
+        // Only one of the two idle drivers is in use, and each has its own limit.
         Blame::HaltsInIdle => {
-            "boot with processor.max_cstate=1 intel_idle.max_cstate=1, at the price of power; newer processors have a TSC \
-             that does not stop"
+            "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power; the TSC of newer processors does not \
+             stop"
                 .to_owned()
         }
         Blame::Parameter => take_off("tsc=unstable", facts),
     }
 }
 
-/// What to do about a word that keeps the kernel from the TSC: somebody may have had his reasons.
+/// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
+/// parameter stays.
 fn take_off(word: &str, facts: &Facts) -> String {
-    if facts.are_apart() {
+    if facts.are_unsynchronised() {
         return fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned();
     }
     if facts.invariant() == Some(false) {

@@ -1,22 +1,22 @@
-//! What a rule finds.
+//! A finding, which is the result of a rule.
 
 use serde::Serialize;
 
-/// How bad it is. The order is that of the list.
+/// How severe a finding is. The order is that of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Severity {
-    /// Times are wrong, or asking for them ends the process.
+    /// Times are wrong, or a call for the time ends the process.
     Wrong,
-    /// Asking for the time costs more than it need.
+    /// A call for the time costs more than necessary.
     Slow,
     /// Worth knowing.
     Note,
 }
 
 impl Severity {
-    /// The name that JSON has, too.
+    /// The name, as in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Wrong => "wrong",
@@ -26,21 +26,22 @@ impl Severity {
     }
 }
 
-/// Something that was found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Finding {
-    /// What it is, as a stable code.
+    /// The finding's name, as a stable code.
     pub(crate) code: &'static str,
-    /// How bad it is.
+    /// How severe the finding is.
     pub(crate) severity: Severity,
-    /// One sentence, without a full stop.
+    /// The finding in one sentence, without a full stop.
     pub(crate) what: String,
-    /// What was read or measured that shows it. Never empty.
+    /// The facts and measurements that show it. Never empty.
     pub(crate) evidence: Vec<String>,
     /// What to do: the command, the kernel's parameter, the hypervisor's setting.
     pub(crate) fix: String,
-    /// By how many times the cost of a clock would fall, by what was measured on the machine; null where that does not say.
+    /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
+    /// machine; null where unknown.
     pub(crate) gain_ratio: Option<f64>,
 }
 

@@ -3,11 +3,11 @@
 use super::facts::Facts;
 use crate::machine::CLOCKSOURCE;
 
-/// Caveat of telling the kernel to trust the TSC.
-const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: only where the counters of all CPUs are in \
-                      step, and the machine is not moved to another host";
+/// The caveat of `tsc=reliable`.
+const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: do so only where the counters of all CPUs are \
+                      synchronised, and the machine is not moved to another host";
 
-/// What QEMU has to be told.
+/// The settings of QEMU.
 macro_rules! qemu {
     () => {
         "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature policy='require' \
@@ -15,20 +15,20 @@ macro_rules! qemu {
     };
 }
 
-/// How a fix begins where there is none: nothing can be gained there either.
+/// How the text begins where there is no fix, and therefore no gain.
 const NONE: &str = "none: ";
 
-/// There is nothing to be done here, for this reason.
+/// The text where there is no fix, with the reason.
 pub(super) fn none(why: &str) -> String {
     format!("{NONE}{why}")
 }
 
-/// Whether this is no fix, but the reason why there is none.
+/// Whether the text is the reason for the lack of a fix.
 pub(super) fn is_none(fix: &str) -> bool {
     fix.starts_with(NONE)
 }
 
-/// Has the kernel use another clocksource, which it offers, now and after a restart.
+/// Switches the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     let now = format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource");
     let chosen = facts
@@ -41,7 +41,7 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     }
 }
 
-/// Has the kernel use the TSC, which it accepts. That is no word for its rate: CPUID may have said otherwise.
+/// Switches the kernel to the TSC, which it accepts. Its rate may still vary, by CPUID.
 pub(super) fn use_tsc(facts: &Facts) -> String {
     let switch = switch_to("tsc", facts);
     if facts.invariant() != Some(false) {
@@ -53,54 +53,55 @@ pub(super) fn use_tsc(facts: &Facts) -> String {
     }
     format!(
         "{fix}; or, as CPUID does not call the TSC invariant, only where the host's processors are known to keep their TSC \
-         at one rate, `tickline warp` finds the counters in step, and the machine is not moved to another host: {switch}"
+         at one rate, `tickline warp` finds the counters synchronised, and the machine is not moved to another host: {switch}"
     )
 }
 
-/// The same where the clock in use shows that the host does not vouch for the TSC.
+/// The same where the clock in use shows that the host does not guarantee its TSC.
 pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
     let fix = use_tsc(facts);
-    // The first names that condition already, among others.
-    if facts.invariant() == Some(false) || facts.in_step() {
+    // With a TSC that is not invariant, the fix names that condition already.
+    if facts.invariant() == Some(false) || facts.synchronised() {
         return fix;
     }
-    format!("where `tickline warp` finds the counters in step, for which the host does not vouch: {fix}")
+    format!("where `tickline warp` finds the counters synchronised, which the host does not guarantee: {fix}")
 }
 
-/// A TSC that CPUID calls invariant: from the host, if there is one.
+/// How to have a TSC that CPUID calls invariant: the host must offer it.
 pub(super) fn invariant_tsc(facts: &Facts) -> String {
     match on_the_host(facts) {
         Some(host) => host.to_owned(),
         None if facts.is_guest() => {
-            "on the host: have the hypervisor show the guest the processor's invariant TSC".to_owned()
+            "on the host: let the hypervisor show the processor's invariant TSC to the guest".to_owned()
         }
         None => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
     }
 }
 
-/// Has the kernel trust the TSC although it has doubts. They are right where the TSC's rate depends on power states.
+/// Makes the kernel trust the TSC in spite of its doubts. They are right where the TSC's rate
+/// depends on power states.
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
-        Some(false) => {
-            none("the TSC is not invariant, as far as CPUID says, so the kernel's doubts are right")
-        }
+        Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
         _ => format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}"),
     }
 }
 
-/// A TSC of which the kernel has seen that its rate was another one, or may have. Its watchdog's limits are some 100 ppm and
-/// more (`kernel/time/clocksource.c`), which `tickline warp` can still tell beside an hpet of 700 ns, over `RATE_TIME`.
+/// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. Its
+/// limits are some 100 ppm and more (`kernel/time/clocksource.c`). `tickline warp` measures the
+/// rate better than that, even with an hpet of 700 ns.
 pub(super) fn check_tsc(facts: &Facts) -> String {
     if facts.invariant() == Some(false) {
         return on_the_host_or_trust_tsc(facts);
     }
-    let check = "the kernel may be right: see whether the counter keeps one rate (`tickline warp` names it: the same to 100 \
-                 ppm when idle, under load, and hours later, while NTP slews nothing; a single jump does not show there)";
+    let check = "the kernel may be right: see whether the counter keeps one rate (`tickline warp` prints it; compare it when \
+                 idle, under load, and hours later, while NTP slews nothing: a steady rate differs by less than 100 ppm; a \
+                 single jump does not show there)";
     let place = on_the_host(facts).unwrap_or(FIRMWARE);
     format!("{check}; {place}; only if the rate is steady then: {}", trust_tsc(facts))
 }
 
-/// What can be done on the host; or else, where that may be right, in the kernel.
+/// What to do on the host; without a known host, or where that may be right too, in the kernel.
 pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     match (on_the_host(facts), facts.invariant()) {
         (Some(host), Some(false)) => host.to_owned(),
@@ -109,8 +110,8 @@ pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     }
 }
 
-/// What the administrator of the host can do so that a guest's kernel may trust the TSC. `None` where nobody is known to be
-/// below.
+/// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without
+/// a known hypervisor.
 pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
     Some(match facts.hypervisor() {
         "virtualbox" => {
@@ -119,10 +120,10 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
         }
         "vmware" => {
             "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that is not moved to another \
-             host); and a kernel with CONFIG_HYPERVISOR_GUEST, \
-             which takes VMware's word for the TSC"
+             host); and a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC"
         }
-        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no `-cpu host`.
+        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no
+        // `-cpu host`.
         "tcg" => {
             "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
         }
@@ -137,13 +138,13 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
 
 const QEMU: &str = qemu!();
 
-/// CPUID names KVM alone, whatever is built on it.
+/// CPUID names only KVM, also for hypervisors that are built on it.
 pub(super) const QEMU_OR_OTHERS: &str = concat!(
     qemu!(),
-    "; if it is not QEMU but something else that is built on KVM (Firecracker, a cloud's own), ask its administrator for an \
-     invariant TSC"
+    "; if it is not QEMU but another hypervisor on KVM (Firecracker, a cloud's own), ask its administrator for an invariant \
+     TSC"
 );
 
-/// Firmware has left the counters of CPUs apart, or has touched them.
+/// For firmware that has written to the counters, or left them unsynchronised.
 pub(super) const FIRMWARE: &str =
     "update the firmware (BIOS), and switch the machine off and on again, which sets all counters to 0";

@@ -1,4 +1,4 @@
-//! What the kernel's messages say about the TSC.
+//! The kernel's messages about the TSC.
 //!
 //! | message | where it comes from |
 //! |---|---|
@@ -10,28 +10,30 @@
 //! | `Clocksource tsc unstable (delta = N ns)` | the same, before the three above |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c` |
 
-/// Why the kernel has given up the TSC.
+/// Why the kernel has rejected the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Blame {
-    /// The counters of two CPUs were seen to differ when the second one was started.
+    /// The kernel saw the counters of two CPUs differ when it started the second CPU.
     Warp,
-    /// The watchdog has seen it run differently from another clock.
+    /// The watchdog has measured a rate that differs from another clock's.
     Skew,
-    /// The watchdog could not read its clocks fast enough to compare them: no word about the TSC.
+    /// The watchdog could not read its clocks fast enough for a comparison, which says nothing
+    /// about the TSC.
     Delay,
-    /// The watchdog, for one of these two reasons.
+    /// The watchdog, by `Skew` or `Delay`.
     Watchdog,
-    /// Nobody vouches for it on a machine with several CPUs.
+    /// The machine has several CPUs, and nothing guarantees that their TSCs agree.
     Unsynchronised,
-    /// It stops in some power state.
+    /// The TSC stops in some power state.
     HaltsInIdle,
     /// `tsc=unstable`.
     Parameter,
-    /// Something else, in the kernel's words.
+    /// Another reason, in the kernel's words.
     Other(String),
 }
 
-/// Why the kernel has given up the TSC, with the messages that say so; `None` if the log does not say that it has.
+/// Why the kernel has rejected the TSC, with the messages that say so; `None` if the log has no
+/// such message.
 pub(super) fn blame(log: &[String]) -> Option<(Blame, Vec<String>)> {
     let lines_with = |words: &[&str]| -> Vec<String> {
         log.iter().filter(|line| words.iter().all(|word| line.contains(word))).cloned().collect()
@@ -44,13 +46,13 @@ pub(super) fn blame(log: &[String]) -> Option<(Blame, Vec<String>)> {
         lines_with(&["Clocksource tsc", "unstable (delta ="]),
     ]
     .concat();
-    // Delays that were forgiven are told as well, without these words.
+    // The kernel also logs delays that it tolerates, without these words.
     let delay = [
         lines_with(&["read-back delay of", "marking unstable"]),
         lines_with(&["read-back delay of", "marking tsc"]),
     ]
     .concat();
-    // One that was measured weighs more than one that could not be.
+    // A measured skew says more than a failed measurement.
     let watchdog =
         [(Blame::Skew, &skew), (Blame::Delay, &delay)].into_iter().find(|(_, lines)| !lines.is_empty());
     let watchdog = watchdog.map(|(blame, _)| blame);
@@ -76,7 +78,7 @@ pub(super) fn blame(log: &[String]) -> Option<(Blame, Vec<String>)> {
     Some((blame, lines))
 }
 
-/// The messages by which the kernel complains that firmware has written to the TSC.
+/// The kernel's messages that firmware has written to the TSC.
 pub(super) fn firmware_writes_tsc(log: &[String]) -> Vec<&String> {
     log.iter().filter(|line| line.contains("[Firmware Bug]: TSC ADJUST")).collect()
 }

@@ -1,8 +1,28 @@
-//! Diagnosis: facts and measurements -> findings. Pure functions; nothing is collected or measured here, so that a machine
-//! whose facts were recorded is diagnosed as the one at hand is.
+//! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and
+//! measure nothing. They therefore diagnose a recorded machine like the present one.
 //!
-//! Each rule looks at the facts and has something to say, with the evidence for it, or not. What is not known is no evidence:
-//! a rule that needs it is silent.
+//! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is
+//! no evidence: a rule that needs it returns `None`.
+//!
+//! # A new finding
+//!
+//! 1. The fact: add a field with its unit in its name to `Machine` (`machine/mod.rs`), and collect
+//!    it there. Its comment is the schema's description, and says when the field is null. Rules
+//!    read it through [`Facts`].
+//! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
+//!    in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
+//!    function to `RULES`.
+//! 3. The text: `Finding::new(code, severity, what)` takes a stable code and one sentence without
+//!    a full stop. `seen` adds the evidence with its figures, `fix` the command or setting. Words
+//!    that several fixes share are in `fix.rs`. A fix must not recommend the TSC where the
+//!    counters are unsynchronised or the TSC is not invariant (`tests/guards.rs`).
+//! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. A key
+//!    that changes its meaning or goes away raises the version, and `document/version.rs` maps the
+//!    former name.
+//! 5. The test: add a row to `single_facts_have_single_findings` (`tests.rs`), which starts from a
+//!    machine without faults. The facts of a real machine go into `tests/facts/`, with their
+//!    source, and the expected finding into `tests/recorded.rs`. A guest goes into
+//!    `xtask/src/vm/scenario/guests.rs`; `cargo xtask vm --findings` writes `docs/findings.md`.
 
 mod clocksource;
 mod facts;
@@ -18,10 +38,10 @@ pub(crate) use finding::{Finding, Severity};
 
 type Rule = fn(&Facts) -> Option<Finding>;
 
-/// Every rule. Findings of one severity are listed in this order.
+/// All rules. Findings of one severity are listed in this order.
 const RULES: [Rule; 11] = [
     others::counter_denied,
-    others::counters_apart,
+    others::counters_unsynchronised,
     others::counter_trapped,
     clocksource::slow,
     others::not_invariant,
@@ -33,7 +53,7 @@ const RULES: [Rule; 11] = [
     others::ntp_unsynchronised,
 ];
 
-/// What is wrong with the machine, the most severe first.
+/// The findings, the most severe first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
     findings.sort_by_key(|finding| finding.severity);

@@ -1,4 +1,4 @@
-//! Findings that are not about the clocksource: the process's rights, the counters, the NTP state, the settings.
+//! Findings about the process's rights, the counters, the NTP state, and the settings.
 
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
@@ -6,7 +6,7 @@ use super::{fix, log};
 use crate::measure::calls::SYSTEM_CALL;
 use crate::measure::served_by::ServedBy;
 
-/// `PR_SET_TSC`: libc's clocks are a SIGSEGV wherever the vDSO reads the counter.
+/// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
 pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
     if facts.machine.counter_readable != Some(false) {
         return None;
@@ -14,36 +14,37 @@ pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
     let killed = facts.costs.iter().filter(|row| row.served_by == Some(ServedBy::Nobody)).count();
     let deadly = killed > 0;
     let what = if deadly {
-        "this process may not read the counter, and whoever asks libc for the time is ended by SIGSEGV"
+        "this process may not read the counter, and a call of a libc clock ends it with SIGSEGV"
     } else {
         "this process may not read the counter, so nothing in it can use it"
     };
     let severity = if deadly { Severity::Wrong } else { Severity::Note };
-    let seen = deadly.then(|| format!("{killed} of the clocks ended the process that asked them"));
+    let seen = deadly.then(|| format!("{killed} of the clocks ended the process that called them"));
     Some(
         Finding::new("counter_denied", severity, what)
             .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
             .seen_if(seen)
             .fix(
-                "find who starts the program after prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children inherit, and have it \
-                 call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it does",
+                "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children inherit; it must call \
+                 prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program",
             ),
     )
 }
 
-/// Clocksources that are the counter itself, so that the counters' differences are theirs.
+/// Clocksources that are the counter itself, and share its differences between CPUs.
 const COUNTERS: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
-/// Clocksources that the vDSO makes of the counters, with one CPU's figures for all of them, where the host vouches for that
-/// (`__arch_get_hw_counter` and `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). Otherwise each CPU has its own.
+/// Clocksources that the vDSO computes from the counter with one CPU's parameters, where the host
+/// guarantees that these hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
+/// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
 fn is_read_by_vdso(name: &str, facts: &Facts) -> bool {
     ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
 }
 
 /// The counters of two CPUs differ.
-pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
-    if !facts.are_apart() {
+pub(super) fn counters_unsynchronised(facts: &Facts) -> Option<Finding> {
+    if !facts.are_unsynchronised() {
         return None;
     }
     let used =
@@ -62,37 +63,39 @@ pub(super) fn counters_apart(facts: &Facts) -> Option<Finding> {
         Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
         None => host.to_owned(),
     };
-    let seen = facts.are_apart_to_clock().then(|| match facts.machine.counters.as_str() {
-        // A machine that was written down by hand may come without the words.
+    let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
+        // Facts that were written by hand may lack the words.
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
     });
     let forced = facts.parameter("tsc=reliable").then(|| {
-        "the kernel's command line has tsc=reliable, so the kernel has not compared them itself".to_owned()
+        "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
     Some(
-        Finding::new("counters_apart", severity, what)
+        Finding::new("counters_unsynchronised", severity, what)
             .seen_if(seen)
-            .seen_if(facts.apart_by_pairs())
+            .seen_if(facts.unsynchronised_pairs())
             .seen_if(forced)
             .fix(fix),
     )
 }
 
-/// Reading the counter takes longer than entering the kernel: an instruction that does is emulated by somebody.
+/// Reading the counter takes longer than entering the kernel. Only an emulated instruction is that
+/// slow.
 pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
     let ((name, counter), call) = (facts.counter()?, facts.cost_ns(SYSTEM_CALL)?);
     if counter <= call {
         return None;
     }
-    // Linux traps the instruction itself there, to work around errata (`drivers/clocksource/arm_arch_timer.c`).
+    // On Arm, Linux itself traps the instruction to work around errata
+    // (`drivers/clocksource/arm_arch_timer.c`).
     let arm = name == "cntvct_el0";
     let who = if arm { "kernel or hypervisor" } else { "the hypervisor" };
     let what = format!("reading the counter takes longer than a system call: {who} emulates the instruction");
     let fix = match facts.hypervisor() {
         _ if arm => {
-            "see whether the kernel works around an erratum of the counter (dmesg | grep -i erratum): only another processor \
-             helps then"
+            "see whether the kernel works around an erratum of the counter (dmesg | grep -i erratum); if so, only another \
+             processor helps"
         }
         "virtualbox" => "on the host: VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
         "vmware" => "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\"",
@@ -106,7 +109,7 @@ pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
     Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).fix(fix))
 }
 
-/// Nobody says that the counter runs at one rate.
+/// CPUID does not say that the counter runs at one rate.
 pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
     if facts.invariant()? {
         return None;
@@ -118,22 +121,23 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// How far the measured frequency may be from the named one, ppm: as the gate `plausible` has it.
+/// Largest plausible difference between the measured and the nominal frequency, ppm: that of the
+/// gate `plausible`.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
-/// The measured frequency is another than the one that somebody names.
+/// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Facts) -> Option<Finding> {
     let (named, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
     if named.abs_diff(measured) <= named / 1_000_000 * PLAUSIBLE_PPM {
         return None;
     }
-    let what = "the counter's frequency is not the one that the processor or the hypervisor names";
+    let what = "the counter's frequency differs from the nominal one, which processor or hypervisor report";
     Some(
         Finding::new("frequency_implausible", Severity::Note, what)
-            .seen(format!("named {named} Hz, measured {measured} Hz against CLOCK_MONOTONIC"))
+            .seen(format!("nominal {named} Hz, measured {measured} Hz against CLOCK_MONOTONIC"))
             .fix(
-                "see whether the kernel has calibrated itself wrong (dmesg | grep -i 'tsc:'; a restart would show) or the \
-                 guest was moved to a host with another frequency (restart the guest)",
+                "see whether the kernel has calibrated the counter wrongly (dmesg | grep -i 'tsc:'; compare after a restart), or \
+                 the guest was moved to a host with another frequency (restart the guest)",
             ),
     )
 }
@@ -143,7 +147,7 @@ pub(super) fn firmware_writes_tsc(facts: &Facts) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
     let first = (*lines.first()?).clone();
     let what = format!(
-        "the firmware writes to the counter of a CPU, which the kernel has undone {} times",
+        "the firmware writes to the counter of a CPU; the kernel has undone that {} times",
         lines.len()
     );
     Some(Finding::new("firmware_writes_tsc", Severity::Note, what).seen(first).fix(fix::FIRMWARE))
@@ -154,7 +158,7 @@ pub(super) fn switched_off(facts: &Facts) -> Option<Finding> {
     if facts.reason.as_deref() != Some("switched_off") {
         return None;
     }
-    let what = "tickline was told not to use the counter";
+    let what = "the user has switched off the counter for tickline";
     let seen = "the environment variable TICKLINE is off";
     Some(Finding::new("switched_off", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
 }
@@ -169,8 +173,8 @@ pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
     Some(Finding::new("environment_unrecognised", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
 }
 
-/// By how much a clock's rate may be corrected for good, ppb: crystals are off by 100 ppm at most. More is somebody who
-/// slews, or a counter whose frequency is known badly.
+/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
+/// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
 const CRYSTAL_PPB: i64 = 100_000;
 
 /// The clock runs at a rate that no crystal needs.
@@ -182,21 +186,21 @@ pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
     if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
         return None;
     }
-    let what = "the kernel's clocks are corrected by more than a crystal needs: somebody slews them, or the kernel has the \
-                wrong idea of its counter's frequency";
+    let what = "the kernel's clocks are corrected by more than a crystal needs: an NTP daemon slews them, or the kernel uses a \
+                wrong frequency of the counter";
     Some(
         Finding::new("ntp_slewing", Severity::Note, what)
             .seen(format!("adjtimex: rate corrected by {rate_ppb} ppb (tick {} us)", ntp.tick_us))
-            .fix("wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if it stays, see whether the counter's frequency is known right: dmesg | grep -i 'tsc:'"),
+            .fix("wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i 'tsc:'"),
     )
 }
 
-/// Nobody keeps Unix time right.
+/// Unix time is not synchronised to UTC.
 pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
     if facts.machine.ntp.as_ref()?.synchronised {
         return None;
     }
-    let what = "nobody keeps Unix time near UTC, as far as the kernel knows";
+    let what = "the kernel's Unix time is not synchronised to UTC";
     Some(
         Finding::new("ntp_unsynchronised", Severity::Note, what)
             .seen("adjtimex: STA_UNSYNC is set")

@@ -1,4 +1,5 @@
-//! `tickline doctor`: explains this machine's clocks, or those of a machine whose facts were recorded.
+//! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were
+//! recorded.
 
 mod recorded;
 mod text;

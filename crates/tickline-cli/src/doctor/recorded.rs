@@ -1,4 +1,4 @@
-//! A machine whose facts were recorded: by `--json` there, or by hand.
+//! A machine whose facts were recorded, by `--json` there or by hand.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,11 +9,12 @@ use serde_json::Value;
 use super::text;
 use crate::args::Json;
 use crate::diagnose::{Facts, Severity, diagnose};
-use crate::document::SCHEMA;
+use crate::document::upgrade;
 use crate::exit::Exit;
 use crate::output::Outputs;
 
-/// Diagnoses the machine of the file. The JSON is that of the file with the findings put in.
+/// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema,
+/// with these findings.
 pub(super) fn run(file: &Path, json: &Json) -> io::Result<Exit> {
     let (mut document, facts) =
         read(file).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
@@ -33,16 +34,11 @@ fn read(file: &Path) -> io::Result<(Value, Facts)> {
     } else {
         fs::read_to_string(file)?
     };
-    let document: Value = serde_json::from_str(&text)?;
+    let mut document: Value = serde_json::from_str(&text)?;
     if !document["machine"].is_object() {
-        return Err(io::Error::other("there is no object 'machine' in it, as --json writes it"));
+        return Err(io::Error::other("it has no object 'machine', which --json writes"));
     }
-    let facts: Facts = serde_json::from_value(document.clone())?;
-    match facts.schema.as_deref() {
-        Some(SCHEMA) => Ok((document, facts)),
-        Some(other) => {
-            Err(io::Error::other(format!("its schema is '{other}', this program reads '{SCHEMA}'")))
-        }
-        None => Err(io::Error::other(format!("it has no 'schema'; this program reads '{SCHEMA}'"))),
-    }
+    upgrade(&mut document).map_err(io::Error::other)?;
+    let facts = serde_json::from_value(document.clone())?;
+    Ok((document, facts))
 }

@@ -1,4 +1,4 @@
-//! The document as text for people: the verdict, what is wrong, then what it rests on.
+//! The document as text for people: the verdict, the findings, then the facts.
 
 use std::io::{self, Write};
 
@@ -13,6 +13,7 @@ use crate::terminal::plain;
 /// Writes the document as text.
 pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", wrap("", &document.verdict))?;
+    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
     let facts = Facts::of(document)?;
     findings(document.findings.as_deref().unwrap_or_default(), &facts, out)?;
     machine(&facts, out)?;
@@ -22,9 +23,9 @@ pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> 
     document.track.as_ref().map_or(Ok(()), |summary| track(document, summary, out))
 }
 
-/// Writes what was found out about a recorded machine.
+/// Writes the diagnosis of a recorded machine.
 pub(super) fn write_recorded(facts: &Facts, found: &[Finding], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "A recorded machine; nothing was measured here.")?;
+    writeln!(out, "A recorded machine: nothing is measured here.")?;
     findings(found, facts, out)?;
     machine(facts, out)?;
     clocks(facts, out)
@@ -45,28 +46,27 @@ fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Res
         }
         writeln!(out, "{}", wrap("         fix:  ", &finding.fix))?;
         if let Some(ratio) = finding.gain_ratio {
-            writeln!(out, "         gain: {ratio:.1} times as fast, by what was measured")?;
+            writeln!(out, "         gain: {ratio:.1} times as fast, by the measured costs")?;
         }
     }
     Ok(())
 }
 
-/// What "nothing wrong" rests on: no more than was looked at.
+/// Says that nothing is wrong, and which facts show it.
 fn nothing_wrong(facts: &Facts) -> String {
     let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
     let counters = facts.counters();
     match facts.precise() {
         Some((clock, ServedBy::Vdso)) => format!(
-            "Nothing is wrong with the clocks here: {clock} is answered by the vDSO, clocksource {source}, counters \
-             {counters}."
+            "Nothing is wrong with the clocks here: the vDSO answers {clock}; clocksource: {source}; counters: {counters}."
         ),
         _ => format!(
-            "Nothing wrong was found, but who answers the clocks is not known; clocksource {source}, counters {counters}."
+            "No fault was found, but it is unknown who answers the clocks; clocksource: {source}; counters: {counters}."
         ),
     }
 }
 
-/// A fact, or that it is not known.
+/// A fact, or `unknown`.
 fn known(text: Option<&String>) -> String {
     text.cloned().unwrap_or_else(|| "unknown".to_owned())
 }
@@ -97,14 +97,14 @@ fn machine(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
     fact("namespace", namespace(machine))?;
     fact("NTP", ntp(machine))?;
     let log =
-        machine.kernel_log.as_ref().map(|log| format!("{} messages about clocks (in --json)", log.len()));
+        machine.kernel_log.as_ref().map(|log| format!("{} messages about clocks (see --json)", log.len()));
     fact(
         "kernel log",
-        log.unwrap_or_else(|| "unknown: not readable by this user, or not recorded".to_owned()),
+        log.unwrap_or_else(|| "unknown: this user may not read it, or it was not recorded".to_owned()),
     )
 }
 
-/// What on the kernel's command line concerns clocks; all of it is in the JSON.
+/// The words of the kernel's command line that concern clocks; the JSON has the whole line.
 fn parameters(machine: &Machine) -> String {
     const TOPICS: [&str; 9] =
         ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
@@ -117,7 +117,7 @@ fn parameters(machine: &Machine) -> String {
 fn frequencies(facts: &Facts) -> String {
     let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
     let (measured, named) = (facts.clock.frequency_hz, facts.clock.nominal_frequency_hz);
-    let apart = match (measured, named) {
+    let difference = match (measured, named) {
         (Some(measured), Some(named)) if named >= 1_000_000 => {
             let sign = if measured < named { '-' } else { '+' };
             format!(" ({sign}{} ppm)", measured.abs_diff(named) / (named / 1_000_000))
@@ -125,11 +125,11 @@ fn frequencies(facts: &Facts) -> String {
         _ => String::new(),
     };
     let named = named.map_or_else(
-        || "none named by processor or hypervisor".to_owned(),
-        |hz| format!("{} named by processor or hypervisor", mhz(hz)),
+        || "no nominal frequency".to_owned(),
+        |hz| format!("{} nominal (by processor or hypervisor)", mhz(hz)),
     );
     let measured = measured.map_or_else(|| "not measured".to_owned(), |hz| format!("{} measured", mhz(hz)));
-    format!("{measured}{apart}, {named}")
+    format!("{measured}{difference}, {named}")
 }
 
 fn cpuid(machine: &Machine) -> String {
@@ -169,7 +169,7 @@ fn rights(machine: &Machine) -> String {
 fn namespace(machine: &Machine) -> String {
     let Some(namespace) = &machine.time_namespace else { return "unknown".to_owned() };
     let offset = |ns: Option<i64>| ns.map_or_else(|| "unknown".to_owned(), |ns| format!("{ns} ns"));
-    let children = if namespace.children_elsewhere { "; children get another one" } else { "" };
+    let children = if namespace.children_elsewhere { "; children receive another namespace" } else { "" };
     match (namespace.monotonic_offset_ns, namespace.boottime_offset_ns) {
         (Some(0), Some(0)) => format!("the machine's own time{children}"),
         (monotonic, boottime) => {
@@ -185,12 +185,12 @@ fn namespace(machine: &Machine) -> String {
 fn ntp(machine: &Machine) -> String {
     let Some(ntp) = &machine.ntp else { return "unknown".to_owned() };
     let state = if ntp.synchronised {
-        format!("synchronised, within {} us of UTC as claimed", ntp.maximum_error_us)
+        format!("synchronised, within {} us of UTC by its own claim", ntp.maximum_error_us)
     } else {
         "not synchronised".to_owned()
     };
     format!(
-        "{state}; rate corrected by {} ppb, tick {} us, {} ns to go",
+        "{state}; rate corrected by {} ppb, tick {} us, {} ns still to slew",
         ntp.frequency_ppb, ntp.tick_us, ntp.offset_ns
     )
 }
@@ -219,20 +219,23 @@ fn clocks(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
     if facts.costs.is_empty() {
         return writeln!(out, "\nClocks: none was measured");
     }
-    writeln!(out, "\nClocks: fastest of many calls in a loop; smallest step seen; who answers, proven")?;
-    writeln!(out, "{:<32} {:>10} {:>12} {:>12}   answered by", "", "cost ns", "to counter", "step ns")?;
+    writeln!(
+        out,
+        "\nClocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers"
+    )?;
+    writeln!(out, "{:<32} {:>10} {:>12} {:>13}   answered by", "", "cost ns", "to counter", "resolution ns")?;
     for row in &facts.costs {
         clock(row, out)?;
     }
     match &facts.served_unknown {
-        Some(reason) => writeln!(out, "{}", wrap("  ", &format!("who answers is unknown: {reason}"))),
+        Some(reason) => writeln!(out, "{}", wrap("  ", &format!("it is unknown who answers: {reason}"))),
         None => Ok(()),
     }
 }
 
 fn clock(row: &Row, out: &mut dyn Write) -> io::Result<()> {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-    let step = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+    let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
     let served = match row.served_by {
         Some(ServedBy::Vdso) => "vDSO",
         Some(ServedBy::SystemCall) => "system call",
@@ -240,7 +243,7 @@ fn clock(row: &Row, out: &mut dyn Write) -> io::Result<()> {
         None => "",
     };
     let (cost, ratio) = (figure(row.cost_ns), figure(row.ratio_to_counter));
-    let line = format!("  {:<30} {cost:>10} {ratio:>12} {step:>12}   {served}", plain(&row.clock));
+    let line = format!("  {:<30} {cost:>10} {ratio:>12} {resolution:>13}   {served}", plain(&row.clock));
     writeln!(out, "{}", line.trim_end())
 }
 
@@ -264,7 +267,7 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
         writeln!(out, "{line}")?;
     }
     let summary = format!(
-        "{} looks: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
+        "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
         track.points.len(),
         track.largest_offset_ns,
         track.largest_bound_ns,
@@ -273,17 +276,17 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
     );
     writeln!(out, "{}", wrap("", &summary))?;
     if document.fast {
-        writeln!(
-            out,
-            "the bound holds as long as CLOCK_MONOTONIC's rate stays within {} ppb of the measured one",
+        let drift = format!(
+            "Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {} ppb of the measured one.",
             document.clock.max_drift_ppb
-        )?;
+        );
+        writeln!(out, "{}", wrap("", &drift))?;
     }
     match document.clock.utc_error_ns {
         Some(ns) => {
-            writeln!(out, "Unix time: within {} us of UTC, as claimed by the NTP daemon", ns.div_ceil(1_000))
+            writeln!(out, "Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000))
         }
-        None => writeln!(out, "Unix time: the kernel says that it is not synchronised to UTC"),
+        None => writeln!(out, "Unix time: not synchronised to UTC, by the kernel's NTP state"),
     }
 }
 
@@ -292,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_with_lines_of_their_own_are_listed() {
+    fn per_cpu_lines_are_listed() {
         let row = |cpu, frequency_hz, age_ns| CpuRow {
             cpu,
             state: "fast",
@@ -318,8 +321,8 @@ mod tests {
         }))
         .unwrap();
         let expected =
-            "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz named by processor or hypervisor";
+            "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz nominal (by processor or hypervisor)";
         assert_eq!(frequencies(&facts), expected);
-        assert_eq!(frequencies(&Facts::default()), "not measured, none named by processor or hypervisor");
+        assert_eq!(frequencies(&Facts::default()), "not measured, no nominal frequency");
     }
 }

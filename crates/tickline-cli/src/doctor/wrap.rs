@@ -1,31 +1,26 @@
 //! Paragraphs that fit a terminal.
 
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
 use crate::terminal::plain;
 
 /// The widest line, columns.
 pub(super) const WIDTH: usize = 100;
 
-/// Breaks a text at its spaces: the first line starts with `first`, the others with as many spaces. A word that is longer than
-/// a line, as a path may be, stays whole. Facts may come from another machine's file, so control characters are marks.
+/// Breaks a text at its spaces. The first line starts with `first`, the others with as many
+/// spaces. A word that is longer than a line, such as a path, stays whole. Facts may come from
+/// another machine's file, so control characters become marks.
 pub(super) fn wrap(first: &str, text: &str) -> String {
-    let indent = first.chars().count();
-    let (mut lines, mut line, mut width) = (String::new(), first.to_owned(), indent);
-    for word in text.split_whitespace().map(plain) {
-        let length = word.chars().count();
-        if width > indent && width + 1 + length > WIDTH {
-            lines.push_str(line.trim_end());
-            lines.push('\n');
-            line = " ".repeat(indent);
-            width = indent;
-        }
-        if width > indent {
-            line.push(' ');
-            width += 1;
-        }
-        line.push_str(&word);
-        width += length;
-    }
-    lines + line.trim_end()
+    let indent = " ".repeat(first.chars().count());
+    let options = Options::new(WIDTH)
+        .initial_indent(first)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let words: Vec<String> = text.split_whitespace().map(plain).collect();
+    textwrap::fill(&words.join(" "), options)
 }
 
 #[cfg(test)]

@@ -4,49 +4,49 @@ use serde::Serialize;
 
 use crate::measure::costs::LongRun;
 
-/// What `bench` has besides the costs.
+/// The results of `bench` beside the costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Bench {
-    /// Rounds over all clocks, behind each figure of `costs`.
+    /// Rounds over all clocks, for the figures in `costs`.
     pub(crate) rounds: u32,
     /// Calls of each clock in the long run.
     pub(crate) calls: u32,
-    /// What that took.
+    /// The long run of each clock.
     pub(crate) long_run: Vec<LongRun>,
-    /// The costs against those of an earlier run.
+    /// The comparison of the costs with those of an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) compared: Option<Compared>,
 }
 
-/// The costs against those of an earlier run.
+/// The costs of an earlier run and of this one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Compared {
-    /// The file that the earlier run is from.
+    /// The file with the earlier run.
     pub(crate) file: String,
-    /// The version of the program that has written it.
+    /// The version of the program that has written that file.
     pub(crate) program_version: String,
-    /// In what the machines differ, in words; empty if in nothing that is known.
+    /// The known differences between the machines, in words.
     pub(crate) differences: Vec<String>,
-    /// The clocks that have a cost in both.
+    /// The clocks that have a cost in both runs.
     pub(crate) clocks: Vec<ComparedClock>,
-    /// Clocks that have a cost in the earlier run only...
+    /// Clocks that have a cost in the earlier run only.
     pub(crate) only_then: Vec<String>,
-    /// ...and in this one only.
+    /// Clocks that have a cost in this run only.
     pub(crate) only_now: Vec<String>,
 }
 
-/// One clock, then and now, each by its fastest round.
+/// One clock's fastest round, in the earlier run and in this one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ComparedClock {
     /// What is called.
     pub(crate) clock: String,
-    /// A call then, ns.
+    /// A call in the earlier run, ns.
     pub(crate) then_ns: f64,
-    /// A call now, ns.
+    /// A call in this run, ns.
     pub(crate) now_ns: f64,
-    /// Above 1: slower than then.
+    /// `now_ns` divided by `then_ns`: above 1 is slower than before.
     pub(crate) ratio_to_then: f64,
 }

@@ -1,12 +1,16 @@
-//! What a command has found, as data: the JSON is these structures field by field, the texts are made from them. Keys carry
-//! their units; a figure that is not to be had is null; a part that a command does not measure is left out.
+//! What a command has found, as data. The JSON is these structures, field by field; the texts are
+//! made from them. Keys carry their units. An unknown figure is null. A part that a command does
+//! not measure is left out.
 //!
-//! The comments on the fields are the descriptions in `schema/`, which a test compares with these structures (`schema.rs`).
+//! The comments on the fields are the descriptions in `schema/`, which a test compares with these
+//! structures (`schema.rs`).
 
 mod bench;
+mod version;
 mod watch;
 
 pub(crate) use bench::{Bench, Compared, ComparedClock};
+pub(crate) use version::{SCHEMA, upgrade};
 pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
 
 use std::collections::BTreeMap;
@@ -30,58 +34,60 @@ use crate::measure::served_by::ServedBy;
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
 
-/// Raised when a key changes its meaning or goes away.
-pub(crate) const SCHEMA: &str = "tickline/1";
-
-/// Everything that was found.
+/// Everything that a command has found.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Document {
-    /// The schema's name, `tickline/1`: another one when a key changes its meaning or goes away. Keys may be added.
+    /// The schema's name, `tickline/2`: another one when a key changes its meaning or goes away.
+    /// Keys may be added.
     pub(crate) schema: &'static str,
     /// The version of the program that has written this.
     pub(crate) program_version: &'static str,
-    /// The command that has.
+    /// Whether that program was a debug build, whose costs are several times those of a release
+    /// build.
+    pub(crate) debug_build: bool,
+    /// The command that has written this.
     pub(crate) command: &'static str,
-    /// When, in UTC, as in RFC 3339.
+    /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
-    /// What it comes to, in one sentence.
+    /// The result, in one sentence.
     pub(crate) verdict: String,
-    /// What the verdict is about: `fast`, `reason` and all else are of the same moment.
+    /// The state that the verdict is about, of the same moment as `fast` and `reason`.
     #[serde(skip)]
     state: State,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
-    /// Why not, as a stable code.
+    /// Why tickline does not read the counter, as a stable code.
     pub(crate) reason: Option<&'static str>,
-    /// What is wrong with the machine's clocks, the most severe first; null where nobody has looked.
+    /// What is wrong with the machine's clocks, the most severe first; absent where the command
+    /// makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Vec<Finding>>,
-    /// The machine, as far as it can be read.
+    /// The facts of the machine, as far as they can be read.
     pub(crate) machine: Machine,
     /// The status of tickline's clock.
     pub(crate) clock: ClockStatus,
-    /// What must hold for the counter to be used, in the order in which it is looked at.
+    /// The conditions for the use of the counter, in the order of their judgement.
     pub(crate) gates: Vec<Gate>,
     /// What a call of each clock costs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
-    /// Why it is not known who serves the clocks.
+    /// Why it is unknown who answers the clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) served_unknown: Option<String>,
-    /// How far tickline was from CLOCK_MONOTONIC over time.
+    /// The offset of tickline from CLOCK_MONOTONIC over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) track: Option<TrackSummary>,
-    /// How long single readings took.
+    /// How long single readings took, as histograms.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) latencies: Vec<LatencyRow>,
-    /// The CPUs' counters against each other.
+    /// The comparison of the CPUs' counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warp: Option<Warp>,
     /// A long run of each clock, and a comparison with an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bench: Option<Bench>,
-    /// What was seen while the clock was watched.
+    /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
 }
@@ -94,17 +100,18 @@ pub(crate) struct ClockStatus {
     pub(crate) frequency_hz: Option<u64>,
     /// The counter's frequency as the processor or the hypervisor names it, Hz.
     pub(crate) nominal_frequency_hz: Option<u64>,
-    /// How far a reading now may be from CLOCK_MONOTONIC, ns.
+    /// The present bound of a reading's distance from CLOCK_MONOTONIC, ns.
     pub(crate) bound_ns: Option<u64>,
-    /// How far CLOCK_MONOTONIC's rate may be from the measured one for the bound to hold, ppb.
+    /// Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within this of the measured
+    /// one, ppb.
     pub(crate) max_drift_ppb: u64,
     /// Time between two recalibrations, ns.
     pub(crate) interval_ns: u64,
-    /// How far Unix time may be from UTC as the kernel says, ns; null where it is not synchronised.
+    /// The kernel's bound of Unix time's distance from UTC, ns; null where it is not synchronised.
     pub(crate) utc_error_ns: Option<u64>,
-    /// The environment variable TICKLINE is neither on nor off.
+    /// Whether the environment variable TICKLINE has another value than on or off.
     pub(crate) environment_unrecognised: bool,
-    /// How often each event has happened.
+    /// The count of each event.
     pub(crate) events: BTreeMap<&'static str, u64>,
     /// The CPUs, where each has a line of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -119,13 +126,13 @@ pub(crate) struct CpuRow {
     pub(crate) cpu: usize,
     /// `calibrating`, `fast`, `fallback` or `other`.
     pub(crate) state: &'static str,
-    /// Its counter's frequency as measured, Hz.
+    /// The frequency of its counter as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
     /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns.
     pub(crate) offset_ns: i64,
-    /// Time since that, ns; null before the first one.
+    /// Time since its last recalibration, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,
-    /// Visits that failed, and times that it fell back.
+    /// Calibrations that failed, and fallbacks.
     pub(crate) failures: u64,
 }
 
@@ -147,7 +154,7 @@ impl CpuRow {
     }
 }
 
-/// What one gate says.
+/// The verdict of one gate.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Gate {
@@ -155,9 +162,9 @@ pub(crate) struct Gate {
     pub(crate) gate: &'static str,
     /// Whether it lets the counter be used.
     pub(crate) open: bool,
-    /// Why it is closed, as a stable code.
+    /// Why the gate is closed, as a stable code.
     pub(crate) reason: Option<&'static str>,
-    /// What is doubtful though it is open, as a stable code.
+    /// A doubt that does not close the gate, as a stable code.
     pub(crate) warning: Option<&'static str>,
     /// Reason or warning in words.
     pub(crate) text: Option<String>,
@@ -169,21 +176,22 @@ pub(crate) struct Gate {
 pub(crate) struct CostRow {
     /// What is called.
     pub(crate) clock: &'static str,
-    /// A call in a tight loop, fastest round, ns; null where there is no such clock, or the process may not read it.
+    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
+    /// the process may not read it.
     pub(crate) cost_ns: Option<f64>,
-    /// The same in the median round, ns.
+    /// A call in the median round, ns.
     pub(crate) median_ns: Option<f64>,
-    /// Nine of ten rounds were no slower than this, ns a call.
-    pub(crate) most_ns: Option<f64>,
-    /// The fastest as a multiple of a bare reading of the counter.
+    /// A call in the round that nine of ten rounds do not exceed, ns.
+    pub(crate) p90_ns: Option<f64>,
+    /// `cost_ns` as a multiple of the cost of a bare read of the counter.
     pub(crate) ratio_to_counter: Option<f64>,
-    /// The smallest step seen, ns; null if none was seen.
+    /// The smallest step between two readings, ns; null if the clock did not move.
     pub(crate) resolution_ns: Option<u64>,
-    /// Who answers; null if that is not known, or the call is no clock of the system.
+    /// Who answers; null if that is unknown, or the call is no clock of the system.
     pub(crate) served_by: Option<ServedBy>,
 }
 
-/// Offset and bound over time, and what they amount to.
+/// Offset and bound over time, with their extremes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TrackSummary {
@@ -191,31 +199,32 @@ pub(crate) struct TrackSummary {
     pub(crate) largest_offset_ns: f64,
     /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
-    /// Looks whose reading was outside of its bracket.
+    /// Samples whose reading was outside of its bracket.
     pub(crate) outside_bracket: usize,
-    /// Looks that contradict the claimed bound.
+    /// Samples that contradict the claimed bound.
     pub(crate) bound_violated: usize,
-    /// The looks, in the order of time.
+    /// The samples, in the order of time.
     pub(crate) points: Vec<Point>,
 }
 
-/// The times from one reading of a clock to the next, made at once, as that clock tells them.
+/// The times from each reading of a clock to the next, by that clock, in a tight loop.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LatencyRow {
     /// What is called.
     pub(crate) clock: &'static str,
-    /// Times counted.
+    /// Number of times in the histogram.
     pub(crate) readings: u64,
-    /// The shortest, ns. All times are counted to 1 %; more than a second counts as a second.
+    /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a
+    /// second.
     pub(crate) min_ns: u64,
-    /// Half of them are not longer than this, ns.
+    /// Half of the times are not longer than this, ns.
     pub(crate) median_ns: u64,
-    /// 99 % are not longer than this, ns.
+    /// 99 % of the times are not longer than this, ns.
     pub(crate) p99_ns: u64,
-    /// 99.99 % are not longer than this, ns.
+    /// 99.99 % of the times are not longer than this, ns.
     pub(crate) p99_99_ns: u64,
-    /// The longest, ns.
+    /// The longest time, ns.
     pub(crate) max_ns: u64,
     /// The histogram; empty bins are left out.
     pub(crate) bins: Vec<LatencyBin>,
@@ -225,22 +234,23 @@ pub(crate) struct LatencyRow {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LatencyBin {
-    /// The shortest time that belongs to it, ns.
+    /// The shortest time in the bin, ns.
     pub(crate) from_ns: u64,
-    /// The longest one, ns.
+    /// The longest time in the bin, ns.
     pub(crate) to_ns: u64,
-    /// Times counted.
+    /// Number of times in the bin.
     pub(crate) count: u64,
 }
 
 impl Document {
-    /// What can be told without measuring: the machine and the global clock's status.
+    /// What needs no measurement: the facts of the machine, and the global clock's status.
     pub(crate) fn new(command: &'static str) -> Self {
         let status = settled();
         let machine = Machine::read(&status);
         Self {
             schema: SCHEMA,
             program_version: env!("CARGO_PKG_VERSION"),
+            debug_build: cfg!(debug_assertions),
             command,
             taken_at: format!("{:.0}", Timestamp::now()),
             verdict: verdict(status.state, &machine, None, None),
@@ -261,14 +271,14 @@ impl Document {
         }
     }
 
-    /// Adds what the clocks cost and how well the global clock keeps to CLOCK_MONOTONIC.
+    /// Adds the costs of the clocks, and the offset of the global clock from CLOCK_MONOTONIC.
     pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
         self.add_costs(costs, Some(&track));
         self.track = Some(track.into());
         self
     }
 
-    /// Adds what the clocks cost.
+    /// Adds the costs of the clocks.
     pub(crate) fn costed(mut self, costs: &[Cost]) -> Self {
         self.add_costs(costs, None);
         self
@@ -283,7 +293,7 @@ impl Document {
                 clock: cost.name,
                 cost_ns: cost.ns,
                 median_ns: cost.median_ns,
-                most_ns: cost.most_ns,
+                p90_ns: cost.p90_ns,
                 ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
                 resolution_ns: None,
                 served_by: None,
@@ -293,7 +303,7 @@ impl Document {
         self.verdict = verdict(self.state, &self.machine, calls, track);
     }
 
-    /// Adds to the costs who serves the clocks, and in which steps they move.
+    /// Adds to the costs who answers the clocks, and their resolutions.
     pub(crate) fn explained(mut self, served: Result<Served, String>, resolutions: &[Resolution]) -> Self {
         let (served, unknown) = match served {
             Ok(served) => (served, None),
@@ -302,13 +312,12 @@ impl Document {
         self.served_unknown = unknown;
         for row in &mut self.costs {
             row.served_by = served.get(row.clock).copied();
-            row.resolution_ns =
-                resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, step)| *step);
+            row.resolution_ns = resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, ns)| *ns);
         }
         self
     }
 
-    /// Adds what is wrong with the machine, by all that is known of it: to be called last.
+    /// Adds the findings. To be called last, since the rules use all that was measured.
     ///
     /// # Errors
     ///
@@ -324,6 +333,12 @@ impl Document {
     /// The exit code: whether the counter serves here.
     pub(crate) fn exit(&self) -> Exit {
         if self.fast { Exit::Fast } else { Exit::Closed }
+    }
+
+    /// The line for people about a debug build that has measured costs.
+    pub(crate) fn build_note(&self) -> Option<&'static str> {
+        let applies = self.debug_build && !self.costs.is_empty();
+        applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
 }
 
@@ -376,11 +391,11 @@ impl ClockStatus {
     }
 }
 
-/// The global clock's status. On a machine that is busy a line may end before the thread comes to replace it, for some ms, which
-/// is not what is asked for here.
+/// The global clock's status. On a busy machine the thread may replace a line some ms after its
+/// end. This waits for the thread, since the document is about the usual state.
 fn settled() -> Status {
-    const LOOKS: u32 = 50;
-    for _ in 1..LOOKS {
+    const TRIES: u32 = 50;
+    for _ in 1..TRIES {
         let status = Clock::global().status();
         if status.state != State::Calibrating {
             return status;
@@ -401,12 +416,12 @@ fn gates(status: &Status) -> Vec<Gate> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// One sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
+/// The result in one sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
 fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
     match (state, calls, track) {
         (State::Fast, Some((now, os)), Some(track)) => format!(
             "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast; \
-             it was seen at most {:.0} ns from CLOCK_MONOTONIC (its own bound: {} ns).",
+             its largest offset from CLOCK_MONOTONIC was {:.0} ns (its own bound: {} ns).",
             os / now,
             track.largest_offset_ns(),
             track.largest_bound_ns()

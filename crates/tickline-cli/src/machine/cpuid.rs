@@ -1,4 +1,4 @@
-//! What the processor, or whoever plays it, says about the counter: CPUID.
+//! CPUID: what the processor or the hypervisor says about the counter.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,15 +17,16 @@ pub(crate) struct Cpuid {
     pub(crate) tsc_adjust: Option<bool>,
     /// Leaf 1, ECX bit 31.
     pub(crate) hypervisor: Option<bool>,
-    /// Leaf 15h: the crystal's frequency times a ratio, Hz; null where the leaf does not name it.
+    /// Leaf 15h: the crystal's frequency times a ratio, Hz; null where the leaf lacks it.
     pub(crate) leaf_15h_hz: Option<u64>,
-    /// Leaf 16h: the processor's base frequency, MHz. Not the counter's, though often near to it.
+    /// Leaf 16h: the processor's base frequency, MHz, which is often near the counter's.
     pub(crate) leaf_16h_base_mhz: Option<u16>,
-    /// Leaf 4000_0010h: the counter's frequency as the hypervisor names it, kHz.
+    /// Leaf 4000_0010h: the counter's frequency by the hypervisor, kHz.
     pub(crate) hypervisor_khz: Option<u32>,
 }
 
-/// Whether there is CPUID, so that its silence about a hypervisor means that there is none.
+/// Whether the processor has CPUID. If so, its silence about a hypervisor means that there is
+/// none.
 pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
@@ -35,7 +36,7 @@ pub(super) fn read() -> Option<Cpuid> {
     let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
     let extended = cpuid.get_extended_processor_and_feature_identifiers();
     Some(Cpuid {
-        // A processor without the leaf does not claim it.
+        // A processor without the leaf makes no claim.
         invariant_tsc: Some(
             cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
         ),

@@ -1,35 +1,37 @@
-//! Who runs the machine. CPUID's signature comes first; where something else plays that part (Firecracker is KVM to CPUID,
-//! gVisor shows the host's, VirtualBox offers KVM's interface), what firmware and kernel say is more exact.
+//! The hypervisor below this machine. CPUID names one, but not always the right one: Firecracker
+//! shows KVM's signature, gVisor the host's, and VirtualBox offers KVM's interface. Firmware and
+//! kernel are more exact, and go first.
 
 use tickline::Hypervisor;
 
-/// What speaks for a hypervisor.
+/// The facts that show a hypervisor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Traces<'a> {
     pub(super) by_cpuid: Hypervisor,
-    /// Whether CPUID can be asked at all.
+    /// Whether the processor has CPUID.
     pub(super) cpuid_tells: bool,
     pub(super) product: Option<&'a str>,
     /// `/proc/version`.
     pub(super) kernel_version: Option<&'a str>,
     pub(super) kernel_log: Option<&'a [String]>,
-    /// The names in `/sys/bus/acpi/devices`, which everybody may read.
+    /// The names in `/sys/bus/acpi/devices`, which every user may read.
     pub(super) acpi_devices: &'a [String],
 }
 
-/// What gVisor's kernel claims to have been built as, whatever its version (`pkg/sentry/syscalls/linux/linux64.go`,
-/// `LinuxVersion`); its log starts with the second.
+/// The build that every version of gVisor's kernel claims (`pkg/sentry/syscalls/linux/linux64.go`,
+/// `LinuxVersion`), and the beginning of its log.
 const GVISOR_BUILD: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
 const GVISOR_LOG: &str = "Starting gVisor";
 
-/// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it boots.
+/// The OEM id of Firecracker's ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it
+/// boots.
 const FIRECRACKER_ACPI: &str = "FIRECK";
 
-/// What Firecracker called its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`) from 1.8 until pull request 5760 of
-/// 2026, which gave it a name that is not its own.
+/// Firecracker's name for its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
+/// 1.8 until its pull request 5760 of 2026.
 const FIRECRACKER_DEVICE: &str = "FCVMGID:";
 
-/// Words of the firmware, and whose they are.
+/// Words of the firmware, and the hypervisor that they name.
 const PRODUCTS: [(&str, &str); 4] = [
     ("VirtualBox", "virtualbox"),
     ("VMware", "vmware"),
@@ -37,7 +39,8 @@ const PRODUCTS: [(&str, &str); 4] = [
     ("Xen HVM domU", "xen"),
 ];
 
-/// A stable name; "none" only where CPUID could have named one; `None` where nobody says anything.
+/// A stable name; "none" only where CPUID could have named one; `None` where no fact says
+/// anything.
 pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     let logged = |word: &str| traces.kernel_log.is_some_and(|log| log.iter().any(|line| line.contains(word)));
     if traces.kernel_version.is_some_and(|version| version.contains(GVISOR_BUILD)) || logged(GVISOR_LOG) {
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_none_only_where_somebody_could_have_spoken() {
+    fn silence_is_none_only_with_cpuid() {
         assert_eq!(found(NOTHING), "none");
         assert_eq!(found(Traces { cpuid_tells: false, ..NOTHING }), "unknown");
     }

@@ -1,11 +1,12 @@
-//! The kernel's messages about clocks, where the process may read them: `/dev/kmsg`, else syslog(2).
+//! The kernel's messages about clocks, where the process may read them: `/dev/kmsg`, else
+//! syslog(2).
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use super::system;
 
-/// What in a message makes it one about clocks, in lower case. The last three name the hypervisor.
+/// Words, in lower case, that mark a message about clocks. The last three name the hypervisor.
 const TOPICS: [&str; 11] = [
     "clocksource",
     "tsc",
@@ -20,12 +21,13 @@ const TOPICS: [&str; 11] = [
     "starting gvisor",
 ];
 
-/// So many messages are kept: the first ones, which are those of the boot, and the last.
+/// The number of messages to keep from the beginning, which is the boot, and from the end.
 const KEPT: usize = 100;
 
-/// The messages about clocks, oldest first; `None` where there is no log, or the process may not read it.
+/// The messages about clocks, oldest first; `None` where there is no log, or the process may not
+/// read it.
 pub(super) fn read() -> Option<Vec<String>> {
-    // A log without a single message is a stand-in, as containers have in `/dev/kmsg`.
+    // A log without any message is a container's substitute for `/dev/kmsg`.
     let said = |messages: &Vec<String>| !messages.is_empty();
     let messages = records().ok().filter(said).or_else(|| syslog().ok().filter(said))?;
     let mut messages: Vec<String> = messages.into_iter().filter(|message| is_about_clocks(message)).collect();
@@ -40,9 +42,11 @@ fn is_about_clocks(message: &str) -> bool {
     TOPICS.iter().any(|topic| message.contains(topic))
 }
 
-/// `Documentation/ABI/testing/dev-kmsg` of the kernel: each read is a record; EPIPE says that the next one was overwritten.
+/// `Documentation/ABI/testing/dev-kmsg` of the kernel: each read is a record; EPIPE says that the
+/// next one was overwritten.
 fn records() -> io::Result<Vec<String>> {
-    /// The longest record, bytes (`PRINTK_MESSAGE_MAX` in `kernel/printk/internal.h` is 2,048; 8,192 in old ones).
+    /// The longest record, bytes (`PRINTK_MESSAGE_MAX` in `kernel/printk/internal.h` is 2,048;
+    /// 8,192 in old ones).
     const RECORD_BYTES: usize = 8_192;
     let mut file: File = system::open_without_waiting("/dev/kmsg")?;
     let mut buffer = vec![0; RECORD_BYTES];

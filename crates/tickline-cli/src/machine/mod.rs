@@ -1,5 +1,5 @@
-//! The machine: collectors only, nothing is judged here. What cannot be read is `None`, in JSON null; a recorded machine is
-//! read back from that JSON.
+//! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
+//! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
 
 mod cpuid;
 mod hypervisor;
@@ -19,54 +19,57 @@ pub(crate) use system::{Ntp, allow_counter, counter_readable};
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// The words that say that the counters of so many CPUs are in step.
-pub(crate) fn in_step_on(cpus: u32) -> String {
-    format!("in step on {cpus} CPUs")
+/// The words for the synchronised counters of a number of CPUs.
+pub(crate) fn synchronised_on(cpus: u32) -> String {
+    format!("synchronised on {cpus} CPUs")
 }
 
-/// The machine.
+/// The facts of the machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct Machine {
     /// The processor's name.
     pub(crate) cpu: Option<String>,
-    /// What the program was compiled for, as Rust calls it.
+    /// The architecture that the program was compiled for, by Rust's name.
     pub(crate) architecture: Option<String>,
     /// The kernel's release.
     pub(crate) kernel: Option<String>,
-    /// With what it was started.
+    /// The kernel's command line.
     pub(crate) kernel_command_line: Option<String>,
-    /// The kernel's messages about clocks; null where the log may not be read.
+    /// The kernel's messages about clocks; null where the process may not read the log.
     pub(crate) kernel_log: Option<Vec<String>>,
-    /// What the kernel makes its time from.
+    /// The kernel's clocksource.
     pub(crate) clocksource: Option<String>,
-    /// What it could be made from, separated by spaces.
+    /// The clocksources that the kernel would accept, separated by spaces.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor that this is a guest of, as a stable name; `none` where CPUID could have named one.
+    /// The hypervisor below this machine, as a stable name; `none` where CPUID could have named
+    /// one.
     pub(crate) hypervisor: Option<String>,
-    /// The firmware's words for vendor and product.
+    /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,
-    /// What CPUID says; null where there is none.
+    /// The facts from CPUID; null on processors without it.
     pub(crate) cpuid: Option<Cpuid>,
     /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
     pub(crate) counter_readable: Option<bool>,
     /// Whether the kernel has mapped its vDSO into the process.
     pub(crate) vdso_mapped: Option<bool>,
-    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 is a system call for each question.
+    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 makes each call for the
+    /// time a system call.
     pub(crate) vsyscall64: Option<u32>,
-    /// The process's time namespace; null where the kernel has none.
+    /// The process's time namespace; null where the kernel has no time namespaces.
     pub(crate) time_namespace: Option<TimeNamespace>,
     /// The CPUs that the process may use, as a list of ranges.
     pub(crate) allowed_cpus: Option<String>,
     /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
-    /// What the kernel says about its Unix time.
+    /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
-    /// What a comparison of the CPUs' counters has found, in words.
+    /// The result of the clock's comparison of the CPUs' counters, in words.
     pub(crate) counters: String,
-    /// How far two of them are apart at least, ticks; null unless they are.
-    pub(crate) counters_apart_ticks: Option<u64>,
+    /// The least possible difference between the counters of two CPUs, ticks; null unless they are
+    /// unsynchronised.
+    pub(crate) counter_difference_ticks: Option<u64>,
 }
 
 impl Machine {
@@ -100,7 +103,7 @@ impl Machine {
             ntp: system::ntp(),
             kernel_log,
             counters: comparison(status.comparison),
-            counters_apart_ticks: match status.comparison {
+            counter_difference_ticks: match status.comparison {
                 Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
                 _ => None,
             },
@@ -108,7 +111,7 @@ impl Machine {
     }
 }
 
-/// The only line of a file; `None` if it cannot be read or has nothing in it.
+/// The only line of a file; `None` if the file is unreadable or empty.
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -125,7 +128,7 @@ fn product() -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// The devices that ACPI tables name; none where there is no ACPI, or no `/sys`.
+/// The devices that ACPI tables name; empty without ACPI or `/sys`.
 fn acpi_devices() -> Vec<String> {
     let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -137,14 +140,14 @@ fn allowed_cpus() -> Option<String> {
     Some(list.trim().to_owned())
 }
 
-/// What a comparison of the CPUs' counters has found.
+/// The result of the clock's comparison, in words.
 fn comparison(comparison: Comparison) -> String {
     match comparison {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
-        Comparison::Synchronised { cpus } => in_step_on(cpus),
+        Comparison::Synchronised { cpus } => synchronised_on(cpus),
         Comparison::Unsynchronised(pair) => format!(
-            "CPU {} and CPU {} are apart by {} ticks at least",
+            "CPU {} and CPU {} are unsynchronised by at least {} ticks",
             pair.here,
             pair.there,
             pair.difference.size_ticks()

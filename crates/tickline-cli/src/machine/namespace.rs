@@ -1,4 +1,5 @@
-//! The time namespace: how far its monotonic clocks are from those of the machine (time_namespaces(7)).
+//! The time namespace: how far its monotonic clocks are from those of the machine
+//! (time_namespaces(7)).
 
 use std::fs;
 
@@ -9,16 +10,16 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct TimeNamespace {
-    /// How far CLOCK_MONOTONIC is from the machine's, ns. Null where the process's children get another namespace: the
-    /// kernel shows only theirs then.
+    /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another
+    /// namespace, since the kernel then shows theirs.
     pub(crate) monotonic_offset_ns: Option<i64>,
-    /// The same of CLOCK_BOOTTIME, ns.
+    /// CLOCK_BOOTTIME minus the machine's, ns; null as above.
     pub(crate) boottime_offset_ns: Option<i64>,
-    /// Whether children are made in another one.
+    /// Whether the process's children receive another namespace.
     pub(crate) children_elsewhere: bool,
 }
 
-/// `None` where the kernel has none (before Linux 5.6), or `/proc` is not to be had.
+/// `None` where the kernel has no time namespaces (before Linux 5.6), or `/proc` is unreadable.
 pub(super) fn read() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;
@@ -31,7 +32,7 @@ pub(super) fn read() -> Option<TimeNamespace> {
     })
 }
 
-/// Of a file with a line a clock: name, seconds, nanoseconds.
+/// Reads one clock's offset from lines of name, seconds, nanoseconds.
 fn offset_ns(offsets: &str, name: &str) -> Option<i64> {
     let line = offsets.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);

@@ -1,5 +1,5 @@
-//! What the kernel is asked for by calls of C: the NTP state, the process's right to read the counter, the log. Nothing is
-//! changed but by [`allow_counter`], and that for this thread alone.
+//! Facts that need a C call: the NTP state, the process's right to read the counter, the log. Only
+//! [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
     unsafe_code,
@@ -11,22 +11,22 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel says about its Unix time, by `adjtimex(2)` with modes 0, which only asks.
-// Recorded whole or not at all: a figure that is missing is not zero.
+/// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
+// Serde requires every field: a missing figure must not become zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Ntp {
-    /// Whether somebody keeps it near UTC.
+    /// Whether an NTP daemon keeps Unix time near UTC.
     pub(crate) synchronised: bool,
-    /// By how much the clock's rate is corrected, ppb, without the tick.
+    /// The correction of the clock's rate, ppb, without `tick_us`.
     pub(crate) frequency_ppb: i64,
-    /// The length of a hundredth of a second, us: 10,000, unless somebody slews by it.
+    /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
     pub(crate) tick_us: i64,
-    /// What is still to be slewed away, ns.
+    /// The offset that is still to be slewed, ns.
     pub(crate) offset_ns: i64,
-    /// The largest error against UTC, as the NTP daemon claims it, us.
+    /// The largest error against UTC, by the NTP daemon's claim, us.
     pub(crate) maximum_error_us: i64,
-    /// The likely error, as the daemon claims it, us.
+    /// The likely error against UTC, by the NTP daemon's claim, us.
     pub(crate) estimated_error_us: i64,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn ntp() -> Option<Ntp> {
     })
 }
 
-/// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)`, which x86 has. `None` where nobody can be asked.
+/// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)` on x86. `None` elsewhere.
 #[cfg(target_os = "linux")]
 pub(crate) fn counter_readable() -> Option<bool> {
     let mut mode: libc::c_int = 0;
@@ -61,22 +61,23 @@ pub(crate) fn counter_readable() -> Option<bool> {
     (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
 }
 
-/// Gives the calling thread, and those it starts, the right to read the counter, of which `PR_SET_TSC` had deprived the
-/// process: without it, libc's clocks, by which everything here is timed, are a SIGSEGV.
+/// Gives the calling thread, and the threads that it starts, the right to read the counter that
+/// `PR_SET_TSC` has taken. Without it, libc's clocks end the process with SIGSEGV, and the
+/// measurements need them.
 #[cfg(target_os = "linux")]
 pub(crate) fn allow_counter() {
     // SAFETY: changes nothing but this thread's own right.
     unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
 }
 
-/// Opens a file for reading that would have readers wait for more.
+/// Opens a file for reading without waiting for more content at its end.
 #[cfg(target_os = "linux")]
 pub(super) fn open_without_waiting(path: &str) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// The kernel's log by syslog(2), which sandboxes without `/dev/kmsg` may have.
+/// The kernel's log by syslog(2), for sandboxes without `/dev/kmsg`.
 #[cfg(target_os = "linux")]
 pub(super) fn syslog() -> io::Result<String> {
     const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL

@@ -1,5 +1,5 @@
-//! The calls whose cost is measured, each as a loop of its own, so that the call is inlined into it as it would be into a
-//! program. C functions and a system call, so unsafe code.
+//! The calls whose cost is measured. Each has a loop of its own, so that the compiler inlines the
+//! call as it does in a program. C functions and a system call need unsafe code.
 
 #![allow(unsafe_code, reason = "clock_gettime and friends as C programs call them")]
 
@@ -8,15 +8,15 @@ use std::time::{Instant, SystemTime};
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
-/// A loop of so many calls.
+/// A loop that makes the given number of calls.
 pub(crate) type Loop = Box<dyn Fn(u32)>;
 
 /// A clock that can be called.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// `None` where there is no such clock, or the process may not read it.
+    /// `None` where the clock does not exist, or the process may not read it.
     pub(crate) run: Option<Loop>,
-    /// One reading, ns, of a clock that tells them.
+    /// One reading, ns; `None` for calls that do not return nanoseconds.
     pub(crate) read_ns: Option<Box<dyn Fn() -> u64>>,
 }
 
@@ -24,7 +24,7 @@ fn call<T>(name: &'static str, read: impl Fn() -> T + 'static) -> Call {
     Call { name, run: Some(repeat(read)), read_ns: None }
 }
 
-/// A clock that tells nanoseconds.
+/// A clock that returns nanoseconds.
 fn clock(name: &'static str, read_ns: impl Fn() -> u64 + Copy + 'static) -> Call {
     Call { name, run: Some(repeat(read_ns)), read_ns: Some(Box::new(read_ns)) }
 }
@@ -37,16 +37,17 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
     })
 }
 
-/// The name of the call to which all others are compared.
+/// The name of the call that all others are compared with.
 pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
 /// The clock that tickline follows and programs measure with.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 
-/// A question that is a system call whatever the vDSO offers.
+/// A call that enters the kernel, whatever the vDSO offers.
 pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 
-/// Every call, in the order of the table. `readable` says whether the process may read the counter.
+/// Every call, in the order of the table. `readable` says whether the process may read the
+/// counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
     let counter = HardwareCounter::if_present().filter(|_| readable);
     let counted = |name, run: Option<Loop>| Call { name, run, read_ns: None };
@@ -101,7 +102,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     calls
 }
 
-/// A clock as programs use it: in nanoseconds.
+/// A clock's time, ns.
 #[cfg(unix)]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -110,7 +111,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     ns(time.tv_sec, time.tv_nsec, 1)
 }
 
-/// Seconds and a part of one, in units of so many ns. C's types for both differ from target to target.
+/// Seconds, and a part of a second in units of `unit_ns`, as ns. C's types for both differ between
+/// targets.
 #[cfg(unix)]
 fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
     let (seconds, part) = (seconds.try_into().unwrap_or(0), part.try_into().unwrap_or(0));
@@ -123,7 +125,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// The clock that tickline follows, ns: what a clock says that nobody calibrates.
+/// The clock that tickline follows, ns: a tickline clock without calibration serves the OS clock.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn monotonic_ns() -> u64 {
     use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What each clock costs: interleaved rounds, the fastest counts.
+//! What each clock costs: interleaved rounds, of which the fastest counts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,13 +8,15 @@ use tickline::State;
 
 use super::calls::{self, Call};
 
-/// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on an idle machine.
+/// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
+/// an idle machine.
 const ROUNDS: u32 = 40;
 
-/// How long one clock is called in one round, ns: long against the clock that times it, short against a time slice.
+/// Time for one clock in one round, ns: long compared with the clock that measures it, short
+/// compared with a time slice.
 const ROUND_NS: f64 = 100_000.0;
 
-/// The clocks of the long run: the coarse ones beside those that they would replace.
+/// The clocks of the long run: coarse clocks, and the precise clocks that they could replace.
 const LONG_RUN: [&str; 4] = [
     "clock_gettime REALTIME",
     "clock_gettime REALTIME_COARSE",
@@ -25,13 +27,13 @@ const LONG_RUN: [&str; 4] = [
 /// Calls between two clocks' turns in the long run: 0.5 ms to 0.2 s.
 const TURN_CALLS: u32 = 100_000;
 
-/// How long a clock's thread needs until its lines last for seconds: some recalibrations.
+/// Time for some recalibrations, after which a line lasts for seconds.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// ...and how long it may take until there is a line at all, where the CPUs' counters are compared first.
+/// Longest wait for the first line, which follows the comparison of the CPUs' counters.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The cost of one clock, ns a call; `None` where the clock is not to be had.
+/// The cost of one clock, ns a call; `None` where the clock is not available.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) name: &'static str,
@@ -40,29 +42,29 @@ pub(crate) struct Cost {
     /// In the round in the middle.
     pub(crate) median_ns: Option<f64>,
     /// Nine of ten rounds were no slower.
-    pub(crate) most_ns: Option<f64>,
+    pub(crate) p90_ns: Option<f64>,
 }
 
-/// So many calls in a row, everything that came between included.
+/// Many calls in a row, with all interruptions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LongRun {
     /// What is called.
     pub(crate) clock: &'static str,
-    /// ns a call; null where the clock is not to be had.
+    /// ns a call; null where the clock is not available.
     pub(crate) mean_ns: Option<f64>,
-    /// All calls together, s; null where the clock is not to be had.
+    /// All calls together, s; null where the clock is not available.
     pub(crate) total_s: Option<f64>,
 }
 
 impl LongRun {
-    /// As if the clock were not to be had.
+    /// Drops the figures, as if the clock were not available.
     pub(crate) fn forget(&mut self) {
         (self.mean_ns, self.total_s) = (None, None);
     }
 }
 
-/// Waits until the clock's thread is in its steady state, if it gets there.
+/// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
     let (start, clock) = (Instant::now(), tickline::Clock::global());
     let waits =
@@ -73,12 +75,12 @@ pub(crate) fn settle() {
     thread::sleep(SETTLED);
 }
 
-/// Measures every clock. `progress` is told the share that is done.
+/// Measures every clock. `progress` receives the finished share.
 pub(crate) fn measure(progress: impl FnMut(f64)) -> Vec<Cost> {
     measure_rounds(ROUNDS, progress)
 }
 
-/// The same by a number of rounds, at least 1.
+/// The same with a number of rounds, at least 1.
 pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<Cost> {
     let calls = calls::all(may_read_counter());
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
@@ -93,20 +95,20 @@ pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<
 }
 
 impl Cost {
-    /// As if the clock were not to be had.
+    /// Drops the figures, as if the clock were not available.
     pub(crate) fn forget(&mut self) {
-        (self.ns, self.median_ns, self.most_ns) = (None, None, None);
+        (self.ns, self.median_ns, self.p90_ns) = (None, None, None);
     }
 
     fn of(name: &'static str, mut taken_ns: Vec<f64>) -> Self {
         taken_ns.sort_by(f64::total_cmp);
         let last = taken_ns.len().saturating_sub(1);
         let at = |place: usize| taken_ns.get(place).copied().filter(|ns| ns.is_finite());
-        Self { name, ns: at(0), median_ns: at(last / 2), most_ns: at((last * 9).div_ceil(10)) }
+        Self { name, ns: at(0), median_ns: at(last / 2), p90_ns: at((last * 9).div_ceil(10)) }
     }
 }
 
-/// Calls each of some clocks `count` times, by turns.
+/// Calls each clock of the long run `count` times; the clocks take turns.
 pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun> {
     let calls = calls::all(may_read_counter());
     let named = |name: &str| calls.iter().find(|call| call.name == name);
@@ -128,7 +130,7 @@ pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun
     totals.map(of).into()
 }
 
-/// Whether the gates found the counter to be there and readable.
+/// Whether the gates found a counter that this process may read.
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     status.judged
@@ -139,7 +141,7 @@ pub(crate) fn may_read_counter() -> bool {
             .all(|verdict| verdict.closed.is_none())
 }
 
-/// So many calls that they take `ROUND_NS`.
+/// The number of calls that take `ROUND_NS`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 to 100,000")]
 fn calls_per_round(call: &Call) -> u32 {
     const TRIAL: u32 = 16;
@@ -148,7 +150,7 @@ fn calls_per_round(call: &Call) -> u32 {
     (ROUND_NS / ns.max(0.1)).clamp(16.0, 100_000.0) as u32
 }
 
-/// ns for `count` calls; infinite where the clock is not to be had.
+/// ns for `count` calls; infinite where the clock is not available.
 #[expect(clippy::cast_precision_loss, reason = "a round takes far less than 2^53 ns")]
 fn time(call: &Call, count: u32) -> f64 {
     let Some(run) = &call.run else { return f64::INFINITY };
@@ -176,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_told_by_rank() {
+    fn rounds_are_reported_by_rank() {
         let cost = Cost::of("a", vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0]);
-        assert_eq!((cost.ns, cost.median_ns, cost.most_ns), (Some(1.0), Some(6.0), Some(10.0)));
+        assert_eq!((cost.ns, cost.median_ns, cost.p90_ns), (Some(1.0), Some(6.0), Some(10.0)));
         let one = Cost::of("a", vec![3.0]);
-        assert_eq!((one.ns, one.median_ns, one.most_ns), (Some(3.0), Some(3.0), Some(3.0)));
+        assert_eq!((one.ns, one.median_ns, one.p90_ns), (Some(3.0), Some(3.0), Some(3.0)));
         let none = Cost::of("a", vec![f64::INFINITY; 3]);
-        assert_eq!((none.ns, none.median_ns, none.most_ns), (None, None, None));
+        assert_eq!((none.ns, none.median_ns, none.p90_ns), (None, None, None));
     }
 
     #[test]

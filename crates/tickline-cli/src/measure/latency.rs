@@ -1,6 +1,7 @@
-//! How long single readings take: a clock is read again and again, and the time from one reading to the next, by the same
-//! clock, is counted in a histogram. The cost of a tight loop is one figure; this shows the resolution, and the readings that
-//! took longer, because the line was being replaced or somebody else had the CPU.
+//! How long single readings take. A loop reads a clock, and a histogram counts the time from each
+//! reading to the next, by that clock. The cost in a tight loop is one figure. The histogram also
+//! shows the clock's resolution and the slow readings: those that met the replacement of the line,
+//! and those that lost the CPU.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,18 +10,18 @@ use hdrhistogram::Histogram;
 
 use super::calls::monotonic_ns;
 
-/// Time for one clock, in rounds that alternate with those of the others, so that a disturbance meets all of them. A clock
-/// that takes 20 ns is read 50 million times, so that what happens once a second, a recalibration, is among them.
+/// Rounds of the clocks alternate, so that a disturbance meets all of them. A clock that takes 20
+/// ns is read 50 million times in one second, which includes the recalibration of each second.
 const ROUNDS: u32 = 50;
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Readings between two looks at the end of a round: rare against the cost of that look.
+/// Readings between two checks of the round's end, which makes the cost of a check negligible.
 const BATCH: u32 = 256;
 
-/// Longer ones count as this, ns: a second without the CPU.
+/// Longest recorded time, ns: a second without the CPU.
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// Two digits: 1 % of a time is less than the clocks differ by.
+/// Two digits: the clocks differ by more than 1 %.
 const DIGITS: u8 = 2;
 
 /// The times from one reading of a clock to the next.
@@ -34,7 +35,7 @@ pub(crate) struct Latency {
 /// A round of one clock.
 type Round = fn(&mut Histogram<u64>);
 
-/// Measures the clocks that are compared. `progress` is told the share that is done.
+/// Measures the clocks that are compared. `progress` receives the finished share.
 pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<Latency> {
     const CLOCKS: [(&str, Round); 2] = [
         ("tickline::now_ns", |times| round(tickline::now_ns, times)),
@@ -54,7 +55,8 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<Latency> {
     clocks.into_iter().map(|(latency, _)| latency).collect()
 }
 
-/// The times are kept in an array and counted after each batch, so that the counting is not part of them.
+/// An array keeps the readings of a batch; the histogram counts them afterwards, outside of the
+/// measured time.
 fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
     let mut readings = [0; BATCH as usize + 1];
     let start = Instant::now();
@@ -63,7 +65,8 @@ fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
             *reading = black_box(now_ns());
         }
         for pair in readings.windows(2) {
-            // Plain readings on two CPUs may be out of order, and one step of a coarse clock is 0.
+            // Plain readings on two CPUs may be out of order, and two readings of a coarse clock
+            // may be equal.
             times.saturating_record(pair[1].saturating_sub(pair[0]));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which pairs are looked at.
+/// Which pairs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

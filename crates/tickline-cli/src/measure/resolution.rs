@@ -1,23 +1,24 @@
-//! The smallest step that is seen of each clock.
+//! The resolution of each clock: the smallest step between two readings.
 
 use std::time::{Duration, Instant};
 
 use super::calls;
 
-/// How long a clock is watched for a step: longer than a tick of the slowest usual kernel (10 ms at HZ=100), which is how often
-/// the coarse clocks move.
+/// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10
+/// ms on usual kernels (HZ=100).
 const PATIENCE: Duration = Duration::from_millis(12);
 
-/// So many steps are enough: the smallest is among the first dozens.
+/// Number of steps that suffices: the smallest one is among the first dozens.
 const STEPS: u32 = 1_000;
 
-/// Readings between two looks at the time that has passed: 64 us with a clock of 1 us, far less than `PATIENCE`.
-const BETWEEN_LOOKS: u32 = 64;
+/// Readings between two checks of the time that has passed: 64 us for a clock of 1 us, far less
+/// than `PATIENCE`.
+const READS_PER_CHECK: u32 = 64;
 
-/// A clock, and its smallest step, ns.
+/// A clock and its resolution, ns.
 pub(crate) type Resolution = (&'static str, u64);
 
-/// Watches every clock that `wanted` names. Those that did not move are left out.
+/// Measures every clock that `wanted` accepts. The result leaves out clocks that did not move.
 pub(crate) fn measure(wanted: impl Fn(&str) -> bool) -> Vec<Resolution> {
     let clocks = calls::all(false).into_iter().filter(|call| wanted(call.name));
     clocks.filter_map(|call| Some((call.name, smallest_step_ns(call.read_ns?)?))).collect()
@@ -27,10 +28,11 @@ fn smallest_step_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
     let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
     while steps < STEPS && start.elapsed() < PATIENCE {
-        // The own clock is looked at now and then only: a step cannot be smaller than the time between two readings.
-        for _ in 0..BETWEEN_LOOKS {
+        // A check of the time between two readings would hide steps that are smaller than its
+        // cost.
+        for _ in 0..READS_PER_CHECK {
             let now = read_ns();
-            // A clock that was set back has not shown its resolution.
+            // A backward step says nothing about the resolution: the clock was set.
             if let Some(step @ 1..) = now.checked_sub(last) {
                 smallest = smallest.into_iter().chain([step]).min();
                 steps += 1;
@@ -47,8 +49,8 @@ mod tests {
 
     use super::*;
 
-    /// A clock that tells these values over and over, from `from` on.
-    fn told(values: &'static [u64]) -> impl Fn() -> u64 {
+    /// A clock that returns these values over and over.
+    fn clock(values: &'static [u64]) -> impl Fn() -> u64 {
         let next = Cell::new(0);
         move || {
             let index = next.get();
@@ -58,8 +60,8 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_step_that_is_one_counts() {
-        assert_eq!(smallest_step_ns(told(&[100, 100, 130, 170, 180, 50])), Some(10));
-        assert_eq!(smallest_step_ns(told(&[7])), None, "a clock that stands still");
+    fn the_smallest_forward_step_counts() {
+        assert_eq!(smallest_step_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
+        assert_eq!(smallest_step_ns(clock(&[7])), None, "a clock that stands still");
     }
 }

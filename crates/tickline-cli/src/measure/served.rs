@@ -1,9 +1,12 @@
-//! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. Proven, not guessed from the time.
+//! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. The
+//! answer is a proof, not a guess from the cost.
 //!
-//! The program runs itself again, with a filter (seccomp(2)) that answers the system calls for the time with an error that
-//! they never give. A clock that fails with that error has asked the kernel, one that still tells the time has not. Needs no
-//! rights: a process may always have itself filtered, and the filter dies with it. A call that ends the process, as every
-//! reading of a counter does after `PR_SET_TSC`, is found by the process's end, and the rest by another process.
+//! The program starts itself again under a filter (seccomp(2)). The filter answers the system
+//! calls for the time with an error that they never return. A clock that fails with this error has
+//! entered the kernel; a clock that still returns the time has not. This needs no rights: every
+//! process may filter itself, and the filter ends with the process. After `PR_SET_TSC` a call that
+//! reads the counter ends the process. Its end names that call, and another process goes on with
+//! the next clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,13 +17,13 @@ use super::calls::{self, Call};
 use super::served_by::ServedBy;
 use crate::exit::Exit;
 
-/// Who answers each clock; those of which it could not be found out are left out.
+/// Who answers each clock; clocks without a proof are left out.
 pub(crate) type Served = BTreeMap<&'static str, ServedBy>;
 
 /// The hidden command by which the program runs itself.
 pub(crate) const COMMAND: &str = "__served";
 
-/// The clocks that are asked: those of the C library and of std.
+/// The clocks under test: those of the C library and of std.
 fn asked() -> Vec<Call> {
     let is_asked = |call: &Call| {
         call.read_ns.is_some() && !call.name.starts_with("tickline::") || call.name.starts_with("std::")
@@ -32,7 +35,7 @@ fn asked() -> Vec<Call> {
 ///
 /// # Errors
 ///
-/// Why it could not be found out, in words.
+/// The reason, in words, why there is no proof.
 pub(crate) fn find() -> Result<Served, String> {
     let program =
         std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
@@ -73,19 +76,20 @@ fn was_killed_by_its_call(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV)
 }
 
-/// There are no signals.
+/// Other systems have no signals.
 #[cfg(not(unix))]
 fn was_killed_by_its_call(_: ExitStatus) -> bool {
     false
 }
 
-/// What the filtered process says, a line a clock. Anything else is the reason why it can say nothing.
+/// What the filtered process prints, a line for each clock. Any other line is the reason for its
+/// failure.
 const VDSO: &str = "vdso";
 const SYSTEM_CALL: &str = "system_call";
 /// No such clock.
 const NEITHER: &str = "neither";
 
-/// What a clock's answer shows: whether it has panicked, with what error it has failed, and what it has told, ns.
+/// Who has answered a clock, by its panic, its error, and the time that it has returned, ns.
 fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> &'static str {
     match (panicked, errno, reading_ns) {
         (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => SYSTEM_CALL,
@@ -94,7 +98,7 @@ fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> &'static str {
     }
 }
 
-/// The filtered process: asks the clocks from the one of this number on.
+/// The filtered process: calls the clocks, beginning with number `from`.
 pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
     let mut out = io::stdout().lock();
     let mut say = |line: &str| writeln!(out, "{line}").and_then(|()| out.flush());
@@ -102,18 +106,20 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
         say(&reason)?;
         return Ok(Exit::Closed);
     }
-    // std's clocks panic where they fail, which no other clock of theirs ever does.
+    // std's clocks panic where they fail.
     panic::set_hook(Box::new(|_| {}));
     let ask = |call: &Call| {
         errno::set_errno(errno::Errno(0));
-        let told = panic::catch_unwind(AssertUnwindSafe(|| call.run.as_ref().map(|run| run(1))));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| call.run.as_ref().map(|run| run(1))));
         let errno = errno::errno().0;
-        // errno is the C library's: where gettimeofday and time are the vDSO's own functions, as in glibc on x86_64, a system
-        // call that they make fails without it, and leaves a time of zero.
-        let reading = call.read_ns.as_ref().filter(|_| told.is_ok() && errno == 0).map(|read_ns| read_ns());
-        judged(told.is_err(), errno, reading)
+        // Only the C library sets errno. In glibc on x86_64, gettimeofday and time are the vDSO's
+        // own functions: a system call that they make fails without errno, and leaves a time of
+        // zero.
+        let reading =
+            call.read_ns.as_ref().filter(|_| outcome.is_ok() && errno == 0).map(|read_ns| read_ns());
+        judged(outcome.is_err(), errno, reading)
     };
-    // A filter that does not filter would make everything the vDSO's.
+    // Without an effective filter, every clock would seem to be answered by the vDSO.
     let calls = calls::all(false);
     if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && ask(call) != SYSTEM_CALL) {
         say("the filter has no effect on system calls here")?;
@@ -132,10 +138,11 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
 mod filter {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-    /// What the system calls are answered with: clock_gettime(2), gettimeofday(2) and time(2) never say that.
+    /// The filter's answer to the system calls; clock_gettime(2), gettimeofday(2) and time(2)
+    /// never return it.
     pub(super) const ANSWER: i32 = libc::EXFULL;
 
-    /// From here on, this thread gets `ANSWER` for each of those system calls.
+    /// From here on, this thread receives `ANSWER` for each of those system calls.
     pub(super) fn install() -> Result<(), String> {
         let calls = [
             libc::SYS_clock_gettime,
@@ -143,7 +150,7 @@ mod filter {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_time,
         ];
-        let fail = |error: &dyn std::fmt::Display| format!("no filter to be had: {error}");
+        let fail = |error: &dyn std::fmt::Display| format!("the kernel accepts no filter: {error}");
         let target = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| fail(&error))?;
         let filter = SeccompFilter::new(
             calls.into_iter().map(|call| (call, Vec::new())).collect(),
@@ -161,7 +168,7 @@ mod filter {
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 )))]
 mod filter {
-    /// Nobody says that.
+    /// No call returns it.
     pub(super) const ANSWER: i32 = i32::MAX;
 
     pub(super) fn install() -> Result<(), String> {
@@ -174,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_time_that_was_told_is_the_vdsos() {
+    fn only_a_returned_time_proves_the_vdso() {
         assert_eq!(judged(false, 0, Some(1_700_000_000_000_000_000)), VDSO);
         assert_eq!(judged(false, 0, None), VDSO);
         for asked_the_kernel in [(true, 0, None), (false, filter::ANSWER, None), (false, 0, Some(0))] {

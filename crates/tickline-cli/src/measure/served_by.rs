@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServedBy {
-    /// Nobody but the process itself, by the code that the kernel has mapped into it.
+    /// The vDSO: code that the kernel has mapped into the process.
     Vdso,
-    /// The kernel.
+    /// The kernel, by a system call.
     SystemCall,
     /// Nobody: the call ends the process (SIGSEGV).
     Nobody,

@@ -1,4 +1,5 @@
-//! How far tickline is from CLOCK_MONOTONIC, and what it claims about that, over some seconds.
+//! The offset of tickline from CLOCK_MONOTONIC, and the bounds that tickline claims, over some
+//! seconds.
 
 use std::thread;
 use std::time::Duration;
@@ -12,37 +13,38 @@ use super::calls::monotonic_ns;
 /// Time between two points.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Points at most, some 100 bytes of JSON each: from 100 s on, the time between two is longer.
+/// Points at most, some 100 bytes of JSON each. Tracks longer than 100 s have more time between
+/// two points.
 const MOST: u32 = 5_000;
 
-/// Brackets tried for one point; the narrowest counts.
+/// Brackets for one point, of which the narrowest counts.
 const BRACKETS: u32 = 32;
 
-/// One look: a reading between two looks at CLOCK_MONOTONIC.
+/// One sample: a reading of tickline between two reads of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Point {
     /// Time since the start, s.
     pub(crate) at_s: f64,
-    /// Reading minus the middle of the two looks, ns.
+    /// Reading minus the middle of the two reads, ns.
     pub(crate) offset_ns: f64,
-    /// Half the time between the two looks, ns: what the offset cannot be told better than.
+    /// Half the time between the two reads, ns: the uncertainty of the offset.
     pub(crate) bracket_ns: f64,
-    /// How far before the reading CLOCK_MONOTONIC may be, as tickline claims, ns.
+    /// Claimed bound: CLOCK_MONOTONIC is at most this far before the reading, ns.
     #[serde(rename = "bound_before_ns")]
     pub(crate) before_ns: u64,
-    /// The same for after it, ns.
+    /// Claimed bound: CLOCK_MONOTONIC is at most this far after the reading, ns.
     #[serde(rename = "bound_after_ns")]
     pub(crate) after_ns: u64,
-    /// Whether the reading lies between the two looks.
+    /// Whether the reading lies between the two reads.
     #[serde(rename = "inside_bracket")]
     pub(crate) inside: bool,
-    /// Whether the claimed bounds and the two looks contradict each other.
+    /// Whether the two reads contradict the claimed bounds.
     #[serde(rename = "bound_violated")]
     pub(crate) violated: bool,
 }
 
-/// All points, and what they amount to.
+/// All points.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Track {
     pub(crate) points: Vec<Point>,
@@ -68,7 +70,8 @@ impl Track {
     }
 }
 
-/// Looks every 20 ms for `time`, if that is 100 s or less. `progress` is told the share that is done.
+/// Takes a sample every 20 ms for `time`, less often if that is more than 100 s. `progress`
+/// receives the finished share.
 pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
@@ -81,13 +84,13 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
             return Track { points };
         }
         progress(share);
-        points.push(look(clock, at_s).0);
+        points.push(sample(clock, at_s).0);
         thread::sleep(step);
     }
 }
 
-/// The narrowest of some brackets, and what served its reading.
-pub(crate) fn look(clock: &Clock, at_s: f64) -> (Point, State) {
+/// The narrowest of some brackets, and the state of the clock at its reading.
+pub(crate) fn sample(clock: &Clock, at_s: f64) -> (Point, State) {
     let mut best: Option<(u64, Reading<Instant>, u64)> = None;
     for _ in 0..BRACKETS {
         let before = monotonic_ns();
@@ -126,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_says_where_the_reading_was() {
+    fn a_point_places_the_reading_in_its_bracket() {
         let times = [1_000, 1_010, 1_025];
         let inside = point(0.5, 990, times, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);

@@ -1,5 +1,6 @@
-//! The counters of the CPUs against each other: pairs, each with the interval that must contain their difference. By the
-//! exchanges with which tickline itself compares them (`tickline::exchange`), but all pairs, and for longer.
+//! The difference between the counters of each pair of CPUs, as an interval that must contain it.
+//! The exchanges are those of tickline's own comparison (`tickline::exchange`), but for all pairs,
+//! and for longer.
 
 use std::thread;
 use std::time::Duration;
@@ -13,27 +14,28 @@ use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
 use super::pattern::Pattern;
 
-/// Up to so many CPUs, all pairs are looked at unless told otherwise: 2,016 of them, in some 10 s.
+/// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
 pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
 
-/// Up to so many CPUs, all pairs may be asked for: 523,776 of them, in half an hour.
+/// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
 pub(crate) const MOST_CPUS: usize = 1_024;
 
-/// Tries for each pair, of a millisecond at the most: some thousands of exchanges.
+/// Tries for each pair, of a millisecond at most: some thousands of exchanges.
 const TRIES: u32 = 3;
 
-/// ...and so many more while the two threads did not get to run at once.
+/// Further tries where the two threads did not run at the same time.
 const MORE_TRIES: u32 = 5;
 
-/// Fewer to and fro say nothing: the first ones run with cold caches. As in `tickline`'s own comparison.
-const LEAST_ROUNDS: u64 = 50;
+/// Fewer round trips prove nothing, since the first ones miss the cache. The same number as in
+/// `tickline`'s own comparison.
+const LEAST_ROUND_TRIPS: u64 = 50;
 
-/// Over how long the counter's rate is measured: two looks of 50 ns make that good to 1 ppm, and two of 2 us, between readings of
-/// hpet, to 20.
+/// Time for the measurement of the counter's rate. Two samples of 50 ns width give it to 1 ppm;
+/// two of 2 us, as between readings of hpet, to 20 ppm.
 const RATE_TIME: Duration = Duration::from_millis(100);
 
-/// Looks at either end, of which the narrowest counts: one that was interrupted is none.
-const RATE_LOOKS: u32 = 16;
+/// Samples at either end, of which the narrowest counts: an interruption widens a sample.
+const RATE_SAMPLES: u32 = 16;
 
 /// What the comparison of the CPUs' counters has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,40 +45,43 @@ pub(crate) struct Warp {
     pub(crate) cpus: Vec<u32>,
     /// Which of their pairs.
     pub(crate) pattern: Pattern,
-    /// The rate by which ticks were turned into ns, Hz, measured on the first CPU.
+    /// The counter's rate on the first CPU, Hz, by which ticks were converted to ns.
     pub(crate) frequency_hz: Option<f64>,
-    /// The counter's step, ns: counters that are no further apart count as in step.
-    pub(crate) step_ns: Option<f64>,
-    /// Whether all counters are in step; null if a pair could not be compared and no other is apart.
-    pub(crate) in_step: Option<bool>,
+    /// The counter's resolution, ns: a smaller difference counts as synchronised.
+    pub(crate) resolution_ns: Option<f64>,
+    /// Whether all counters are synchronised; null if a pair could not be compared and no other
+    /// pair is unsynchronised.
+    pub(crate) synchronised: Option<bool>,
     /// Why nothing could be compared.
     pub(crate) unknown: Option<String>,
-    /// By how much a exchange seemed to go back in time at the most, ns.
+    /// The largest warp (backward step in an exchange), ns.
     pub(crate) largest_warp_ns: f64,
-    /// What was found of each pair.
+    /// The result of each pair.
     pub(crate) pairs: Vec<WarpPair>,
 }
 
-/// What was found of two CPUs.
+/// The comparison of two CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WarpPair {
-    /// One CPU of the pair, the smaller number.
+    /// The CPU with the smaller number.
     pub(crate) from_cpu: u32,
     /// The other one.
     pub(crate) to_cpu: u32,
-    /// How often one handed over to the other, either way.
+    /// Exchanges between the two threads, in both directions.
     pub(crate) exchanges: u64,
-    /// How many of these seemed to go back in time.
+    /// Exchanges in which time stepped back.
     pub(crate) warps: u64,
-    /// By how much at the most, ns.
+    /// The largest of these steps, ns.
     pub(crate) largest_warp_ns: f64,
-    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few exchanges...
+    /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few
+    /// exchanges.
     pub(crate) offset_least_ns: Option<f64>,
-    /// ...and at most this, ns.
+    /// `to_cpu`'s counter minus `from_cpu`'s is at most this, ns; null if there were too few
+    /// exchanges.
     pub(crate) offset_most_ns: Option<f64>,
-    /// Whether the two are in step; null if there were too few exchanges.
-    pub(crate) in_step: Option<bool>,
+    /// Whether the two are synchronised; null if there were too few exchanges.
+    pub(crate) synchronised: Option<bool>,
 }
 
 impl Warp {
@@ -85,8 +90,8 @@ impl Warp {
             cpus: cpus.to_vec(),
             pattern,
             frequency_hz: None,
-            step_ns: None,
-            in_step: None,
+            resolution_ns: None,
+            synchronised: None,
             unknown: Some(why.to_owned()),
             largest_warp_ns: 0.0,
             pairs: Vec::new(),
@@ -94,7 +99,7 @@ impl Warp {
     }
 }
 
-/// Compares `cpus`, which must be in ascending order. `progress` is told the share that is done.
+/// Compares `cpus`, which must be in ascending order. `progress` receives the finished share.
 pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f64)) -> Warp {
     let none = |why| Warp::none(cpus, pattern, why);
     let Some(counter) = HardwareCounter::if_present() else {
@@ -113,8 +118,8 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
     let ends = pairs(cpus, pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
-        let exchanges = hand_over(from_cpu, to_cpu);
-        let known = exchanges.round_trips >= LEAST_ROUNDS;
+        let exchanges = compare(from_cpu, to_cpu);
+        let known = exchanges.round_trips >= LEAST_ROUND_TRIPS;
         found.push(describe(from_cpu, to_cpu, &exchanges, known, frequency_hz, resolution_ticks));
         progress(share(found.len(), ends.len()));
     }
@@ -122,23 +127,23 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
         cpus: cpus.to_vec(),
         pattern,
         frequency_hz: Some(frequency_hz),
-        step_ns: Some(ns(resolution_ticks, frequency_hz)),
-        in_step: all_in_step(&found),
+        resolution_ns: Some(ns(resolution_ticks, frequency_hz)),
+        synchronised: all_synchronised(&found),
         unknown: None,
         largest_warp_ns: found.iter().map(|pair| pair.largest_warp_ns).fold(0.0, f64::max),
         pairs: found,
     }
 }
 
-/// One that is apart settles it; otherwise all must be known.
-fn all_in_step(pairs: &[WarpPair]) -> Option<bool> {
-    if pairs.iter().any(|pair| pair.in_step == Some(false)) {
+/// One unsynchronised pair suffices for `Some(false)`; `Some(true)` needs all pairs.
+fn all_synchronised(pairs: &[WarpPair]) -> Option<bool> {
+    if pairs.iter().any(|pair| pair.synchronised == Some(false)) {
         return Some(false);
     }
-    pairs.iter().all(|pair| pair.in_step.is_some()).then_some(true)
+    pairs.iter().all(|pair| pair.synchronised.is_some()).then_some(true)
 }
 
-/// The pairs to look at, the smaller id first.
+/// The pairs to compare, each with the smaller id first.
 fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
     let with_later = |(place, from): (usize, &u32)| {
         let from = *from;
@@ -151,11 +156,11 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
     cpus.iter().enumerate().take(centres).flat_map(with_later).collect()
 }
 
-/// Exchanges between two CPUs, and how often it went to and fro.
-fn hand_over(from_cpu: u32, to_cpu: u32) -> Exchanges {
+/// Exchanges between two CPUs.
+fn compare(from_cpu: u32, to_cpu: u32) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
     for done in 0..TRIES + MORE_TRIES {
-        if done >= TRIES && exchanges.round_trips >= LEAST_ROUNDS {
+        if done >= TRIES && exchanges.round_trips >= LEAST_ROUND_TRIPS {
             break;
         }
         exchanges += exchange::between(from_cpu, to_cpu);
@@ -178,11 +183,12 @@ fn describe(
         to_cpu,
         exchanges: exchanges.count,
         warps: exchanges.backward,
-        // The largest step back is by as much as the counters are apart at the least.
+        // The size of the largest backward step is the least possible difference between the
+        // counters.
         largest_warp_ns: ns(exchanges.difference.size_ticks(), frequency_hz),
         offset_least_ns: known.then(|| signed_ns(least_ticks)),
         offset_most_ns: known.then(|| signed_ns(most_ticks)),
-        in_step: known.then(|| exchanges.difference.is_none(resolution_ticks)),
+        synchronised: known.then(|| exchanges.difference.is_none(resolution_ticks)),
     }
 }
 
@@ -190,17 +196,17 @@ const fn sign(ticks: i64) -> f64 {
     if ticks < 0 { -1.0 } else { 1.0 }
 }
 
-/// The rate of the counter of the CPU that this runs on, Hz.
+/// The rate of the present CPU's counter, Hz.
 fn rate_hz(counter: HardwareCounter) -> f64 {
-    let look = || {
-        let looks = (0..RATE_LOOKS).map(|_| (monotonic_ns(), counter.now_ordered(), monotonic_ns()));
+    let sample = || {
+        let samples = (0..RATE_SAMPLES).map(|_| (monotonic_ns(), counter.now_ordered(), monotonic_ns()));
         let (before_ns, ticks, after_ns) =
-            looks.min_by_key(|(before_ns, _, after_ns)| after_ns - before_ns)?;
+            samples.min_by_key(|(before_ns, _, after_ns)| after_ns - before_ns)?;
         Some((ticks, before_ns.midpoint(after_ns)))
     };
-    let start = look();
+    let start = sample();
     thread::sleep(RATE_TIME);
-    let (Some((start_ticks, start_ns)), Some((end_ticks, end_ns))) = (start, look()) else { return 0.0 };
+    let (Some((start_ticks, start_ns)), Some((end_ticks, end_ns))) = (start, sample()) else { return 0.0 };
     as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
 }
 
@@ -230,18 +236,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_told_in_ns_and_its_warp_is_what_the_counters_are_apart() {
+    fn a_pair_is_described_in_ns_and_its_warp_is_the_least_difference() {
         let near = describe(0, 1, &found(-60, 90, 0), true, 2e9, 0);
         assert_eq!((near.offset_least_ns, near.offset_most_ns), (Some(-30.0), Some(45.0)));
-        assert_eq!((near.in_step, near.warps), (Some(true), 0));
-        let apart = describe(0, 1, &found(-66_930, -66_800, 100), true, 2e9, 26);
-        assert_eq!((apart.in_step, apart.warps), (Some(false), 100));
-        assert!((apart.largest_warp_ns - 33_400.0).abs() < 1e-6);
+        assert_eq!((near.synchronised, near.warps), (Some(true), 0));
+        let unsynchronised = describe(0, 1, &found(-66_930, -66_800, 100), true, 2e9, 26);
+        assert_eq!((unsynchronised.synchronised, unsynchronised.warps), (Some(false), 100));
+        assert!((unsynchronised.largest_warp_ns - 33_400.0).abs() < 1e-6);
         let few = describe(0, 1, &Exchanges::NONE, false, 2e9, 26);
-        assert_eq!((few.in_step, few.offset_least_ns, few.offset_most_ns), (None, None, None));
-        assert_eq!(all_in_step(&[near, apart, few]), Some(false));
-        assert_eq!(all_in_step(&[near, few]), None);
-        assert_eq!(all_in_step(&[near, near]), Some(true));
+        assert_eq!((few.synchronised, few.offset_least_ns, few.offset_most_ns), (None, None, None));
+        assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
+        assert_eq!(all_synchronised(&[near, few]), None);
+        assert_eq!(all_synchronised(&[near, near]), Some(true));
     }
 
     #[test]
@@ -265,7 +271,8 @@ mod tests {
         assert_eq!(warp.pairs.len(), cpus.len() * (cpus.len() - 1) / 2);
         assert!(warp.pairs.is_empty() || (last - 1.0_f64).abs() < f64::EPSILON);
         for pair in &warp.pairs {
-            // An interval that is turned round would be a counter whose rate changed, or a wrong computation.
+            // A reversed interval would mean that the counter's rate changed, or that the
+            // computation is wrong.
             assert!(pair.offset_least_ns <= pair.offset_most_ns, "{pair:?}");
             assert_eq!(pair.warps > 0, pair.largest_warp_ns > 0.0, "{pair:?}");
         }

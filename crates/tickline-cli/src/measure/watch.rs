@@ -1,4 +1,5 @@
-//! The global clock, looked at again and again: by this thread, wherever it runs, and on each CPU by a visitor.
+//! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each
+//! CPU by another thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,35 +12,37 @@ use tickline::{Clock, Events, State, Status};
 
 use super::track::{self, Point};
 
-/// Over how long the skew is measured, s: a look is good to 10 or 20 ns, so this is good to some ppb.
+/// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
+/// ppb.
 pub(crate) const SKEW_S: f64 = 10.0;
 
-/// Looks behind a skew, at least.
-const SKEW_LOOKS: usize = 3;
+/// Least number of samples for a skew.
+const SKEW_SAMPLES: usize = 3;
 
-/// How often a visitor sees whether it is to stop.
+/// How often the sampler checks the stop flag.
 const NAP: Duration = Duration::from_millis(50);
 
-/// One look, and what the clock said about itself then.
+/// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     /// Unix time, s.
     pub(crate) unix_s: f64,
     pub(crate) point: Point,
-    /// What served the reading.
+    /// The clock's state at the reading.
     pub(crate) state: State,
-    /// By how much the offset grows, over the last 10 s in which the counter served, ppb; `None` with less than three looks.
+    /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
+    /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
-    /// How often each event has happened since the start.
+    /// The count of each event since the start.
     pub(crate) events: Vec<(&'static str, u64)>,
-    /// The newest look on each CPU.
-    pub(crate) cpus: Vec<CpuLook>,
+    /// The newest sample on each CPU.
+    pub(crate) cpus: Vec<CpuSample>,
 }
 
-/// A look on one CPU.
+/// A sample on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct CpuLook {
+pub(crate) struct CpuSample {
     pub(crate) cpu: u32,
     pub(crate) point: Point,
     pub(crate) state: State,
@@ -72,39 +75,39 @@ impl Slope {
     }
 }
 
-/// Whoever looks.
+/// Takes the samples.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     start: Instant,
     before: Events,
     recent: VecDeque<(f64, f64)>,
-    visitor: Visitor,
+    sampler: CpuSampler,
 }
 
 impl Watcher {
-    /// Looks on `cpus` as well, every `interval`.
+    /// Starts a thread that samples each of `cpus` every `interval`.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
         let start = Instant::now();
         Self {
             start,
             before: Clock::global().status().events,
             recent: VecDeque::new(),
-            visitor: Visitor::start(cpus, interval, start),
+            sampler: CpuSampler::start(cpus, interval, start),
         }
     }
 
-    pub(crate) fn look(&mut self) -> Sample {
+    pub(crate) fn sample(&mut self) -> Sample {
         let clock = Clock::global();
         let at_s = self.start.elapsed().as_secs_f64();
-        let (point, state) = track::look(clock, at_s);
+        let (point, state) = track::sample(clock, at_s);
         let status = clock.status();
         if state == State::Fast {
             self.recent.push_back((at_s, point.offset_ns));
         } else {
-            // What the OS clock serves has no rate of its own.
+            // Readings of the OS clock have no skew.
             self.recent.clear();
         }
-        while self.recent.len() > SKEW_LOOKS && self.recent[0].0 < at_s - SKEW_S {
+        while self.recent.len() > SKEW_SAMPLES && self.recent[0].0 < at_s - SKEW_S {
             self.recent.pop_front();
         }
         let mut slope = Slope::default();
@@ -118,78 +121,78 @@ impl Watcher {
             state,
             skew_ppb: slope.ppb(),
             events: events.collect(),
-            cpus: self.visitor.looks(),
+            cpus: self.sampler.samples(),
             status,
         }
     }
 
-    /// The newest look on each CPU.
-    pub(crate) fn visits(&self) -> Vec<CpuLook> {
-        self.visitor.looks()
+    /// The newest sample on each CPU.
+    pub(crate) fn cpu_samples(&self) -> Vec<CpuSample> {
+        self.sampler.samples()
     }
 }
 
-/// A thread that visits CPUs in turn. It may have to wait for one that is busy, so nobody waits for it: at the end it is told,
-/// and left.
+/// A thread that takes a sample on one CPU after the other. It may have to wait for a busy CPU, so
+/// nobody joins it: the drop sets its stop flag.
 #[derive(Debug)]
-struct Visitor {
+struct CpuSampler {
     stop: Arc<AtomicBool>,
-    looks: Arc<Mutex<Vec<CpuLook>>>,
+    samples: Arc<Mutex<Vec<CpuSample>>>,
 }
 
-impl Visitor {
+impl CpuSampler {
     fn start(cpus: Vec<u32>, interval: Duration, start: Instant) -> Self {
-        let this = Self { stop: Arc::default(), looks: Arc::default() };
-        let (stop, looks) = (Arc::clone(&this.stop), Arc::clone(&this.looks));
-        let visit = move || {
-            // ORDERING: Relaxed, a flag that is looked at again and again.
+        let this = Self { stop: Arc::default(), samples: Arc::default() };
+        let (stop, samples) = (Arc::clone(&this.stop), Arc::clone(&this.samples));
+        let run = move || {
+            // ORDERING: Relaxed, pairs with the store in `drop`; a flag that is polled.
             while !stop.load(Ordering::Relaxed) {
-                let round = Instant::now();
+                let pass = Instant::now();
                 for cpu in &cpus {
-                    if let Some(look) = look_on(*cpu, start) {
-                        note(&mut looks.lock().unwrap_or_else(PoisonError::into_inner), look);
+                    if let Some(sample) = sample_on(*cpu, start) {
+                        store(&mut samples.lock().unwrap_or_else(PoisonError::into_inner), sample);
                     }
                 }
                 // ORDERING: as above.
-                while round.elapsed() < interval && !stop.load(Ordering::Relaxed) {
-                    thread::sleep(interval.saturating_sub(round.elapsed()).min(NAP));
+                while pass.elapsed() < interval && !stop.load(Ordering::Relaxed) {
+                    thread::sleep(interval.saturating_sub(pass.elapsed()).min(NAP));
                 }
             }
         };
-        // Without a thread to be had, there are no looks on the CPUs.
-        thread::Builder::new().name("tickline-visits".to_owned()).spawn(visit).ok();
+        // Without a thread, there are no samples by CPU.
+        thread::Builder::new().name("tickline-samples".to_owned()).spawn(run).ok();
         this
     }
 
-    fn looks(&self) -> Vec<CpuLook> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn samples(&self) -> Vec<CpuSample> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Visitor {
+impl Drop for CpuSampler {
     fn drop(&mut self) {
         // ORDERING: Relaxed, pairs with the loads in `start`.
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// A look on `cpu`; `None` if it is not to be had now.
-fn look_on(cpu: u32, start: Instant) -> Option<CpuLook> {
+/// A sample on `cpu`; `None` if the thread cannot run there now.
+fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
     exchange::on_cpu(cpu, || {
-        let (point, state) = track::look(Clock::global(), start.elapsed().as_secs_f64());
-        CpuLook { cpu, point, state }
+        let (point, state) = track::sample(Clock::global(), start.elapsed().as_secs_f64());
+        CpuSample { cpu, point, state }
     })
 }
 
-/// Puts a look in the place of the CPU's last one.
-fn note(looks: &mut Vec<CpuLook>, look: CpuLook) {
-    match looks.binary_search_by_key(&look.cpu, |known| known.cpu) {
-        Ok(place) => looks[place] = look,
-        Err(place) => looks.insert(place, look),
+/// Replaces the CPU's last sample.
+fn store(samples: &mut Vec<CpuSample>, sample: CpuSample) {
+    match samples.binary_search_by_key(&sample.cpu, |known| known.cpu) {
+        Ok(place) => samples[place] = sample,
+        Err(place) => samples.insert(place, sample),
     }
 }
 
-/// The state in a word.
+/// The state as a stable name.
 pub(crate) const fn state_name(state: State) -> &'static str {
     match state {
         State::Fast => "fast",
@@ -226,31 +229,31 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_kept_by_cpu() {
-        let (point, state) = track::look(Clock::global(), 0.0);
-        let mut looks = Vec::new();
+    fn samples_are_kept_by_cpu() {
+        let (point, state) = track::sample(Clock::global(), 0.0);
+        let mut samples = Vec::new();
         for cpu in [3, 1, 2, 1] {
-            note(&mut looks, CpuLook { cpu, point, state });
+            store(&mut samples, CpuSample { cpu, point, state });
         }
-        assert_eq!(looks.iter().map(|look| look.cpu).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(samples.iter().map(|sample| sample.cpu).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     #[test]
-    fn a_watcher_looks_here_and_on_each_cpu() {
+    fn a_watcher_samples_here_and_on_each_cpu() {
         let cpus: Vec<u32> = exchange::cpus().into_iter().take(2).collect();
         let mut watcher = Watcher::new(cpus.clone(), Duration::from_millis(10));
         let start = Instant::now();
-        let mut samples = vec![watcher.look()];
-        // Patience for a busy machine, where a visitor waits for its CPU.
+        let mut samples = vec![watcher.sample()];
+        // On a busy machine the sampler waits for its CPU.
         while (samples.len() < 3 || samples.last().is_some_and(|last| last.cpus.len() < cpus.len()))
             && start.elapsed() < Duration::from_secs(30)
         {
             thread::sleep(Duration::from_millis(10));
-            samples.push(watcher.look());
+            samples.push(watcher.sample());
         }
         assert!(samples.windows(2).all(|pair| pair[0].point.at_s < pair[1].point.at_s));
         let last = samples.last().unwrap();
-        assert_eq!(last.cpus.iter().map(|look| look.cpu).collect::<Vec<_>>(), cpus);
+        assert_eq!(last.cpus.iter().map(|sample| sample.cpu).collect::<Vec<_>>(), cpus);
         assert!(samples[0].skew_ppb.is_none() && (last.state == State::Fast || last.skew_ppb.is_none()));
         assert!(last.unix_s > 1.6e9, "{}", last.unix_s);
     }

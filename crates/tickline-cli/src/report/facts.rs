@@ -1,10 +1,11 @@
-//! Data as tables, by their keys: whatever a document holds is shown, and nothing has to be named twice.
+//! Data as tables, by their keys. The tables show every key of a document without a list of keys
+//! here.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-/// A table of an object's values; those of inner objects follow with the outer key before theirs, and of counted things
-/// (an object of numbers without units) those that were seen.
+/// A table of an object's values. The keys of inner objects follow the outer key. An object of
+/// counts (numbers without units) is one row, without the zeros.
 pub(super) fn table(value: &Value) -> Markup {
     let mut rows = Vec::new();
     collect(value, "", &mut rows);
@@ -52,7 +53,7 @@ fn collect(value: &Value, key: &str, rows: &mut Vec<(String, String)>) {
     }
 }
 
-/// Whether no key names a unit, as those of counted things.
+/// Whether no key names a unit, as in an object of counts.
 fn unitless(values: &Map<String, Value>) -> bool {
     values.keys().all(|key| words(key).1.is_none())
 }

@@ -1,4 +1,4 @@
-//! `tickline report`: the document as a page that needs nothing but a browser.
+//! `tickline report`: the document as a page that needs only a browser.
 
 mod chart;
 mod facts;
@@ -33,14 +33,15 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Adds what all that was measured comes to. The clock may serve readings of the counter while the comparison of all pairs has
-/// found two that are apart: on bare metal it takes the kernel's word.
+/// Adds the findings and the exit code. The comparison of all pairs may find unsynchronised
+/// counters while the clock serves readings of the counter, since on bare metal the clock trusts
+/// the kernel.
 fn conclude(document: &mut Document) -> io::Result<Exit> {
     document.diagnose()?;
-    let Some(apart) = document.warp.as_ref().filter(|warp| warp.in_step == Some(false)) else {
+    let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {
         return Ok(document.exit());
     };
-    document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(apart));
+    document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(unsynchronised));
     Ok(Exit::Closed)
 }
 
@@ -51,7 +52,7 @@ enum Page {
 }
 
 impl Page {
-    /// Another place than that of the JSON.
+    /// Checks the place, which must differ from that of the JSON.
     fn open(args: &Report, outputs: &Outputs) -> io::Result<Self> {
         let one_place =
             |name: &str| io::Error::other(format!("--out {name} and --json: one place for two documents"));
@@ -65,14 +66,17 @@ impl Page {
         }
     }
 
-    /// Writes the page, then the JSON; the verdict goes to standard output where neither of them does.
+    /// Writes the page, then the JSON. The verdict goes to standard output, unless page or JSON go
+    /// there.
     fn write(self, document: &Document, outputs: Outputs) -> io::Result<()> {
         let html = page::html(document)?;
         match self {
             Self::Stdout => outputs.emit(document, |out| writeln!(out, "{html}")),
             Self::File { name, file } => {
                 file.save(|out| writeln!(out, "{html}"))?;
-                outputs.emit(document, |out| writeln!(out, "{}\n\nThe page is in {name}.", document.verdict))
+                let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
+                let text = format!("{}{note}\n\nThe page is in {name}.", document.verdict);
+                outputs.emit(document, |out| writeln!(out, "{text}"))
             }
         }
     }
@@ -82,29 +86,32 @@ impl Page {
 mod tests {
     use super::*;
 
-    /// The findings were made before the counters were compared: nothing was wrong, beside a map of what was.
+    /// The findings were made before the comparison of the counters, so a page showed no fault
+    /// beside a map of unsynchronised counters.
     #[test]
-    fn counters_that_the_report_finds_apart_are_its_finding() {
+    fn unsynchronised_counters_are_a_finding_of_the_report() {
         let found = |document: &Document| {
-            let findings = document.findings.as_deref().expect("somebody has looked");
-            findings.iter().any(|finding| finding.code == "counters_apart")
+            let findings = document.findings.as_deref().expect("a diagnosis");
+            findings.iter().any(|finding| finding.code == "counters_unsynchronised")
         };
         let mut document = sample::document();
         let before = document.verdict.clone();
         document.fast = true;
         assert_eq!(conclude(&mut document).unwrap(), Exit::Closed);
         assert!(found(&document), "{:?}", document.findings);
-        let says_so =
-            |document: &Document| page::html(document).unwrap().contains(", but CPUs are apart</h1>");
+        let says_so = |document: &Document| {
+            page::html(document).unwrap().contains(", but CPUs are unsynchronised</h1>")
+        };
         assert!(says_so(&document), "the page's heading");
         assert!(
-            document.verdict.starts_with(&before) && document.verdict.contains("The counters are apart: ")
+            document.verdict.starts_with(&before)
+                && document.verdict.contains("The counters are unsynchronised: ")
         );
 
         let warp = document.warp.as_mut().expect("the sample has one");
-        warp.in_step = Some(true);
+        warp.synchronised = Some(true);
         warp.pairs.clear();
-        (document.verdict, document.machine.counters_apart_ticks, document.reason) =
+        (document.verdict, document.machine.counter_difference_ticks, document.reason) =
             (before.clone(), None, None);
         assert_eq!(conclude(&mut document).unwrap(), Exit::Fast);
         assert!(!found(&document) && document.verdict == before, "{document:?}");

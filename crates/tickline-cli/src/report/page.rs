@@ -1,4 +1,4 @@
-//! The page: everything is in it, and a policy in its head forbids it to load anything.
+//! The page. It contains everything, and a policy in its head forbids it to load anything.
 
 use std::io;
 
@@ -16,7 +16,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The page of a document.
 pub(super) fn html(document: &Document) -> io::Result<String> {
     let data = serde_json::to_value(document)?;
-    // The log is long enough for a place of its own.
+    // The log has a section of its own, since it is long.
     let mut machine = data["machine"].clone();
     let log = machine.as_object_mut().and_then(|machine| machine.shift_remove("kernel_log"));
     let page = html! {
@@ -60,7 +60,7 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                     p {
                         "Every figure of this page is in its data, as JSON. "
                         a #download hidden download="tickline.json" href="#" { "Download the data" }
-                        noscript { "They are in the source of this page, in the element with the id data." }
+                        noscript { "The data are in the source of this page, in the element with the id data." }
                     }
                 }
                 script #data type="application/json" { (PreEscaped(for_script(&data))) }
@@ -74,12 +74,13 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
 fn head(document: &Document) -> Markup {
     let cost = |name: &str| document.costs.iter().find(|row| row.clock == name)?.cost_ns;
     let (call, os) = (cost("tickline::now_ns"), cost("clock_gettime MONOTONIC"));
-    let apart = document.warp.as_ref().is_some_and(|warp| warp.in_step == Some(false));
+    let unsynchronised = document.warp.as_ref().is_some_and(|warp| warp.synchronised == Some(false));
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } @if apart { ", but CPUs are apart" } }
+            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } @if unsynchronised { ", but CPUs are unsynchronised" } }
             p.verdict { (document.verdict) }
+            @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
                 @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.1} ns"))) }
@@ -97,7 +98,7 @@ fn findings(found: &[Finding]) -> Markup {
         section.findings {
             h2 { "Findings" }
             @if !found.iter().any(|finding| finding.severity < Severity::Note) {
-                p { "Nothing is wrong with the clocks here, as far as was looked at." }
+                p { "Nothing is wrong with the clocks here, by these measurements." }
             }
             @for finding in found {
                 article class=(finding.severity.name()) {
@@ -108,7 +109,7 @@ fn findings(found: &[Finding]) -> Markup {
                         dd { (finding.fix) }
                         @if let Some(ratio) = finding.gain_ratio {
                             dt { "gain" }
-                            dd { "up to " (format!("{ratio:.1}")) " times as fast, as measured here" }
+                            dd { "up to " (format!("{ratio:.1}")) " times as fast, by the measured costs" }
                         }
                     }
                 }
@@ -167,8 +168,8 @@ fn gates(gates: &[Gate]) -> Markup {
     }
 }
 
-/// JSON that cannot end the script it stands in, whatever its strings say: `<`, `>` and `&` occur in strings only, where
-/// they may be escaped.
+/// JSON that cannot end its script element, whatever its strings contain: `<`, `>` and `&` occur
+/// only in strings, where JSON allows escapes.
 fn for_script(data: &Value) -> String {
     data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -191,7 +192,7 @@ mod tests {
             page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["machine"]["cpu"], sample::HOSTILE);
-        assert!(page.contains("&lt;/script&gt;"), "it is shown as what it is");
+        assert!(page.contains("&lt;/script&gt;"), "it is shown as text");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The page of a machine with everything that a page can show and this machine, by luck, has not: for tests, and for
-//! `cargo xtask page`, which opens it in a browser.
+//! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`,
+//! which opens the page in a browser.
 
 use crate::diagnose::{Finding, Severity};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
@@ -9,7 +9,7 @@ use crate::measure::served_by::ServedBy;
 use crate::measure::track::Point;
 use crate::measure::warp::{Warp, WarpPair};
 
-/// What would run if it were not escaped.
+/// A text that would run if the page did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
 
 fn cost(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
@@ -17,14 +17,14 @@ fn cost(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) 
         clock,
         cost_ns,
         median_ns: cost_ns,
-        most_ns: cost_ns,
+        p90_ns: cost_ns,
         ratio_to_counter: None,
         resolution_ns: None,
         served_by,
     }
 }
 
-/// 20 s with a bound that grows and is met again, an outlier, and a violation.
+/// 20 s with a bound that grows and shrinks, an outlier, and a violation.
 fn track() -> TrackSummary {
     let point = |index: u32| {
         let at_s = f64::from(index) * 0.02;
@@ -65,22 +65,22 @@ fn latency(clock: &'static str, shift: u64) -> LatencyRow {
     }
 }
 
-/// 96 CPUs of two sockets, whose counters are apart; one CPU could not be visited.
+/// 96 CPUs of two sockets with unsynchronised counters; one CPU could not be compared.
 fn warp() -> Warp {
     const CPUS: u32 = 96;
     let pair = |from_cpu: u32, to_cpu: u32| {
-        let apart = from_cpu < CPUS / 2 && to_cpu >= CPUS / 2;
+        let unsynchronised = from_cpu < CPUS / 2 && to_cpu >= CPUS / 2;
         let known = to_cpu != 30;
-        let far_ns = if apart { 4_000.0 } else { 40.0 + f64::from(to_cpu - from_cpu) * 4.0 };
+        let far_ns = if unsynchronised { 4_000.0 } else { 40.0 + f64::from(to_cpu - from_cpu) * 4.0 };
         WarpPair {
             from_cpu,
             to_cpu,
             exchanges: 5_000,
-            warps: if apart { 2_000 } else { 0 },
-            largest_warp_ns: if apart { 3_900.0 } else { 0.0 },
+            warps: if unsynchronised { 2_000 } else { 0 },
+            largest_warp_ns: if unsynchronised { 3_900.0 } else { 0.0 },
             offset_least_ns: known.then_some(-far_ns),
-            offset_most_ns: known.then_some(if apart { -3_900.0 } else { 30.0 }),
-            in_step: known.then_some(!apart),
+            offset_most_ns: known.then_some(if unsynchronised { -3_900.0 } else { 30.0 }),
+            synchronised: known.then_some(!unsynchronised),
         }
     };
     let pairs = (0..CPUS).flat_map(|from| (from + 1..CPUS).map(move |to| (from, to)));
@@ -88,15 +88,15 @@ fn warp() -> Warp {
         cpus: (0..CPUS).collect(),
         pattern: Pattern::All,
         frequency_hz: Some(2e9),
-        step_ns: Some(0.5),
-        in_step: Some(false),
+        resolution_ns: Some(0.5),
+        synchronised: Some(false),
         unknown: None,
         largest_warp_ns: 3_900.0,
         pairs: pairs.map(|(from, to)| pair(from, to)).collect(),
     }
 }
 
-/// Its document.
+/// The document.
 pub(super) fn document() -> Document {
     let mut document = Document::new("report");
     document.fast = false;

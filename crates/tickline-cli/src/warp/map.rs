@@ -1,4 +1,4 @@
-//! The heat map: for each pair, how far the counters may be apart at the most.
+//! The heat map: for each pair, the largest possible difference between the counters.
 
 use std::io::{self, Write};
 
@@ -8,37 +8,38 @@ use crate::measure::pattern::Pattern;
 use crate::measure::warp::Warp;
 use crate::terminal::{self, Colour};
 
-/// How it is drawn.
+/// How the map is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Display {
     pub(crate) colour: Colour,
     /// Columns of the terminal.
     pub(crate) columns: usize,
 }
 
-impl Look {
+impl Display {
     pub(crate) fn of_stdout() -> Self {
         Self { colour: Colour::of_stdout(), columns: terminal::columns() }
     }
 }
 
-/// What a cell shows; the worse, the larger.
+/// A cell of the map, in ascending order of concern.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Cell {
-    /// The pair was not looked at.
+    /// The pair was not compared.
     Blank,
     /// A CPU and itself.
     Same,
-    /// In step: apart by no more than this, ns.
-    Near(f64),
+    /// Synchronised; the largest possible difference, ns.
+    Synchronised(f64),
     /// Too few exchanges.
     Unknown,
-    /// Not in step: apart by no more than this, ns.
-    Apart(f64),
+    /// Unsynchronised; the largest possible difference, ns.
+    Unsynchronised(f64),
 }
 
-/// Upper ends of the classes of distance, ns, each with its character and colour (of the 256-colour palette, from green by
-/// yellow to red). Handovers between hyperthreads leave some 20 ns open, between sockets 200.
+/// Upper bounds of the classes of difference, ns, each with its character and colour (of the
+/// 256-colour palette, from green by yellow to red). The uncertainty of an exchange is some 20 ns
+/// between hyperthreads, and 200 ns between sockets.
 pub(crate) const CLASSES: [(f64, char, u8); 7] = [
     (50.0, '.', 22),
     (100.0, ':', 28),
@@ -61,20 +62,20 @@ impl Cell {
             Self::Blank => ("  ".to_owned(), None),
             Self::Same => (" \\".to_owned(), None),
             Self::Unknown => (" ?".to_owned(), None),
-            Self::Near(ns) => (format!(" {}", class(ns).0), Some(class(ns).1)),
-            Self::Apart(ns) => (format!("!{}", class(ns).0), Some(class(ns).1)),
+            Self::Synchronised(ns) => (format!(" {}", class(ns).0), Some(class(ns).1)),
+            Self::Unsynchronised(ns) => (format!("!{}", class(ns).0), Some(class(ns).1)),
         }
     }
 }
 
-/// Draws the map. Where the columns do not suffice, a cell stands for several CPUs, and shows the worst of their pairs.
-pub(crate) fn write(warp: &Warp, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+/// Draws the map. On a narrow terminal a cell stands for several CPUs, and shows their worst pair.
+pub(crate) fn write(warp: &Warp, display: &Display, out: &mut dyn Write) -> io::Result<()> {
     const LABEL: usize = 6;
-    let places = (look.columns.saturating_sub(LABEL) / 2).max(1);
+    let places = (display.columns.saturating_sub(LABEL) / 2).max(1);
     let merged = warp.cpus.len().div_ceil(places).max(1);
     let heads: Vec<u32> = warp.cpus.iter().step_by(merged).copied().collect();
     let cells = cells(warp, merged, heads.len());
-    writeln!(out, "\nHow far the counters of two CPUs may be apart at the most")?;
+    writeln!(out, "\nLargest possible difference between the counters of two CPUs")?;
     if merged > 1 {
         writeln!(out, "(a cell is {merged} by {merged} CPUs, and shows their worst pair)")?;
     }
@@ -89,7 +90,7 @@ pub(crate) fn write(warp: &Warp, look: &Look, out: &mut dyn Write) -> io::Result
         write!(out, "{head:>5} ")?;
         for cell in row {
             let (text, colour) = cell.drawn();
-            match (look.colour, colour) {
+            match (display.colour, colour) {
                 (Colour::Ansi, Some(colour)) => paint(&text, colour, out)?,
                 _ => write!(out, "{text}")?,
             }
@@ -105,7 +106,7 @@ fn paint(text: &str, colour: u8, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{style}{text}{style:#}")
 }
 
-/// Both halves, since the map is read along rows.
+/// The cells of both halves, so that a row shows all pairs of a CPU.
 pub(crate) fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>> {
     let mut cells = vec![vec![Cell::Blank; places]; places];
     let place = |cpu: u32| warp.cpus.binary_search(&cpu).map_or(0, |place| place / merged);
@@ -121,9 +122,9 @@ pub(crate) fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>>
     for pair in &warp.pairs {
         let farthest = pair.offset_least_ns.zip(pair.offset_most_ns);
         let farthest_ns = farthest.map(|(least, most)| least.abs().max(most.abs()));
-        let cell = match (pair.in_step, farthest_ns) {
-            (Some(true), Some(ns)) => Cell::Near(ns),
-            (Some(false), Some(ns)) => Cell::Apart(ns),
+        let cell = match (pair.synchronised, farthest_ns) {
+            (Some(true), Some(ns)) => Cell::Synchronised(ns),
+            (Some(false), Some(ns)) => Cell::Unsynchronised(ns),
             _ => Cell::Unknown,
         };
         let (from, to) = (place(pair.from_cpu), place(pair.to_cpu));
@@ -149,7 +150,7 @@ fn legend(out: &mut dyn Write) -> io::Result<()> {
             _ => writeln!(out, "{character} more")?,
         }
     }
-    writeln!(out, "      ! not in step   ? could not be compared   \\ the same CPU")
+    writeln!(out, "      ! unsynchronised   ? could not be compared   \\ the same CPU")
 }
 
 #[cfg(test)]
@@ -157,16 +158,16 @@ mod tests {
     use super::*;
     use crate::measure::warp::WarpPair;
 
-    fn pair(from_cpu: u32, to_cpu: u32, ns: Option<f64>, in_step: Option<bool>) -> WarpPair {
+    fn pair(from_cpu: u32, to_cpu: u32, ns: Option<f64>, synchronised: Option<bool>) -> WarpPair {
         WarpPair {
             from_cpu,
             to_cpu,
             exchanges: 1_000,
-            warps: u64::from(in_step == Some(false)),
+            warps: u64::from(synchronised == Some(false)),
             largest_warp_ns: 0.0,
             offset_least_ns: ns.map(|ns| -ns),
             offset_most_ns: ns,
-            in_step,
+            synchronised,
         }
     }
 
@@ -175,8 +176,8 @@ mod tests {
             cpus,
             pattern,
             frequency_hz: Some(2e9),
-            step_ns: Some(10.0),
-            in_step: None,
+            resolution_ns: Some(10.0),
+            synchronised: None,
             unknown: None,
             largest_warp_ns: 0.0,
             pairs,
@@ -185,7 +186,7 @@ mod tests {
 
     fn drawn(warp: &Warp, colour: Colour, columns: usize) -> Vec<String> {
         let mut out = Vec::new();
-        write(warp, &Look { colour, columns }, &mut out).unwrap();
+        write(warp, &Display { colour, columns }, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
@@ -214,7 +215,7 @@ mod tests {
         let cpus: Vec<u32> = (0..1_000).collect();
         let mut pairs: Vec<WarpPair> =
             cpus.iter().skip(1).map(|to| pair(0, *to, Some(70.0), Some(true))).collect();
-        pairs[500].in_step = Some(false);
+        pairs[500].synchronised = Some(false);
         let lines = drawn(&warp(cpus, Pattern::Star, pairs), Colour::None, 80);
         assert!(lines[2].contains("a cell is 28 by 28 CPUs"), "{}", lines[2]);
         assert!(lines.iter().all(|line| line.len() <= 80), "{lines:?}");

@@ -1,4 +1,4 @@
-//! `tickline warp`: the counters of the CPUs against each other.
+//! `tickline warp`: compares the counters of the CPUs.
 
 pub(crate) mod map;
 mod text;
@@ -19,7 +19,7 @@ use crate::rights;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let guard = rights::start_clock()?;
-    // So that it is known whether the counter may be read.
+    // The comparison needs to know whether the process may read the counter.
     rights::await_judgement();
     let cpus = cpus::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
@@ -30,17 +30,17 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     drop(guard);
     progress.finish();
     document.verdict = verdict(&warp);
-    let exit = if warp.in_step == Some(true) { Exit::Fast } else { Exit::Closed };
+    let exit = if warp.synchronised == Some(true) { Exit::Fast } else { Exit::Closed };
     document.warp = Some(warp);
-    outputs.emit(&document, |out| text::write(&document, &map::Look::of_stdout(), out))?;
+    outputs.emit(&document, |out| text::write(&document, &map::Display::of_stdout(), out))?;
     Ok(exit)
 }
 
-/// All pairs, where those are not too many.
+/// The requested pattern; by default all pairs, unless these are too many.
 pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
     match asked {
         Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
-            "--pairs all takes {MOST_CPUS} CPUs at the most, and these are {cpus}: choose some by --cpus, or take --pairs star"
+            "--pairs all takes {MOST_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
         ))),
         Some(pattern) => Ok(pattern),
         None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),

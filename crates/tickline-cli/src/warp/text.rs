@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
-use super::map::{self, Look};
+use super::map::{self, Display};
 use crate::cpu_list::ranges;
 use crate::document::Document;
 use crate::measure::pattern::Pattern;
@@ -15,33 +15,33 @@ const ROWS: usize = 28;
 /// One sentence.
 pub(crate) fn verdict(warp: &Warp) -> String {
     let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
-    let apart = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).count();
-    match (&warp.unknown, warp.in_step) {
+    let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
+    match (&warp.unknown, warp.synchronised) {
         (Some(why), _) => format!("The counters could not be compared: {why}."),
         (None, Some(true)) if warp.pairs.is_empty() => format!("{cpus} alone: there is nothing to compare."),
         (None, Some(true)) => {
             let (from, to, ns) = widest(warp);
             format!(
-                "The counters of {cpus} are in step: apart by {ns:.0} ns at the most (CPUs {from} and {to})."
+                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to})."
             )
         }
         (None, Some(false)) => format!(
-            "The counters are apart: {apart} of {} pairs of {cpus}, by up to {:.0} ns at least.",
+            "The counters are unsynchronised: {unsynchronised} of {} pairs of {cpus}; the largest warp is {:.0} ns.",
             warp.pairs.len(),
             warp.largest_warp_ns
         ),
         (None, None) => {
-            let unknown = warp.pairs.iter().filter(|pair| pair.in_step.is_none()).count();
+            let unknown = warp.pairs.iter().filter(|pair| pair.synchronised.is_none()).count();
             format!(
-                "No counters were found to be apart, but {unknown} of {} pairs of {cpus} could not be compared: \
-                 their threads did not get to run at once.",
+                "No unsynchronised counters were found, but {unknown} of {} pairs of {cpus} could not be compared: \
+                 their threads did not run at the same time.",
                 warp.pairs.len()
             )
         }
     }
 }
 
-/// The pair of which the least is known, and how far its counters may be apart, ns.
+/// The pair with the largest possible difference, and that difference, ns.
 fn widest(warp: &Warp) -> (u32, u32, f64) {
     let most = |pair: &WarpPair| farthest_ns(pair).unwrap_or(0.0);
     let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
@@ -53,17 +53,17 @@ fn farthest_ns(pair: &WarpPair) -> Option<f64> {
 }
 
 /// Writes the document as text.
-pub(crate) fn write(document: &Document, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", document.verdict)?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
-    let (hz, step_ns) = (warp.frequency_hz.unwrap_or_default(), warp.step_ns.unwrap_or_default());
+    let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
     writeln!(
         out,
-        "Counter: {:.3} MHz, in steps of {step_ns:.1} ns; what is less than a step counts as none.",
+        "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
     )?;
     table(warp, out)?;
-    map::write(warp, look, out)
+    map::write(warp, display, out)
 }
 
 fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
@@ -87,14 +87,14 @@ fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
             (Some(least), Some(most)) => write!(out, "  {least:>+17.1} ns  {most:>+8.1} ns")?,
             _ => write!(out, "  too few exchanges")?,
         }
-        writeln!(out, "{}", if pair.in_step == Some(false) { "  not in step" } else { "" })?;
+        writeln!(out, "{}", if pair.synchronised == Some(false) { "  unsynchronised" } else { "" })?;
     }
     Ok(())
 }
 
-/// Apart before unknown before near.
+/// The order of the table: unsynchronised, then unknown, then synchronised pairs.
 fn badness(pair: &WarpPair) -> (u8, f64) {
-    match pair.in_step {
+    match pair.synchronised {
         Some(false) => (2, pair.largest_warp_ns),
         None => (1, 0.0),
         Some(true) => (0, farthest_ns(pair).unwrap_or(0.0)),
@@ -105,36 +105,40 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
 mod tests {
     use super::*;
 
-    fn warp(in_step: Option<bool>, pairs: u32) -> Warp {
+    fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
         let pair = |to_cpu| WarpPair {
             from_cpu: 0,
             to_cpu,
             exchanges: 5_000,
             warps: 0,
-            largest_warp_ns: if in_step == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
-            offset_least_ns: in_step.map(|_| -30.0),
-            offset_most_ns: in_step.map(|_| 40.0),
-            in_step,
+            largest_warp_ns: if synchronised == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            offset_least_ns: synchronised.map(|_| -30.0),
+            offset_most_ns: synchronised.map(|_| 40.0),
+            synchronised,
         };
         Warp {
             cpus: (0..=pairs).collect(),
             pattern: Pattern::Star,
             frequency_hz: Some(2e9),
-            step_ns: Some(0.5),
-            in_step,
+            resolution_ns: Some(0.5),
+            synchronised,
             unknown: None,
-            largest_warp_ns: if in_step == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if synchronised == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
             pairs: (1..=pairs).map(pair).collect(),
         }
     }
 
     #[test]
     fn the_verdict_says_what_is_known_and_what_is_not() {
-        assert!(verdict(&warp(Some(true), 3)).contains("CPUs 0-3 are in step: apart by 40 ns at the most"));
-        assert!(verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3, by up to 3000 ns"));
+        assert!(
+            verdict(&warp(Some(true), 3)).contains("CPUs 0-3 are synchronised: they differ by 40 ns at most")
+        );
+        assert!(
+            verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns")
+        );
         assert!(verdict(&warp(None, 3)).contains("3 of 3 pairs of CPUs 0-3 could not be compared"));
         assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone"));
-        let none = Warp { unknown: Some("no counter".to_owned()), in_step: None, ..warp(None, 0) };
+        let none = Warp { unknown: Some("no counter".to_owned()), synchronised: None, ..warp(None, 0) };
         assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
     }
 

@@ -1,21 +1,21 @@
-//! Plain lines, one a look, and the summary.
+//! Plain lines, one for each sample, and the summary.
 
 use std::io::{self, Write};
 
 use crate::document::{CpuWatch, Document, Ending, Watch};
-use crate::measure::watch::{Sample, state_name};
+use crate::measure::watch::{CpuSample, Sample, state_name};
 
-/// CPUs whose offsets a line shows one by one; of more, the ends.
+/// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
 
-/// CPUs in the summary; of more, those whose offsets reach farthest.
+/// CPUs in the summary; of more CPUs it shows those with the largest offsets.
 const CPUS_IN_SUMMARY: usize = 16;
 
 /// The headings.
 pub(crate) const HEAD: &str =
     "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  state        CPUs, offset ns; events";
 
-/// One look. `before` are the events that were already told.
+/// The line of one sample. `before` are the events that were already printed.
 pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
     let point = &sample.point;
     let bound = format!("{}/{}", point.before_ns, point.after_ns);
@@ -39,22 +39,20 @@ pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
 }
 
 fn by_cpu(sample: &Sample) -> String {
-    let offset = |look: &crate::measure::watch::CpuLook| format!("{}:{:+.0}", look.cpu, look.point.offset_ns);
+    let offset = |cpu: &CpuSample| format!("{}:{:+.0}", cpu.cpu, cpu.point.offset_ns);
     if sample.cpus.len() <= CPUS_IN_LINE {
         return sample.cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
     }
-    let by = |a: &&crate::measure::watch::CpuLook, b: &&crate::measure::watch::CpuLook| {
-        a.point.offset_ns.total_cmp(&b.point.offset_ns)
-    };
+    let by = |a: &&CpuSample, b: &&CpuSample| a.point.offset_ns.total_cmp(&b.point.offset_ns);
     let ends = sample.cpus.iter().min_by(by).zip(sample.cpus.iter().max_by(by));
     ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
 }
 
-/// The events that have happened since, each with its count.
+/// The events since `before`, each with its count.
 pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, u64)]) -> String {
     let counts = events.iter().enumerate().map(|(place, (name, count))| {
-        let told = before.get(place).map_or(0, |(_, count)| *count);
-        (name, count.saturating_sub(told))
+        let printed = before.get(place).map_or(0, |(_, count)| *count);
+        (name, count.saturating_sub(printed))
     });
     let new = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} +{count}"));
     new.collect::<Vec<_>>().join(" ")
@@ -64,26 +62,22 @@ pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, 
 pub(crate) fn summary(document: &Document, out: &mut dyn Write) -> io::Result<()> {
     let Some(watch) = &document.watch else { return Ok(()) };
     let why = match watch.ended_by {
-        Ending::Time => "as long as was asked",
+        Ending::Time => "as requested",
         Ending::Stopped => "until stopped",
-        Ending::ReaderLeft => "until nobody read on",
+        Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
     writeln!(out, "{}", document.verdict)?;
     writeln!(
         out,
-        "Watched for {:.1} s, {why}: {} looks, {} served by the counter",
-        watch.watched_s, all.looks, all.fast_looks
+        "Watched for {:.1} s, {why}: {} samples, {} served by the counter",
+        watch.watched_s, all.samples, all.fast_samples
     )?;
     writeln!(out, "  offset   {:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns)?;
-    writeln!(
-        out,
-        "  bound    {} ns at the most, violated {} times",
-        all.largest_bound_ns, all.bound_violated
-    )?;
+    writeln!(out, "  bound    {} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated)?;
     match watch.skew_ppb {
         Some(ppb) => writeln!(out, "  skew     {ppb:+.2} ppb while the counter served")?,
-        None => writeln!(out, "  skew     unknown: less than three looks were served by the counter")?,
+        None => writeln!(out, "  skew     unknown: less than three samples were served by the counter")?,
     }
     let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
     let text = events.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
@@ -101,12 +95,12 @@ fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
         let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
-        writeln!(out, "  the {CPUS_IN_SUMMARY} of {} CPUs whose offsets reach farthest", watch.cpus.len())?;
+        writeln!(out, "  the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len())?;
     }
     writeln!(
         out,
         "  {:>5}  {:<12} {:>7}  {:>17}  {:>9}  {:>9}",
-        "CPU", "state", "looks", "offset ns", "bound ns", "violated"
+        "CPU", "state", "samples", "offset ns", "bound ns", "violated"
     )?;
     for cpu in cpus {
         let figures = &cpu.figures;
@@ -114,7 +108,7 @@ fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "  {:>5}  {:<12} {:>7}  {offset:>17}  {:>9}  {:>9}",
-            cpu.cpu, cpu.state, figures.looks, figures.largest_bound_ns, figures.bound_violated
+            cpu.cpu, cpu.state, figures.samples, figures.largest_bound_ns, figures.bound_violated
         )?;
     }
     Ok(())

@@ -26,17 +26,18 @@ use rows::Table;
 use screen::Screen;
 use tally::{Points, Tally};
 
-/// CPUs that are visited unless told otherwise: a visit takes some 0.1 ms.
+/// CPUs that are sampled by default: a sample takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
 
-/// Points that are kept, some 100 bytes of JSON each: a day of looks, one a second.
+/// Points in the JSON, some 100 bytes each: a day with one sample a second.
 const MOST_POINTS: usize = 100_000;
 
-/// How long a signal may go unnoticed.
+/// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The signals that end it, cleanly. A hangup does not where that was asked for, as `nohup` does; the others always do, also
-/// under a shell that has its background programs ignore them.
+/// The signals that end `watch` with a summary. A hangup is not among them if the parent process
+/// ignores it, as `nohup` does. The others are, even under a shell whose background programs
+/// ignore them.
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stops() {
-        // A second one ends it where it stands: lines that nobody takes may hold it up. The screen needs its end.
+        // A second signal ends the program at once, since a blocked pipe may stop it from noticing
+        // the first. On a terminal the screen must be restored.
         if !terminal::draws() {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         }
@@ -76,10 +78,10 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         tally: Tally::default(),
         points: args.json.target.as_ref().map(|_| Points::new(MOST_POINTS)),
     };
-    let looked = look(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
+    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
     let watched_s = start.elapsed().as_secs_f64();
     drop(view);
-    let ended_by = looked?;
+    let ended_by = watched?;
     let mut document = Document::new("watch");
     drop(guard);
     document.track = found.points.map(|points| points.track().into());
@@ -94,7 +96,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Whether the program was started to go on in spite of this signal. Where `/proc` does not tell, it was not.
+/// Whether the parent process has made this one ignore the signal; false where `/proc` is
+/// unreadable.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -104,14 +107,14 @@ fn is_ignored(signal: i32) -> bool {
     bit.is_some_and(|bit| mask & bit != 0)
 }
 
-/// What is kept of the looks: the points only for whoever wants them.
+/// The results of the samples; the points only for JSON.
 struct Found {
     tally: Tally,
     points: Option<Points>,
 }
 
-/// Looks until the time is up, or somebody wants it to stop.
-fn look(
+/// Takes samples until the time is up, or a key, a signal or the reader ends it.
+fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
@@ -123,17 +126,17 @@ fn look(
     let start = Instant::now();
     let mut due = start;
     let ending = loop {
-        let sample = watcher.look();
+        let sample = watcher.sample();
         found.tally.add(&sample);
         if let Some(points) = &mut found.points {
             points.add(sample.point);
         }
-        let told = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
-        match told {
+        let shown = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
+        match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
-            told => told?,
+            shown => shown?,
         }
-        // After a suspend, looks that were missed are not made up for.
+        // Samples that were missed during a suspend are not repeated.
         due = (due + args.interval).max(Instant::now());
         let end = args.time.and_then(|time| start.checked_add(time));
         if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
@@ -143,16 +146,16 @@ fn look(
             break Ending::Time;
         }
     };
-    found.tally.add_visits(&watcher.visits());
+    found.tally.add_cpu_samples(&watcher.cpu_samples());
     Ok(ending)
 }
 
-/// Where the looks are shown.
+/// Where the samples are shown.
 enum View {
     Screen(Box<Screen>),
-    /// Lines, with the events that were told.
+    /// Lines, with the events that were printed.
     Lines(Vec<(&'static str, u64)>),
-    /// Standard output has other work.
+    /// Nowhere: standard output carries rows or JSON.
     Nothing,
 }
 
@@ -162,7 +165,7 @@ impl View {
             return Ok(Self::Nothing);
         }
         if terminal::draws() {
-            // A terminal that cannot be drawn on still takes lines.
+            // A terminal that cannot draw a screen still shows lines.
             if let Ok(screen) = Screen::open(args.interval) {
                 return Ok(Self::Screen(Box::new(screen)));
             }
@@ -176,22 +179,22 @@ impl View {
     fn show(&mut self, sample: &Sample) -> io::Result<()> {
         match self {
             Self::Screen(screen) => screen.show(sample),
-            Self::Lines(told) => {
-                let line = lines::line(sample, told);
-                told.clone_from(&sample.events);
+            Self::Lines(printed) => {
+                let line = lines::line(sample, printed);
+                printed.clone_from(&sample.events);
                 writeln!(io::stdout(), "{line}")
             }
             Self::Nothing => Ok(()),
         }
     }
 
-    /// Waits until `due`. Whether somebody wants to stop.
+    /// Waits until `due`. Returns whether a key or signal asks for the end.
     fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
         if let Self::Screen(screen) = self {
             return screen.wait(due, stop);
         }
         loop {
-            // ORDERING: Relaxed, a flag that is looked at again and again.
+            // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
             if stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }

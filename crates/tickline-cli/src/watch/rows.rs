@@ -1,4 +1,5 @@
-//! The looks as CSV: a row for each look of the program, and one for each look on a CPU, in one table.
+//! The samples as CSV, in one table: a row for each sample of the main thread, and a row for each
+//! sample on a single CPU.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,39 +7,39 @@ use std::io::{self, Write};
 use super::tally::Fresh;
 use crate::args::Target;
 use crate::measure::track::Point;
-use crate::measure::watch::{CpuLook, Sample, reason_code, state_name};
+use crate::measure::watch::{CpuSample, Sample, reason_code, state_name};
 use crate::output::naming;
 
 /// One row.
 struct Row<'a> {
     sample: &'a Sample,
-    /// The CPU that was visited; `None`: the look was made wherever the program ran, and comes with all that is known.
-    cpu: Option<&'a CpuLook>,
+    /// The sample on a single CPU; `None` for one of the main thread, which fills all columns.
+    cpu: Option<&'a CpuSample>,
 }
 
 impl Row<'_> {
     fn point(&self) -> &Point {
-        self.cpu.map_or(&self.sample.point, |look| &look.point)
+        self.cpu.map_or(&self.sample.point, |sample| &sample.point)
     }
 
     fn state(&self) -> tickline::State {
-        self.cpu.map_or(self.sample.state, |look| look.state)
+        self.cpu.map_or(self.sample.state, |sample| sample.state)
     }
 
-    /// What only the program's own looks have.
+    /// A field that only samples of the main thread have.
     fn own(&self, figure: impl FnOnce(&Sample) -> Option<String>) -> String {
         if self.cpu.is_some() { String::new() } else { figure(self.sample).unwrap_or_default() }
     }
 }
 
-/// A column's heading, and what a row has there.
+/// A column's heading, and a row's field.
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-/// The columns, but for the events'.
+/// The columns, without those of the events.
 const COLUMNS: [Column; 15] = [
     ("at_s", |row| format!("{:.6}", row.point().at_s)),
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
-    ("cpu", |row| row.cpu.map_or_else(String::new, |look| look.cpu.to_string())),
+    ("cpu", |row| row.cpu.map_or_else(String::new, |sample| sample.cpu.to_string())),
     ("state", |row| state_name(row.state()).to_owned()),
     ("reason", |row| reason_code(row.state()).unwrap_or_default().to_owned()),
     ("offset_ns", |row| format!("{:.1}", row.point().offset_ns)),
@@ -53,7 +54,8 @@ const COLUMNS: [Column; 15] = [
     ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
 ];
 
-/// A table that grows row by row. Each is written at once and whole, so that whoever is killed leaves no half row.
+/// A table that grows row by row. Each row is written at once, so that a killed program leaves no
+/// half row.
 pub(crate) struct Table {
     writer: csv::Writer<Box<dyn Write>>,
     name: String,
@@ -61,7 +63,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Begins it: the row of headings is written.
+    /// Creates the table with the row of headings.
     pub(crate) fn create(target: &Target) -> io::Result<Self> {
         let (place, name): (Box<dyn Write>, _) = match target {
             Target::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
@@ -73,17 +75,18 @@ impl Table {
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
-            // The first row finds the reader gone, too, which ends the watch as it does at any other row.
+            // The first sample's row meets the same error, and ends the watch like that of any
+            // later row.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(table),
         }
     }
 
-    /// The row of a look, and those of the visits since the last one.
+    /// Writes the row of a sample, and those of the CPUs' samples since the last one.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        let visits: Vec<CpuLook> = self.fresh.of(&sample.cpus).copied().collect();
+        let samples: Vec<CpuSample> = self.fresh.of(&sample.cpus).copied().collect();
         self.row(&Row { sample, cpu: None })?;
-        visits.iter().try_for_each(|look| self.row(&Row { sample, cpu: Some(look) }))
+        samples.iter().try_for_each(|cpu| self.row(&Row { sample, cpu: Some(cpu) }))
     }
 
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {

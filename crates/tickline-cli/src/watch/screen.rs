@@ -21,17 +21,17 @@ use ratatui_widgets::paragraph::Paragraph;
 
 use super::lines::happened;
 use crate::measure::track::Point;
-use crate::measure::watch::{CpuLook, SKEW_S, Sample};
+use crate::measure::watch::{CpuSample, SKEW_S, Sample};
 use crate::plot::nice_limit;
 use crate::terminal::Colour;
 
-/// How long a signal, a key or a new size may go unnoticed.
+/// Longest delay until a signal, a key or a new size is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Looks that are kept for the plot: a column each, and no terminal is wider.
+/// Samples that are kept for the plot: one for each column of the widest terminal.
 const MOST_POINTS: usize = 1_024;
 
-/// The screen; the terminal is what it was before once this is dropped, also after a panic.
+/// The screen. Its drop restores the terminal, also after a panic.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     view: View,
@@ -52,10 +52,11 @@ impl Screen {
         self.terminal.draw(|frame| self.view.render(frame)).map(|_| ())
     }
 
-    /// Waits until `due`; draws again for a new size. Whether somebody wants to stop.
+    /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the
+    /// end.
     pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
         loop {
-            // ORDERING: Relaxed, a flag that is looked at again and again.
+            // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
             if stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }
@@ -72,7 +73,7 @@ impl Screen {
                     _ => {}
                 },
                 Ok(false) => {}
-                // No keys are to be had: signals still are.
+                // Without keys there are still signals.
                 Err(_) => thread::sleep(left.min(NAP)),
             }
         }
@@ -85,19 +86,19 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal with a screen of its own, which a panic leaves before it is told.
+/// Switches to the alternate screen. A panic restores the terminal before it prints its message.
 fn taken() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
-    let tell = panic::take_hook();
+    let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         restore();
-        tell(info);
+        report(info);
     }));
     terminal::enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen)?;
     Terminal::new(CrosstermBackend::new(io::stdout()))
 }
 
-/// As it was before. Nobody is left to tell if this fails.
+/// Restores the terminal. A failure here cannot be reported any more.
 fn restore() {
     terminal::disable_raw_mode().ok();
     execute!(io::stdout(), LeaveAlternateScreen).ok();
@@ -112,7 +113,7 @@ fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
     }
 }
 
-/// What is shown.
+/// The content of the screen.
 struct View {
     sample: Option<Sample>,
     history: VecDeque<Point>,
@@ -145,7 +146,7 @@ impl View {
         let area = frame.area();
         let figures = self.figures(sample, area.width);
         let tall = u16::try_from(figures.len()).unwrap_or(u16::MAX);
-        // The plot is worth its place from 6 lines on; the CPUs get what they need, but no more than a third.
+        // The plot needs at least 6 lines; the CPUs take at most a third of the screen.
         let spare = area.height.saturating_sub(tall + 1);
         let cpus = cpu_lines(&self.cells(sample), area.width, if spare >= 9 { area.height / 3 } else { 0 });
         let cpus_tall = u16::try_from(cpus.len()).unwrap_or(u16::MAX);
@@ -179,7 +180,7 @@ impl View {
             format!("bound -{}/+{} ns", point.before_ns, point.after_ns),
             format!("skew {skew} ppb over {SKEW_S:.0} s"),
             hz,
-            format!("rho {} ppb", status.max_drift_ppb),
+            format!("maximum drift {} ppb", status.max_drift_ppb),
             format!("recalibrated every {} ms", status.interval_ns / 1_000_000),
             format!("{:.0} s", point.at_s),
         ];
@@ -187,7 +188,7 @@ impl View {
         let bold = self.style(colour).add_modifier(Modifier::BOLD);
         let mut lines = packed(&words, " ", width, bold);
         if point.violated {
-            lines.push(Line::styled("BOUND VIOLATED by this look", self.style(Color::Red)));
+            lines.push(Line::styled("BOUND VIOLATED by this sample", self.style(Color::Red)));
         }
         lines.extend(packed(&figures, "   ", width, Style::new()));
         let words: Vec<String> = events.replace(" +", "\u{a0}+").split(' ').map(str::to_owned).collect();
@@ -195,27 +196,27 @@ impl View {
         lines
     }
 
-    /// What is known of each CPU. One whose last look is long ago could not be visited: it is busy, or has gone.
+    /// The last sample of each CPU. A CPU without a recent sample is busy or offline.
     fn cells(&self, sample: &Sample) -> Vec<String> {
-        const LATE_LOOKS: f64 = 3.0;
+        const LATE_SAMPLES: f64 = 3.0;
         const LATE_S: f64 = 1.0;
-        let late_s = sample.point.at_s - LATE_LOOKS * self.interval.as_secs_f64() - LATE_S;
-        let cell = |look: &CpuLook| {
-            let mark = match (look.point.violated, look.state) {
+        let late_s = sample.point.at_s - LATE_SAMPLES * self.interval.as_secs_f64() - LATE_S;
+        let cell = |sample: &CpuSample| {
+            let mark = match (sample.point.violated, sample.state) {
                 (true, _) => '!',
                 (false, tickline::State::Fast) => ' ',
                 _ => '?',
             };
-            let offset = format!("{:+.1}", look.point.offset_ns);
-            match look.point.at_s < late_s {
-                true => format!("CPU {:<4} no look", look.cpu),
-                false => format!("CPU {:<4}{offset:>8} ns{mark}", look.cpu),
+            let offset = format!("{:+.1}", sample.point.offset_ns);
+            match sample.point.at_s < late_s {
+                true => format!("CPU {:<4} no sample", sample.cpu),
+                false => format!("CPU {:<4}{offset:>8} ns{mark}", sample.cpu),
             }
         };
         sample.cpus.iter().map(cell).collect()
     }
 
-    /// Offset and bound of the newest looks, a column each, the newest at the right.
+    /// Offset and bound of the newest samples, the newest at the right.
     fn plot(&self, frame: &mut Frame<'_>, area: Rect) {
         let Some(last) = self.history.back() else { return };
         if area.height == 0 {
@@ -247,7 +248,7 @@ impl View {
     }
 }
 
-/// Parts in lines of `width`, as many in each as fit.
+/// Parts in lines of `width`, as many in each as fit. textwrap would break a part at its spaces.
 fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -262,7 +263,8 @@ fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'st
     lines.into_iter().map(|line| Line::styled(line, style)).collect()
 }
 
-/// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many are left out.
+/// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many
+/// are left out.
 fn cpu_lines(cells: &[String], width: u16, most: u16) -> Vec<Line<'static>> {
     const CELL: usize = 20;
     if cells.is_empty() || most == 0 {
@@ -292,11 +294,11 @@ mod tests {
     use super::*;
     use crate::measure::watch::Watcher;
 
-    fn sample(looks: u32) -> Sample {
-        let mut sample = Watcher::new(Vec::new(), Duration::from_secs(1)).look();
+    fn sample(samples: u32) -> Sample {
+        let mut sample = Watcher::new(Vec::new(), Duration::from_secs(1)).sample();
         let point = sample.point;
-        let look = |cpu| CpuLook { cpu, point, state: tickline::State::Fast };
-        sample.cpus = (0..looks).map(look).collect();
+        let on = |cpu| CpuSample { cpu, point, state: tickline::State::Fast };
+        sample.cpus = (0..samples).map(on).collect();
         sample
     }
 
@@ -344,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_visited_any_more_is_said_to_be() {
+    fn a_cpu_without_recent_samples_is_marked() {
         let mut view = View::new(Duration::from_millis(100), Colour::None);
         let mut sample = sample(2);
         sample.point.at_s += 60.0;
         sample.cpus[1].point.at_s += 60.0;
         view.add(&sample);
         let text = drawn(&view, 80, 24);
-        assert_eq!(text.matches("no look").count(), 1, "{text}");
+        assert_eq!(text.matches("no sample").count(), 1, "{text}");
     }
 
     #[test]

@@ -1,27 +1,31 @@
-//! What the looks amount to.
+//! Sums and extremes of the samples.
 
 use std::collections::BTreeMap;
 
 use crate::document::{CpuWatch, Ending, Figures, Watch};
 use crate::measure::track::{Point, Track};
-use crate::measure::watch::{CpuLook, Sample, Slope, state_name};
+use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
 
-/// Tells which looks on CPUs are new.
+/// Filters the samples on CPUs for new ones.
 #[derive(Debug, Default)]
 pub(crate) struct Fresh {
     seen_s: BTreeMap<u32, f64>,
 }
 
 impl Fresh {
-    pub(crate) fn of<'a>(&mut self, looks: &'a [CpuLook]) -> impl Iterator<Item = &'a CpuLook> + use<'a, '_> {
-        looks.iter().filter(|look| {
-            let before = self.seen_s.insert(look.cpu, look.point.at_s);
-            before.is_none_or(|at_s| at_s < look.point.at_s)
+    pub(crate) fn of<'a>(
+        &mut self,
+        samples: &'a [CpuSample],
+    ) -> impl Iterator<Item = &'a CpuSample> + use<'a, '_> {
+        samples.iter().filter(|sample| {
+            let before = self.seen_s.insert(sample.cpu, sample.point.at_s);
+            before.is_none_or(|at_s| at_s < sample.point.at_s)
         })
     }
 }
 
-/// The points over time, a limited number: all, then every second one, then every fourth...
+/// A limited number of points over time: at first all, later every second one, then every fourth,
+/// and so on.
 #[derive(Debug)]
 pub(crate) struct Points {
     kept: Vec<Point>,
@@ -55,14 +59,14 @@ impl Points {
     }
 }
 
-/// Adds up the looks.
+/// Sums up the samples.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     all: Figures,
     slope: Slope,
     cpus: BTreeMap<u32, (&'static str, Figures)>,
     fresh: Fresh,
-    /// As counted at the last look.
+    /// The counts at the last sample.
     events: Vec<(&'static str, u64)>,
 }
 
@@ -72,17 +76,18 @@ impl Tally {
         if sample.state == tickline::State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
         }
-        self.add_visits(&sample.cpus);
+        self.add_cpu_samples(&sample.cpus);
         self.events.clone_from(&sample.events);
     }
 
-    /// Adds the newest look on each CPU, if it is new. Visits go on after the last sample: without those, states are an
-    /// interval old at the end.
-    pub(crate) fn add_visits(&mut self, looks: &[CpuLook]) {
-        for look in self.fresh.of(looks) {
-            let (state, figures) = self.cpus.entry(look.cpu).or_default();
-            *state = state_name(look.state);
-            figures.add(&look.point, look.state);
+    /// Adds the newest sample on each CPU, if it is new. To be called at the end as well, since
+    /// the sampler goes on after the last sample of the main thread; the states would be an
+    /// interval old otherwise.
+    pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
+        for sample in self.fresh.of(samples) {
+            let (state, figures) = self.cpus.entry(sample.cpu).or_default();
+            *state = state_name(sample.state);
+            figures.add(&sample.point, sample.state);
         }
     }
 
@@ -127,25 +132,25 @@ mod tests {
         assert_eq!(few.track().points.len(), 8);
     }
 
-    /// `watch --secs 2` said "calibrating" of every CPU at the end of two seconds by the counter: the visits that came after
-    /// the last sample were lost.
+    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
+    /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]
-    fn a_visit_after_the_last_sample_counts_once() {
-        let look = |at_s, state| CpuLook { cpu: 3, point: point(at_s, 1.0), state };
+    fn a_cpu_sample_after_the_last_one_counts_once() {
+        let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };
         let mut tally = Tally::default();
-        tally.add_visits(&[look(0.0, tickline::State::Calibrating)]);
-        tally.add_visits(&[look(1.0, tickline::State::Fast)]);
-        tally.add_visits(&[look(1.0, tickline::State::Fast)]);
+        tally.add_cpu_samples(&[sample(0.0, tickline::State::Calibrating)]);
+        tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
+        tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
         let watch = tally.end(1.0, 2.0, Ending::Time);
-        assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.looks), ("fast", 2));
+        assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));
     }
 
     #[test]
-    fn figures_are_those_of_all_looks() {
+    fn figures_are_those_of_all_samples() {
         let mut figures = Figures::default();
         figures.add(&point(0.0, 5.0), tickline::State::Calibrating);
         figures.add(&Point { violated: true, inside: false, ..point(1.0, 9.0) }, tickline::State::Fast);
-        assert_eq!((figures.looks, figures.fast_looks), (2, 1));
+        assert_eq!((figures.samples, figures.fast_samples), (2, 1));
         assert_eq!((figures.least_offset_ns, figures.most_offset_ns), (5.0, 9.0), "0 was never seen");
         assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (30, 1, 1));
     }

@@ -1,4 +1,4 @@
-//! What a program has said, and how it has ended.
+//! Helpers for the output and the exit code of a program.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// 0 where the counter is used, 1 where a gate is closed; anything else is a failure here.
+/// The exit code, which must be 0 (the counter is used) or 1 (a gate is closed).
 pub fn code(output: &Output) -> i32 {
     let code = output.status.code().unwrap_or(-1);
     assert!(code == 0 || code == 1, "exit code {code}: {}", text(&output.stderr));

@@ -1,9 +1,9 @@
-//! What is not recommended, or only under a condition.
+//! Fixes that are not recommended, or only under a condition.
 
 use super::*;
 
 #[test]
-fn counters_that_are_apart_are_never_recommended() {
+fn unsynchronised_counters_are_never_recommended() {
     let offers = [json!("tsc hpet"), json!("hpet"), Value::Null];
     for (source, offered) in
         ["hpet", "xen", "kvm-clock"].iter().flat_map(|name| offers.iter().map(move |offer| (name, offer)))
@@ -14,11 +14,11 @@ fn counters_that_are_apart_are_never_recommended() {
                 let mut machine = good()["machine"].clone();
                 machine["clocksource"] = json!(source);
                 machine["available_clocksources"] = offered.clone();
-                machine["counters_apart_ticks"] = json!(5_000);
+                machine["counter_difference_ticks"] = json!(5_000);
                 machine
             }),
         ]);
-        assert!(found.iter().any(|finding| finding.code == "counters_apart"), "{source}");
+        assert!(found.iter().any(|finding| finding.code == "counters_unsynchronised"), "{source}");
         for finding in &found {
             assert!(
                 !finding.fix.contains("echo tsc") && !finding.fix.contains("tsc=reliable"),
@@ -28,55 +28,56 @@ fn counters_that_are_apart_are_never_recommended() {
     }
 }
 
-/// Counters that `tickline warp` or the report has found apart, while the clock's own comparison had not looked, or had not seen
-/// it.
-fn with_pairs(in_step: bool, changes: &[(&str, Value)]) -> Vec<Finding> {
+/// Unsynchronised counters that `tickline warp` or the report has found, while the clock's own
+/// comparison was not made, or did not find them.
+fn with_pairs(synchronised: bool, changes: &[(&str, Value)]) -> Vec<Finding> {
     let mut facts = good();
     for (path, value) in changes {
         *facts.pointer_mut(path).expect("a path") = value.clone();
     }
-    let pair = |to_cpu: u32, apart: bool| {
-        json!({ "from_cpu": 0, "to_cpu": to_cpu, "exchanges": 5_000, "warps": 7, "in_step": !apart,
-            "largest_warp_ns": if apart { 3_900 } else { 0 }, "offset_least_ns": -4_000, "offset_most_ns": -3_900 })
+    let pair = |to_cpu: u32, unsynchronised: bool| {
+        json!({ "from_cpu": 0, "to_cpu": to_cpu, "exchanges": 5_000, "warps": 7, "synchronised": !unsynchronised,
+            "largest_warp_ns": if unsynchronised { 3_900 } else { 0 }, "offset_least_ns": -4_000, "offset_most_ns": -3_900 })
     };
     facts["machine"]["online_cpus"] = json!("0-2");
-    facts["warp"] = json!({ "cpus": [0, 1, 2], "pattern": "star", "frequency_hz": 2e9, "step_ns": 0.5, "in_step": in_step,
-        "unknown": null, "largest_warp_ns": 3_900, "pairs": [pair(1, false), pair(2, !in_step)] });
+    facts["warp"] = json!({ "cpus": [0, 1, 2], "pattern": "star", "frequency_hz": 2e9, "resolution_ns": 0.5, "synchronised": synchronised,
+        "unknown": null, "largest_warp_ns": 3_900, "pairs": [pair(1, false), pair(2, !synchronised)] });
     diagnose(&serde_json::from_value(facts).unwrap())
 }
 
 #[test]
-fn pairs_that_are_apart_are_found() {
+fn unsynchronised_pairs_are_found() {
     let found = &with_pairs(false, &[])[0];
-    assert_eq!((found.code, found.severity), ("counters_apart", Severity::Wrong));
-    let expected = ["CPU 0 and CPU 2 are apart by 3900 ns at least (1 of 2 pairs are)"];
-    assert_eq!(found.evidence, expected, "not what the clock's own comparison had said");
+    assert_eq!((found.code, found.severity), ("counters_unsynchronised", Severity::Wrong));
+    let expected = ["CPU 0 and CPU 2 are unsynchronised by at least 3900 ns (unsynchronised pairs: 1 of 2)"];
+    assert_eq!(found.evidence, expected, "not the result of the clock's own comparison");
     assert!(with_pairs(true, &[]).is_empty());
     let by_call = (SERVED, json!("system_call"));
     for source in ["hpet", "xen", "kvm-clock"] {
         let found = with_pairs(false, &[by_call.clone(), (SOURCE, json!(source))]);
-        assert!(found.iter().any(|finding| finding.code == "counters_apart"), "{source}");
+        assert!(found.iter().any(|finding| finding.code == "counters_unsynchronised"), "{source}");
         assert!(found.iter().all(|finding| !finding.fix.contains("echo tsc")), "{found:?}");
     }
     let unseen = [by_call, (SOURCE, json!("xen")), (COUNTERS, json!("not compared"))];
     assert!(
         with_pairs(true, &unseen)[0].fix.starts_with("echo tsc"),
-        "they were compared, if not by the clock"
+        "another comparison than the clock's counts, too"
     );
 }
 
 #[test]
-fn a_kernel_that_uses_counters_that_are_apart_is_told_to_stop() {
+fn a_kernel_with_unsynchronised_counters_should_use_another_clocksource() {
     let mut machine = good()["machine"].clone();
-    machine["counters_apart_ticks"] = json!(5_000);
+    machine["counter_difference_ticks"] = json!(5_000);
     machine["kernel_command_line"] = json!("tsc=reliable");
     let found = &findings(&[("/machine", machine)])[0];
-    assert_eq!((found.code, found.severity), ("counters_apart", Severity::Wrong));
+    assert_eq!((found.code, found.severity), ("counters_unsynchronised", Severity::Wrong));
     assert!(found.fix.starts_with("echo hpet | sudo tee"), "{found:?}");
     assert!(found.evidence.iter().any(|seen| seen.contains("tsc=reliable")), "{found:?}");
 }
 
-/// `clocksource=tsc` off the command line would bring the TSC back, and Hyper-V's page is made of the same counters.
+/// Without `clocksource=tsc` on the command line the kernel may still choose the TSC, and
+/// Hyper-V's page uses the same counters.
 #[test]
 fn what_is_recommended_instead_of_the_counters_is_something_else_and_stays() {
     for (source, offered, other) in [
@@ -85,12 +86,12 @@ fn what_is_recommended_instead_of_the_counters_is_something_else_and_stays() {
         ("arch_sys_counter", "arch_sys_counter", None),
     ] {
         let mut machine = good()["machine"].clone();
-        machine["counters_apart_ticks"] = json!(5_000);
+        machine["counter_difference_ticks"] = json!(5_000);
         machine["clocksource"] = json!(source);
         machine["available_clocksources"] = json!(offered);
         machine["kernel_command_line"] = json!(format!("clocksource={source}"));
         let found = &findings(&[("/machine", machine)])[0];
-        assert_eq!((found.code, found.severity), ("counters_apart", Severity::Wrong), "{source}");
+        assert_eq!((found.code, found.severity), ("counters_unsynchronised", Severity::Wrong), "{source}");
         match other {
             Some(other) => assert!(
                 found.fix.starts_with(&format!("echo {other} | "))
@@ -104,7 +105,7 @@ fn what_is_recommended_instead_of_the_counters_is_something_else_and_stays() {
     }
 }
 
-/// Such a TSC changes its rate with the processor's: the kernel is right to doubt it.
+/// Such a TSC changes its rate with the processor's, so the kernel's doubts are right.
 #[test]
 fn a_tsc_that_is_not_invariant_is_never_recommended() {
     for reason in ["cpufreq changes", "clocksource watchdog", "TSCs unsynchronized"] {
@@ -140,34 +141,35 @@ fn a_tsc_that_is_not_invariant_is_never_recommended() {
     }
 }
 
-/// kvm-clock and xen without the vDSO: nobody has said that the counters of all CPUs agree, unless somebody has looked.
+/// kvm-clock and xen without the vDSO: nothing but a comparison shows that the counters of all
+/// CPUs agree.
 #[test]
-fn a_host_that_does_not_vouch_is_no_witness() {
+fn a_host_without_a_guarantee_is_no_evidence() {
     for source in ["kvm-clock", "xen"] {
         let fix = |counters: &str| {
             let machine =
                 [(SERVED, json!("system_call")), (SOURCE, json!(source)), (COUNTERS, json!(counters))];
             findings(&machine).remove(0).fix
         };
-        assert!(fix("in step on 8 CPUs").starts_with("echo tsc"), "{source}");
+        assert!(fix("synchronised on 8 CPUs").starts_with("echo tsc"), "{source}");
         let unseen = fix("not compared by this program");
         let (before, _) = unseen.split_once("echo tsc").expect("it is on offer");
-        assert!(before.contains("where `tickline warp` finds the counters in step"), "{unseen}");
+        assert!(before.contains("where `tickline warp` finds the counters synchronised"), "{unseen}");
     }
     let hpet = [(SERVED, json!("system_call")), (SOURCE, json!("hpet")), (COUNTERS, json!("not compared"))];
     assert!(findings(&hpet)[0].fix.starts_with("echo tsc"), "the kernel itself accepts it");
 }
 
-/// A ratio was promised beside "none".
+/// A finding promised a gain although it had no fix.
 #[test]
 fn where_there_is_no_fix_nothing_is_gained() {
     let cost = |machine: &[(&'static str, Value)]| {
         findings(&[machine, &[("/costs/2/cost_ns", json!(700.0))]].concat()).remove(0)
     };
-    let apart = |source: &str| {
+    let unsynchronised = |source: &str| {
         let mut machine = good()["machine"].clone();
         machine["clocksource"] = json!(source);
-        machine["counters_apart_ticks"] = json!(5_000);
+        machine["counter_difference_ticks"] = json!(5_000);
         let slow = (SERVED, json!("system_call"));
         let found = findings(&[("/machine", machine), slow, ("/costs/2/cost_ns", json!(700.0))]);
         found.into_iter().find(|finding| finding.severity == Severity::Slow).expect("it is slow")
@@ -179,8 +181,8 @@ fn where_there_is_no_fix_nothing_is_gained() {
     };
     let unstable = json!(["tsc: Marking TSC unstable due to cpufreq changes"]);
     for found in [
-        apart("hpet"),
-        apart("xen"),
+        unsynchronised("hpet"),
+        unsynchronised("xen"),
         not_invariant(unstable.clone()),
         not_invariant(json!([])),
         not_invariant(Value::Null),
@@ -192,7 +194,7 @@ fn where_there_is_no_fix_nothing_is_gained() {
     assert!(cost(&rejected(unstable)).gain_ratio.is_some());
 }
 
-/// Somebody may have had his reasons for the word.
+/// The administrator may have had reasons for the parameter.
 #[test]
 fn a_word_against_the_tsc_stays_where_the_tsc_is_bad() {
     for word in ["notsc", "tsc=unstable"] {
@@ -205,14 +207,14 @@ fn a_word_against_the_tsc_stays_where_the_tsc_is_bad() {
         let take_off = format!("take `{word}` off");
         assert!(findings(&machine(&[]))[0].fix.contains(&take_off));
         let variable = machine(&[("/machine/cpuid/invariant_tsc", json!(false))]);
-        let apart = machine(&[("/machine/counters_apart_ticks", json!(5_000))]);
-        for bad in [variable, apart] {
+        let unsynchronised = machine(&[("/machine/counter_difference_ticks", json!(5_000))]);
+        for bad in [variable, unsynchronised] {
             assert!(findings(&bad).iter().all(|finding| !finding.fix.contains(&take_off)), "{bad:?}");
         }
     }
 }
 
-/// A kernel that had seen the TSC run wrong was overruled on Xen.
+/// On Xen the fix overruled a kernel that had measured a skew of the TSC.
 #[test]
 fn xen_is_no_reason_to_overrule_the_kernel() {
     let skew = "clocksource:                       'tsc' skewed 436888 ns (0 ms) over watchdog 'xen'";
@@ -225,7 +227,7 @@ fn xen_is_no_reason_to_overrule_the_kernel() {
     let found = xen(json!("xen"), json!([line]));
     assert_eq!(found.code, "xen_clocksource");
     assert!(found.evidence.contains(&line) && found.fix.starts_with("the kernel may be right"), "{found:?}");
-    // Nobody knows whether there is anything to overrule.
+    // It is unknown whether the kernel has rejected the TSC.
     let found = xen(Value::Null, Value::Null);
     assert!(
         found.fix.starts_with("see what it would accept") && !found.fix.contains("tsc=reliable"),
@@ -234,26 +236,28 @@ fn xen_is_no_reason_to_overrule_the_kernel() {
     assert!(xen(json!("xen"), json!([])).fix.contains("tsc=reliable"));
 }
 
-/// Such a clock is made of one CPU's figures for all CPUs, so that threads see it step back; "nothing is wrong" was said of it.
+/// Such a clock uses one CPU's parameters on all CPUs, so threads see it step back. The program
+/// reported no fault.
 #[test]
-fn a_host_s_clock_that_the_vdso_makes_of_counters_that_are_apart_is_wrong() {
+fn a_paravirtual_clock_on_unsynchronised_counters_is_wrong_in_the_vdso() {
     for source in ["kvm-clock", "xen"] {
         let offered = (OFFERED, json!(format!("{source} tsc acpi_pm")));
         let found = &with_pairs(false, &[(SOURCE, json!(source)), offered.clone()])[0];
-        assert_eq!((found.code, found.severity), ("counters_apart", Severity::Wrong), "{source}");
+        assert_eq!((found.code, found.severity), ("counters_unsynchronised", Severity::Wrong), "{source}");
         assert!(found.fix.starts_with("echo acpi_pm"), "{found:?}");
-        // The kernel has each CPU's own figures.
+        // The kernel uses each CPU's own parameters.
         let by_call = [(SERVED, json!("system_call")), (SOURCE, json!(source)), offered];
         let found = with_pairs(false, &by_call);
-        let apart = found.iter().find(|finding| finding.code == "counters_apart").expect("it is found");
-        assert_eq!(apart.severity, Severity::Note, "{source}");
+        let finding =
+            found.iter().find(|finding| finding.code == "counters_unsynchronised").expect("it is found");
+        assert_eq!(finding.severity, Severity::Note, "{source}");
     }
 }
 
-/// A container was told to switch the clock of 64 CPUs by what 2 of them had shown.
+/// The advice to switch the clock of 64 CPUs rested on a comparison of 2 of them.
 #[test]
 fn some_cpus_do_not_speak_for_all() {
-    let condition = "where `tickline warp` finds the counters in step";
+    let condition = "where `tickline warp` finds the counters synchronised";
     for (online, is_known) in [("0-7", true), ("0-63", false)] {
         let found = findings(&[
             (SERVED, json!("system_call")),

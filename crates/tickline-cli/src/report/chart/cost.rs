@@ -10,15 +10,16 @@ use crate::measure::served_by::ServedBy;
 const ROW: f64 = 20.0;
 /// Room for `clock_gettime MONOTONIC_COARSE`.
 const LEFT: f64 = 208.0;
-/// The values stand behind the bars.
+/// Room for the values behind the bars.
 const RIGHT: f64 = 54.0;
 
-/// Nothing without a cost.
+/// The chart; empty without costs.
 pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
     let largest = |chosen: fn(&&CostRow) -> bool| {
         costs.iter().filter(chosen).filter_map(|row| row.cost_ns).fold(0.0, f64::max)
     };
-    // The clocks of CPU time, a system call and some, would squeeze the others flat.
+    // The clocks of CPU time take more than a system call, and would make the other bars too
+    // short.
     let limit = largest(|row| !row.clock.ends_with("CPUTIME"));
     if limit <= 0.0 {
         return Markup::default();
@@ -35,20 +36,20 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
                     @if ns > limit { path.cut d=(format!("M{} {}l6 -{ROW}", WIDTH - RIGHT - 22.0, y + ROW)) {} }
                     text x=(units(scale.at(ns) + 5.0)) y=(y + 14.0) { (time(ns)) }
                 }
-                None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not to be had" },
+                None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not available" },
             }
         }
         path.axis d=(format!("M{LEFT} 0V{height}")) {}
     };
     let of_row =
-        |row: &CostRow| format!("{} {}", row.clock, row.cost_ns.map_or("not to be had".to_owned(), time));
+        |row: &CostRow| format!("{} {}", row.clock, row.cost_ns.map_or("not available".to_owned(), time));
     Figure {
         title: "Cost of a call",
         summary: &format!("Bars: {}", costs.iter().map(of_row).collect::<Vec<_>>().join(", ")),
         meaning: html! {
-            "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better; the bare counter is what no "
-            "clock over it can beat."
-            @if limit < largest(|_| true) { " Bars that are cut are longer than drawn." }
+            "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better. No clock that reads the "
+            "counter can cost less than the bare counter."
+            @if limit < largest(|_| true) { " Cut bars are longer than drawn." }
         },
         legend: &[
             ("tickline", Swatch::Bar("tickline")),
@@ -67,7 +68,7 @@ fn rows(count: usize) -> f64 {
     count as f64
 }
 
-/// Whose clock it is, and whether the kernel is called for it, as classes.
+/// The owner of the clock, and whether it enters the kernel, as classes.
 fn class(row: &CostRow) -> &'static str {
     match row.clock {
         _ if row.served_by == Some(ServedBy::SystemCall) || row.clock.starts_with("system call") => {
@@ -85,8 +86,8 @@ mod tests {
     use crate::measure::calls::MONOTONIC;
 
     fn row(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
-        let (median_ns, most_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);
-        CostRow { clock, cost_ns, median_ns, most_ns, ratio_to_counter, resolution_ns, served_by }
+        let (median_ns, p90_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);
+        CostRow { clock, cost_ns, median_ns, p90_ns, ratio_to_counter, resolution_ns, served_by }
     }
 
     #[test]
@@ -98,7 +99,7 @@ mod tests {
             row("clock_gettime PROCESS_CPUTIME", Some(387.0), Some(ServedBy::SystemCall)),
         ];
         let drawing = figure(&rows).into_string();
-        for part in ["9 ns", "387 ns", "not to be had", "os syscall", "longer than drawn"] {
+        for part in ["9 ns", "387 ns", "not available", "os syscall", "longer than drawn"] {
             assert!(drawing.contains(part), "no {part} in {drawing}");
         }
         let drawing = figure(&rows[..3]).into_string();

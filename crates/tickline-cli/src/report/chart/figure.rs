@@ -1,15 +1,16 @@
-//! What all charts have in common.
+//! The frame of a chart: title, legend, drawing, caption.
 
 use maud::{Markup, html};
 
-/// The width of a chart's view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
+/// The width of a chart's view box. A text of 12 units is 10 pixels high on a screen of 390
+/// pixels.
 pub(super) const WIDTH: f64 = 440.0;
 
 /// A chart with its title, what it means, and its legend.
 #[derive(Debug)]
 pub(super) struct Figure<'a> {
     pub(super) title: &'a str,
-    /// What it shows, in words, for those who do not see it.
+    /// The content in words, for readers who do not see the drawing.
     pub(super) summary: &'a str,
     pub(super) meaning: Markup,
     pub(super) legend: &'a [(&'a str, Swatch)],
@@ -17,7 +18,7 @@ pub(super) struct Figure<'a> {
     pub(super) drawing: Markup,
 }
 
-/// What stands for a series in the legend: the class of a shape.
+/// The symbol of a series in the legend, with its class.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Swatch {
     Bar(&'static str),

@@ -14,7 +14,7 @@ const LEFT: f64 = 66.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
 
-/// Drawn bins: single ns up to 8, from there on eight for each doubling.
+/// Drawn bins: one for each ns up to 8, and eight for each doubling above.
 const STEPS: u64 = 8;
 
 /// Where 0 is drawn on the logarithmic scale: from here to 1.
@@ -23,7 +23,7 @@ const ZERO: f64 = 0.2;
 /// How the clocks are drawn, in the order in which they are measured.
 const CLASSES: [&str; 2] = ["tickline", "os"];
 
-/// Nothing without readings.
+/// The chart; empty without readings.
 pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
     let shares: Vec<Vec<Bar>> = rows.iter().map(bars).collect();
     let all = || shares.iter().flatten();
@@ -59,10 +59,10 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
         title: "How long single readings take",
         summary: &rows.iter().map(of_row).collect::<Vec<_>>().join("; "),
         meaning: html! {
-            "A clock is read again and again; counted is the time from each reading to the next, as the clock itself tells it. "
-            "Where most are is the cost of a call, with the resolution as its width. Those further to the right waited: for a new "
+            "A loop reads a clock; the histogram counts the time from each reading to the next, by that clock. "
+            "The peak is at the cost of a call; the resolution gives its width. Readings further to the right waited for a new "
             "line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU."
-            @if zeros { " 0 are readings within one step of the clock." }
+            @if zeros { " 0 means two equal readings, within the clock's resolution." }
         },
         legend: &legend,
         height: HEIGHT,
@@ -119,7 +119,7 @@ fn outline(bars: &[Bar], x: &Scale, y: &Scale) -> String {
     path + &format!("V{BOTTOM}")
 }
 
-/// A share as the count that one is among.
+/// A share as `1 in N`.
 fn rarity(share: f64) -> String {
     match 1.0 / share {
         count if count < 1.5 => "all".to_owned(),
@@ -165,7 +165,7 @@ mod tests {
         assert!((bars.iter().map(|bar| bar.share).sum::<f64>() - 1.0).abs() < 1e-9, "{bars:?}");
         assert_eq!(bars[0], Bar { from_ns: 20.0, to_ns: 22.0, share: 0.7 });
         let (x, y) = (Scale::decades(1.0, 1e4, 0.0, 100.0), Scale::decades(0.01, 1.0, BOTTOM, TOP));
-        // Neighbours share an outline; what stands apart begins and ends at the axis.
+        // Neighbours share an outline; a separate bin begins and ends at the axis.
         assert_eq!(outline(&bars, &x, &y).matches('M').count(), 3);
         assert!(figure(&[row]).into_string().contains("median 20 ns"));
         assert!(figure(&[]).into_string().is_empty());

@@ -1,5 +1,6 @@
-//! Charts as SVG inside the page, which need no script. All share one width, so that their texts have one size; colours are
-//! classes of `page.css`, and what colours tell apart differs in shape or place, too.
+//! Charts as SVG inside the page, which need no script. They share one width, so that their texts
+//! have one size. Colours are classes of `page.css`. What differs in colour also differs in shape
+//! or place.
 
 pub(super) mod cost;
 mod figure;

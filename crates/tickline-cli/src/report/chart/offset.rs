@@ -17,7 +17,7 @@ const BOTTOM: f64 = HEIGHT - 38.0;
 /// Points that share a column are drawn as one line from the lowest to the highest.
 const COLUMNS: usize = 250;
 
-/// Nothing without points.
+/// The chart; empty without points.
 pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
     let Some(last) = track.points.last() else { return Markup::default() };
     let limit = limit(&track.points);
@@ -44,7 +44,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
         legend.push(("bound violated", Swatch::Line("bad")));
     }
     let summary = format!(
-        "{} looks over {:.0} s: largest offset {:.0} ns, largest bound {} ns, bound violated {} times",
+        "{} samples over {:.0} s: largest offset {:.0} ns, largest bound {} ns, bound violated {} times",
         track.points.len(),
         last.at_s,
         track.largest_offset_ns,
@@ -52,7 +52,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
         track.bound_violated
     );
     let counts = format!(
-        "{} looks: {} outside of their bracket, {} contradict the bound.",
+        "{} samples: {} outside of their bracket, {} contradict the bound.",
         track.points.len(),
         track.outside_bracket,
         track.bound_violated
@@ -61,9 +61,9 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
         title: "Offset from CLOCK_MONOTONIC, and claimed bound",
         summary: &summary,
         meaning: html! {
-            "Each look brackets a reading between two of CLOCK_MONOTONIC; the offset is the reading minus their middle. "
+            "Each sample brackets a reading between two reads of CLOCK_MONOTONIC; the offset is the reading minus their middle. "
             "The bound says where CLOCK_MONOTONIC may be: the line at 0 must be within it. " (counts)
-            @if beyond > 0 { " " (beyond) " beyond the drawn range, drawn at its edge." }
+            @if beyond > 0 { " " (beyond) " beyond the range, drawn at its border." }
         },
         legend: &legend,
         height: HEIGHT,
@@ -72,7 +72,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
     .markup()
 }
 
-/// How far up and down the drawing reaches, ns: all that is there, unless a few points would squeeze the others flat.
+/// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
 fn limit(points: &[Point]) -> f64 {
     let mut reaches: Vec<f64> = points.iter().map(|point| low(point).abs().max(high(point).abs())).collect();
     reaches.sort_by(f64::total_cmp);
@@ -80,13 +80,13 @@ fn limit(points: &[Point]) -> f64 {
     1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
 }
 
-/// The lower end of what is claimed, ns from CLOCK_MONOTONIC.
+/// The lower end of the claimed bound, ns from CLOCK_MONOTONIC.
 #[expect(clippy::cast_precision_loss, reason = "a bound of far less than 2^53 ns")]
 fn low(point: &Point) -> f64 {
     point.offset_ns - point.before_ns as f64
 }
 
-/// The upper one.
+/// The upper end of the claimed bound, ns from CLOCK_MONOTONIC.
 #[expect(clippy::cast_precision_loss, reason = "a bound of far less than 2^53 ns")]
 fn high(point: &Point) -> f64 {
     point.offset_ns + point.after_ns as f64

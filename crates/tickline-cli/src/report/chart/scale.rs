@@ -1,4 +1,4 @@
-//! From values to places, with round marks.
+//! Scales: from values to places, with round marks.
 
 use maud::{Markup, html};
 
@@ -17,7 +17,7 @@ pub(super) struct Scale {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Linear,
-    /// The values are logarithms to base 10 by the time they are placed.
+    /// `low` and `high` are logarithms to base 10.
     Decades,
 }
 
@@ -27,7 +27,7 @@ impl Scale {
         Self { low, high: if high > low { high } else { low + 1.0 }, from, to, kind: Kind::Linear }
     }
 
-    /// The same with equal places for equal ratios; both above 0.
+    /// A logarithmic scale; `low` and `high` are above 0.
     pub(super) fn decades(low: f64, high: f64, from: f64, to: f64) -> Self {
         Self { kind: Kind::Decades, ..Self::linear(low.log10(), high.log10(), from, to) }
     }
@@ -65,7 +65,8 @@ impl Scale {
         }
     }
 
-    /// The marks of a horizontal scale between `top` and `bottom`, labelled below; those near the ends are moved inwards.
+    /// The marks of a horizontal scale between `top` and `bottom`, labelled below; those near the
+    /// ends are moved inwards.
     pub(super) fn columns(
         &self,
         count: f64,

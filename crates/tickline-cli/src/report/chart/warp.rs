@@ -1,4 +1,4 @@
-//! How far the counters of two CPUs may be apart, as a heat map.
+//! The largest possible difference between the counters of two CPUs, as a heat map.
 
 use maud::{Markup, html};
 
@@ -11,16 +11,17 @@ use crate::warp::map::{CLASSES, Cell, cells};
 const LEFT: f64 = 40.0;
 const TOP: f64 = 22.0;
 
-/// Rows and columns at most: a cell is then 6 units wide. More CPUs share cells, which show the worst of their pairs.
+/// Rows and columns at most: a cell is then 6 units wide. More CPUs share cells, which show the
+/// worst of their pairs.
 const MOST: usize = 64;
 
-/// Up to so many, each cell has its figure.
+/// Up to this number of CPUs, each cell shows its figure.
 const WITH_FIGURES: usize = 7;
 
 /// The largest cell.
 const LARGEST: f64 = 56.0;
 
-/// Nothing where there are no two CPUs to compare.
+/// The chart; empty without pairs.
 pub(in crate::report) fn figure(warp: &Warp) -> Markup {
     if warp.pairs.is_empty() {
         return Markup::default();
@@ -31,7 +32,7 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
     let rows = if warp.pattern == Pattern::Star { 1 } else { heads.len() };
     let size = ((WIDTH - LEFT) / places(heads.len())).min(LARGEST);
     let at = |index: usize| units(places(index) * size);
-    // Labels of 20 units or more do not meet.
+    // Labels at a distance of 26 units do not overlap.
     let every = (1..=heads.len()).find(|step| places(*step) * size >= 26.0).unwrap_or(1);
     let bottom = TOP + at(rows) + 8.0;
     let drawing = html! {
@@ -49,10 +50,10 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
         }
         (legend(bottom))
     };
-    let apart = warp.pairs.iter().filter(|pair| pair.in_step == Some(false)).count();
-    let unknown = warp.pairs.iter().filter(|pair| pair.in_step.is_none()).count();
+    let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
+    let unknown = warp.pairs.iter().filter(|pair| pair.synchronised.is_none()).count();
     let summary = format!(
-        "Of {} CPUs: pairs compared {}, not in step {apart}, unknown {unknown}; largest step back {}",
+        "Of {} CPUs: pairs compared {}, unsynchronised {unsynchronised}, unknown {unknown}; largest warp {}",
         warp.cpus.len(),
         warp.pairs.len() - unknown,
         time(warp.largest_warp_ns)
@@ -61,8 +62,8 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
         title: "Counters of the CPUs against each other",
         summary: &summary,
         meaning: html! {
-            "Two threads hand the counter's value to and fro; the colour says how far the two counters may be apart at the most, "
-            "which is mostly what a exchange takes. Marked are pairs that cannot be in step. " (summary) "."
+            "Two threads exchange the counter's value; the colour shows the largest possible difference between the two "
+            "counters, which is mostly the time of an exchange. Unsynchronised pairs are marked. " (summary) "."
             @if merged > 1 { " A cell is " (merged) " by " (merged) " CPUs, and shows their worst pair." }
         },
         legend: &[],
@@ -84,11 +85,11 @@ fn drawn(cell: Cell, (x, y): (f64, f64), size: f64, figures: bool) -> Markup {
             rect.grid fill="none" x=(x) y=(y) width=(inner) height=(inner) {}
             @if size >= 12.0 { (text("?")) }
         },
-        Cell::Near(ns) | Cell::Apart(ns) => html! {
+        Cell::Synchronised(ns) | Cell::Unsynchronised(ns) => html! {
             rect.heat x=(x) y=(y) width=(inner) height=(inner) fill-opacity=(opacity(class(ns))) {
-                title { (time(ns)) " at the most" }
+                title { (time(ns)) " at most" }
             }
-            @if matches!(cell, Cell::Apart(_)) {
+            @if matches!(cell, Cell::Unsynchronised(_)) {
                 @let (left, top, side) = (x + 1.0, y + 1.0, units(inner - 2.0));
                 path.bad d=(format!("M{left} {top}h{side}v{side}h-{side}z")) {}
             }
@@ -97,7 +98,7 @@ fn drawn(cell: Cell, (x, y): (f64, f64), size: f64, figures: bool) -> Markup {
     }
 }
 
-/// The classes of distance, from left to right.
+/// The classes of difference, from left to right.
 fn legend(top: f64) -> Markup {
     const STEP: f64 = 54.0;
     html! {
@@ -115,7 +116,7 @@ fn class(ns: f64) -> usize {
     CLASSES.iter().position(|(end, ..)| ns < *end).unwrap_or(CLASSES.len() - 1)
 }
 
-/// The darker, the farther; the text on it stays readable.
+/// A larger difference is darker; the text on it stays readable.
 fn opacity(class: usize) -> f64 {
     units(0.1 + places(class) * 0.1)
 }
@@ -130,23 +131,23 @@ mod tests {
     use super::*;
     use crate::measure::warp::WarpPair;
 
-    fn warp(cpus: u32, in_step: Option<bool>) -> Warp {
+    fn warp(cpus: u32, synchronised: Option<bool>) -> Warp {
         let pair = |from_cpu, to_cpu| WarpPair {
             from_cpu,
             to_cpu,
             exchanges: 5_000,
             warps: 0,
             largest_warp_ns: 0.0,
-            offset_least_ns: in_step.map(|_| -30.0),
-            offset_most_ns: in_step.map(|_| 140.0),
-            in_step,
+            offset_least_ns: synchronised.map(|_| -30.0),
+            offset_most_ns: synchronised.map(|_| 140.0),
+            synchronised,
         };
         Warp {
             cpus: (0..cpus).collect(),
             pattern: Pattern::All,
             frequency_hz: Some(2e9),
-            step_ns: Some(0.5),
-            in_step,
+            resolution_ns: Some(0.5),
+            synchronised,
             unknown: None,
             largest_warp_ns: 0.0,
             pairs: (0..cpus)
@@ -159,11 +160,11 @@ mod tests {
     #[test]
     fn every_pair_has_two_cells() {
         let drawing = figure(&warp(4, Some(true))).into_string();
-        assert_eq!(drawing.matches("140 ns at the most").count(), 12);
+        assert_eq!(drawing.matches("140 ns at most").count(), 12);
         assert_eq!(drawing.matches("class=\"bad\"").count(), 0);
-        let apart = figure(&warp(4, Some(false))).into_string();
-        assert_eq!(apart.matches("class=\"bad\"").count(), 12);
-        assert!(apart.contains("d=\"M97 23h53v53h-53z\""), "the mark is not around its cell: {apart}");
+        let bad = figure(&warp(4, Some(false))).into_string();
+        assert_eq!(bad.matches("class=\"bad\"").count(), 12);
+        assert!(bad.contains("d=\"M97 23h53v53h-53z\""), "the mark is not around its cell: {bad}");
         assert_eq!(figure(&warp(4, None)).into_string().matches(">?<").count(), 12);
         assert!(figure(&warp(1, None)).into_string().is_empty());
     }
@@ -172,6 +173,6 @@ mod tests {
     fn many_cpus_share_cells() {
         let drawing = figure(&warp(200, Some(true))).into_string();
         assert!(drawing.contains("A cell is 4 by 4 CPUs"), "{drawing}");
-        assert_eq!(drawing.matches("at the most</title>").count(), 50 * 50);
+        assert_eq!(drawing.matches("at most</title>").count(), 50 * 50);
     }
 }
