@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example chrome_trace [FILE [SPANS]]`
 //!
-//! Its output has: "trace.json", "6000 stretches", "0 dropped".
+//! Its output has: "trace.json", "6000 busy intervals", "0 dropped".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::thread;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let summary = guard.finish()?;
-    println!("{path}: {} stretches, {} dropped", summary.written, summary.dropped);
+    println!("{path}: {} busy intervals, {} dropped", summary.written, summary.dropped);
     Ok(())
 }
 

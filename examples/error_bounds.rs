@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example error_bounds`
 //!
-//! Its output has: "took between", "before", "cannot be told", "of UTC", "serves".
+//! Its output has: "took between", "before", "cannot be told", "UTC", "serves".
 //!
 //! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`, and nothing jumped since the last
 //! recalibration.
@@ -88,6 +88,6 @@ fn main() -> Result<(), tickline::Error> {
             "Unix time is between {earliest_ns} and {latest_ns} ns; there is no claim how far that is from UTC"
         ),
     }
-    println!("rho is {} ppb; {}", status.max_drift_ppb, status.state);
+    println!("the maximum drift is {} ppb; {}", status.max_drift_ppb, status.state);
     Ok(())
 }

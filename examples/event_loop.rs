@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     asker.join().map_err(|_| "the asker panicked")??;
 
     println!("{requests} requests, {answers} timers that ended, the latest {latest_ns} ns late");
-    println!("{} rounds of the clock, the next one after {:?}", clock.rounds, clock.interval);
+    println!("{} iterations of the clock, the next one after {:?}", clock.rounds, clock.interval);
     println!("{}", clock.clock.status().state);
     Ok(())
 }

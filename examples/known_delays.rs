@@ -1,4 +1,4 @@
-//! How far criterion is off with `WallTime` and with `TscTime`, where the truth is known: an empty routine, a chain of
+//! How far criterion is off with `WallTime` and with `CounterTime`, where the truth is known: an empty routine, a chain of
 //! multiplications whose time is known from a long run, and long routines that both must agree on.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
@@ -7,7 +7,7 @@
 //!
 //! # What is claimed, and when it fails
 //!
-//! 1. `TscTime`'s error is at most 2 ns or one step of the counter, whichever is larger, in every row, by criterion and in short samples.
+//! 1. `CounterTime`'s error is at most 2 ns or one step of the counter, whichever is larger, in every row, by criterion and in short samples.
 //! 2. Long routines that both clocks measure in the very same runs agree within 0.1 %.
 //!
 //! It ends with 1 if one of them is not kept, unless that has one of two causes, which are measured here and are none of the clock's:
@@ -22,7 +22,7 @@
 //! frequency, too, and is compared with 0.1 % for the reader alone. With `--short`, and where the OS clock measures, nothing fails.
 //!
 //! CI runs it with: --short
-//! Its output has: "WallTime", "TscTime", "long routines".
+//! Its output has: "WallTime", "CounterTime", "long routines".
 #![expect(clippy::print_stdout, reason = "a program that prints tables")]
 #![expect(clippy::cast_precision_loss, reason = "counts of samples")]
 
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Criterion};
-use tickline_criterion::TscTime;
+use tickline_criterion::CounterTime;
 
 /// How much is measured.
 struct Effort {
@@ -84,7 +84,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let is_short = std::env::args().any(|argument| argument == "--short");
     let effort = if is_short { SHORT } else { FULL };
     let directory = std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
-    let time = TscTime::or_wall_time();
+    let time = CounterTime::or_wall_time();
     let rows = rows(&effort, &directory, &time);
     let agreements = agreements(&effort, &directory, &time);
     fs::remove_dir_all(&directory)?;
@@ -138,7 +138,7 @@ enum What {
     Delay,
 }
 
-fn rows(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Row>, Box<dyn Error>> {
+fn rows(effort: &Effort, directory: &Path, time: &CounterTime) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for how in How::BOTH {
         rows.push(row(effort, directory, time, ("empty", What::Empty, how), |_| (), || 0.0)?);
@@ -163,13 +163,13 @@ fn rows(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Row>, B
 fn row(
     effort: &Effort,
     directory: &Path,
-    time: &TscTime,
+    time: &CounterTime,
     (name, what, how): (&str, What, How),
     routine: impl Fn(u64) + Copy,
     truth_ns: impl Fn() -> f64 + Copy,
 ) -> Result<Row, Box<dyn Error>> {
     let name = format!("{name}, {}", how.name());
-    let (by_wall, by_counter) = (format!("{name}, WallTime"), format!("{name}, TscTime"));
+    let (by_wall, by_counter) = (format!("{name}, WallTime"), format!("{name}, CounterTime"));
     let wall = find(effort, directory, (&by_wall, how), &|| WallTime, routine, truth_ns)?;
     let counter = find(effort, directory, (&by_counter, how), &|| time.clone(), routine, truth_ns)?;
     Ok(Row { name, what, how, truth_ns: long(effort, truth_ns), wall, counter })
@@ -372,7 +372,7 @@ fn verdicts(row: &Row, rows: &[Row], limit_ns: f64) -> [Verdict; 2] {
 }
 
 /// How many limits are broken.
-fn print_rows(rows: &[Row], time: &TscTime) -> usize {
+fn print_rows(rows: &[Row], time: &CounterTime) -> usize {
     println!(
         "\nns. By criterion: error: median of its samples minus the truth; sd: their standard deviation. By samples of\n\
          {BLOCK} iterations, each timed by itself: short: median error against the truth of the same moment; sd 1:\n\
@@ -380,12 +380,12 @@ fn print_rows(rows: &[Row], time: &TscTime) -> usize {
          measured. empty: a closure without anything in it; 0 ns: the call and return of the delay, without a\n\
          multiplication."
     );
-    println!("{:<16} {:>8} {:>6} | {:^35} | {:^35} |", "", "", "", "WallTime", "TscTime");
+    println!("{:<16} {:>8} {:>6} | {:^35} | {:^35} |", "", "", "", "WallTime", "CounterTime");
     print!("{:<16} {:>8} {:>6}", "", "truth", "apart");
     for _ in 0..2 {
         print!(" | {:>8} {:>8} {:>8} {:>8}", "error", "sd", "short", "sd 1");
     }
-    println!(" | TscTime's limit");
+    println!(" | CounterTime's limit");
     // 2 ns or one step of the counter, whichever is larger.
     let limit_ns = time.calibration().map(|calibration| calibration.resolution_ns.max(2.0));
     let mut broken = 0;
@@ -407,7 +407,7 @@ fn print_rows(rows: &[Row], time: &TscTime) -> usize {
     }
     match time.calibration() {
         Some(calibration) => println!("{calibration}"),
-        None => println!("TscTime measured with WallTime here: the table says nothing about the counter"),
+        None => println!("CounterTime measured with WallTime here: the table says nothing about the counter"),
     }
     broken
 }
@@ -415,13 +415,17 @@ fn print_rows(rows: &[Row], time: &TscTime) -> usize {
 /// The same routine by both.
 struct Agreement {
     name: &'static str,
-    /// TscTime against WallTime in the very same runs, ppm.
+    /// CounterTime against WallTime in the very same runs, ppm.
     same_runs_ppm: f64,
-    /// TscTime against WallTime as criterion's medians, measured one after the other, %.
+    /// CounterTime against WallTime as criterion's medians, measured one after the other, %.
     criterion_percent: f64,
 }
 
-fn agreements(effort: &Effort, directory: &Path, time: &TscTime) -> Result<Vec<Agreement>, Box<dyn Error>> {
+fn agreements(
+    effort: &Effort,
+    directory: &Path,
+    time: &CounterTime,
+) -> Result<Vec<Agreement>, Box<dyn Error>> {
     let multiplications = || {
         black_box((0..50).fold(black_box(3), |value, _| chain(value, 4_000)));
     };
@@ -441,7 +445,7 @@ fn agreement(
     name: &'static str,
     effort: &Effort,
     directory: &Path,
-    time: &TscTime,
+    time: &CounterTime,
     routine: &dyn Fn(),
 ) -> Result<Agreement, Box<dyn Error>> {
     let mut ratios = Vec::new();
@@ -457,7 +461,7 @@ fn agreement(
     }
     let (mut by_wall, mut by_counter) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        let (wall_id, counter_id) = (format!("{name}, WallTime"), format!("{name}, TscTime"));
+        let (wall_id, counter_id) = (format!("{name}, WallTime"), format!("{name}, CounterTime"));
         criterion(effort, directory, WallTime).bench_function(&wall_id, |bencher| bencher.iter(routine));
         by_wall.push(estimates(directory, &wall_id)?.0);
         criterion(effort, directory, time.clone())
@@ -473,7 +477,7 @@ fn agreement(
 
 /// How many limits are broken.
 fn print_agreements(agreements: &[Agreement]) -> usize {
-    println!("\nlong routines: TscTime against WallTime, medians (limit 0.1 % = {AGREEMENT_PPM} ppm)");
+    println!("\nlong routines: CounterTime against WallTime, medians (limit 0.1 % = {AGREEMENT_PPM} ppm)");
     println!("{:<26} {:>26} {:>28}", "", "in the same runs", "by criterion, in turns");
     let kept = |ppm: f64| if ppm.abs() <= AGREEMENT_PPM { "kept" } else { "NOT KEPT" };
     let within = |ppm: f64| if ppm.abs() <= AGREEMENT_PPM { "within" } else { "not within" };

@@ -2,7 +2,7 @@
 
 use crate::os::monotonic_ns;
 
-/// Brackets wider than the narrowest by more than this tell no offset, ns: a step of the counter on Zen 5, and the rounding.
+/// Brackets wider than the narrowest by more than this give no offset, ns: the counter's resolution on Zen 5, and the rounding.
 pub const SPARE_NS: u64 = 12;
 
 /// A reading and what `CLOCK_MONOTONIC` was before and after it, ns. The reading's zero is its clock's own.
@@ -54,7 +54,7 @@ impl Bracket {
     /// What the clock has gained on `CLOCK_MONOTONIC` since an `earlier` bracket, ns.
     #[must_use]
     pub fn gained_ns(&self, earlier: &Self) -> f64 {
-        // In integers first: Unix time is too large for what a float can tell apart.
+        // In integers first: Unix time is too large for what a float can distinguish.
         let clock = self.now_ns.wrapping_sub(earlier.now_ns).cast_signed();
         let reference_twice = (self.before_ns - earlier.before_ns) + (self.after_ns - earlier.after_ns);
         to_f64(clock) - to_f64(reference_twice.cast_signed()) / 2.0

@@ -1,4 +1,4 @@
-//! The clocks that are compared: tickline's, and with them those of [`peers`].
+//! The clocks that are compared.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tickline_core::shared::Shared;
 use tickline_core::word::Word;
 
 use crate::peers;
-use crate::subject::{Subject, counter, same, subject};
+use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
 
 /// A clock with a line for each CPU; `None` where there cannot be one.
 #[must_use]
@@ -53,13 +53,13 @@ fn without_rdpid() -> Option<&'static WithoutRdpid> {
     let make = || {
         let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
-        let cold = Word::default();
-        let word = cold.next_published(ticks, 0)?;
+        let empty = Word::default();
+        let word = empty.next_published(ticks, 0)?;
         let line = Line { start_ticks: word.to_bits(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
         let published = Published { line, window_ticks: MAX_WINDOW_TICKS };
         let unit = || {
             let unit = Shared::new(Latch::new());
-            unit.cell.publish(cold, word, &published, &Bounds::default());
+            unit.cell.publish(empty, word, &published, &Bounds::default());
             unit
         };
         Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })
@@ -73,10 +73,10 @@ fn per_cpu_subjects() -> Vec<Subject> {
         return Vec::new();
     }
     fn clock() -> &'static Clock {
-        per_cpu_clock().expect("looked at before")
+        per_cpu_clock().expect("checked before")
     }
     fn table() -> &'static WithoutRdpid {
-        without_rdpid().expect("looked at before")
+        without_rdpid().expect("checked before")
     }
     vec![
         subject!(Counter, "rdtscp", {
@@ -112,11 +112,11 @@ pub fn subjects() -> Vec<Subject> {
         subject!(Time, "tickline now_ordered_ns", tickline::now_ordered_ns, ns same),
         subject!(Time, "tickline unix_ns", tickline::unix_ns, ns same),
         subject!(Time, "tickline Instant::now", tickline::Instant::now, ns {
-            let epoch = peers::epoch!(tickline::Instant, tickline::Instant::now());
-            move |now: tickline::Instant| peers::whole_ns(now.duration_since(*epoch))
+            let epoch = epoch!(tickline::Instant, tickline::Instant::now());
+            move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
-        // Not handed over: stamps that the OS served while a line had run out cannot be compared with the counter's.
+        // Not exchanged: stamps that the OS served while a line had run out cannot be compared with the counter's.
         subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
@@ -125,13 +125,13 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// Those that tell ns, set up. Coarse ones are as wrong as they are old.
+/// Those that return ns, set up. Coarse ones are as wrong as they are old.
 #[must_use]
 pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
-    let told: Vec<_> =
+    let found: Vec<_> =
         subjects().into_iter().filter_map(|subject| Some((subject, subject.now_ns?))).collect();
-    for (_, now_ns) in &told {
+    for (_, now_ns) in &found {
         now_ns();
     }
-    told
+    found
 }

@@ -17,7 +17,7 @@
 pub mod args;
 pub mod bracket;
 pub mod clocks;
-pub mod handover;
+pub mod exchange;
 pub mod os;
 pub mod peers;
 pub mod report;

@@ -2,37 +2,23 @@
 //!
 //! Left out, and why: `high_precision_clock` (x86_64 alone; its rate comes from one sleep of 20 ms and it can only be corrected
 //! by the one owner of a `&mut`), `cu29-clock` (a robot runtime's types, and 15 crates below it), `tick_counter` and `precision`
-//! (helpers for benchmarks: ticks, and a rate that a sleep of 1 s and 5 s tells), `insecure-time` (for enclaves, with a lock
+//! (helpers for benchmarks: ticks, and a rate from a sleep of 1 s and 5 s), `insecure-time` (for enclaves, with a lock
 //! around its rate), `clock-bound` (needs its daemon), `tsc-time` and `tsc-timer` (need a nightly compiler of long ago).
 //! libmtev, tscns and templexxx/tsc are no crates.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clock_kit::{CalibratedClock, Clock as _};
 
 use crate::os::monotonic_ns;
-use crate::subject::{Subject, same, subject};
+use crate::subject::{Subject, epoch, same, subject, whole_ns};
 
-/// A first reading of a clock whose instants have no zero that can be seen; made once.
-macro_rules! epoch {
-    ($kind:ty, $now:expr) => {{
-        static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
-        EPOCH.get_or_init(|| $now)
-    }};
-}
-pub(crate) use epoch;
-
-/// All of it in ns: 584 years fit.
-pub(crate) fn whole_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What minstant needs to tell ns: its instants hold ticks.
+/// What minstant needs for ns: its instants hold ticks.
 fn minstant_anchor() -> &'static minstant::Anchor {
     epoch!(minstant::Anchor, minstant::Anchor::new())
 }
 
-/// What fastant needs to tell ns: its instants hold ticks.
+/// What fastant needs for ns: its instants hold ticks.
 fn fastant_anchor() -> &'static fastant::Anchor {
     epoch!(fastant::Anchor, fastant::Anchor::new())
 }
@@ -126,7 +112,7 @@ mod fast {
         Clock as _, DurationCalibration as _, FastClock, FastClockCalibration, FastClockTime, Time as _,
     };
 
-    use super::{Subject, same, subject};
+    use super::{Subject, epoch, same, subject};
 
     /// How long its documentation calibrates.
     const CALIBRATION: Duration = Duration::from_millis(100);
@@ -147,7 +133,7 @@ mod fast {
     }
 
     fn kept() -> Option<&'static Kept> {
-        super::epoch!(Option<Kept>, {
+        epoch!(Option<Kept>, {
             let clock = FastClock::try_new_linux_sys().ok()?;
             let (calibration, _) = FastClockCalibration::new_with_std_instant(&clock, CALIBRATION);
             Some(Kept { clock, calibration, epoch: clock.now() })
@@ -160,7 +146,7 @@ mod fast {
             return Vec::new();
         }
         fn clock() -> &'static Kept {
-            kept().expect("looked at before")
+            kept().expect("checked before")
         }
         vec![
             subject!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// When a clock reads the counter.
 #[allow(dead_code, reason = "each child needs some of them")]
 pub(crate) enum Serves {
-    /// As soon as its first call is done, as far as it can be told: quanta does not say when it has fallen back to the OS.
+    /// As soon as its first call is done, as far as it shows: quanta does not say when it has fallen back to the OS.
     AtOnce,
     /// Never: it asks the OS.
     Never,
@@ -47,7 +47,7 @@ pub(crate) fn probe(first: impl FnOnce(), serves: Serves) {
                 call();
                 let now_ns = monotonic_ns();
                 slowest_ns = slowest_ns.max(now_ns - last_ns);
-                // A look may take a system call, so it is taken now and then only.
+                // A status may take a system call, so it is taken now and then only.
                 calls += 1;
                 let decided = if calls.trailing_zeros() >= 4 { state() } else { None };
                 if let Some(counter) = decided {

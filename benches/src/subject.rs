@@ -1,11 +1,11 @@
-//! What is measured of a clock: a call, inlined into the loops that time it.
+//! A clock that is compared, as a closure that is inlined into the loop that measures it.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use tickline_core::counter::HardwareCounter;
 
-use crate::handover::Count;
+use crate::exchange::Count;
 
 /// What a call is for; clocks are compared with their like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,14 +36,14 @@ pub struct Subject {
     pub awaited: fn(u32),
     /// A reading in ns, since a zero of the clock's own. The first call may set the clock up.
     pub now_ns: Option<fn() -> u64>,
-    /// Hands readings over between threads for so long.
-    pub hand_over: Option<HandOver>,
+    /// Exchanges readings between threads for so long.
+    pub exchange: Option<Exchange>,
 }
 
-/// Handovers of one clock.
+/// Exchanges of one clock's readings.
 #[derive(Debug, Clone, Copy)]
-pub struct HandOver {
-    /// Hands over for so long.
+pub struct Exchange {
+    /// Exchanges for so long.
     pub run: fn(Duration) -> Count,
     /// The unit of the readings.
     pub unit: &'static str,
@@ -79,15 +79,15 @@ macro_rules! subject {
                 }
             },
             now_ns: None,
-            hand_over: None,
+            exchange: None,
         }
     };
     ($group:ident, $name:expr, $call:expr, ticks $value:expr) => {
         $crate::subject::Subject {
-            hand_over: Some($crate::subject::HandOver {
+            exchange: Some($crate::subject::Exchange {
                 run: |time| {
                     let (value, call) = ($value, $call);
-                    $crate::handover::between(time, || value(call()))
+                    $crate::exchange::between(time, || value(call()))
                 },
                 unit: "ticks",
             }),
@@ -100,10 +100,10 @@ macro_rules! subject {
                 let (value, call) = ($value, $call);
                 value(call())
             }),
-            hand_over: Some($crate::subject::HandOver {
+            exchange: Some($crate::subject::Exchange {
                 run: |time| {
                     let (value, call) = ($value, $call);
-                    $crate::handover::between(time, || value(call()))
+                    $crate::exchange::between(time, || value(call()))
                 },
                 unit: "ns",
             }),
@@ -116,4 +116,18 @@ pub(crate) use subject;
 /// What is a number already.
 pub(crate) fn same(value: u64) -> u64 {
     value
+}
+
+/// A first reading of a clock whose instants have no zero that can be seen; made once.
+macro_rules! epoch {
+    ($kind:ty, $now:expr) => {{
+        static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
+        EPOCH.get_or_init(|| $now)
+    }};
+}
+pub(crate) use epoch;
+
+/// All of it in ns: 584 years fit.
+pub(crate) fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -10,7 +10,7 @@ const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
 
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 
-/// Miri looks for undefined behaviour and data races in what the unit tests of core execute. Tests
+/// Miri finds undefined behaviour and data races in what the unit tests of core execute. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control`, `per_cpu`
@@ -40,7 +40,7 @@ const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 /// A fuzz target for a second or two: its committed corpus, and a fixed count of mutations of that. The first folder takes what
 /// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
-/// into which none looks.
+/// which no sanitizer covers.
 macro_rules! fuzz {
     ($target:literal, $runs:literal) => {
         Step::new(

@@ -23,6 +23,7 @@ mod vm;
 
 use std::process::ExitCode;
 
+// By hand, not by clap: the arguments are a dozen patterns, and the help is longer than both.
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 

@@ -25,7 +25,7 @@ use suite::Effort;
 use crate::step;
 
 /// Changes with every field that is renamed, or means something else; see `benches/record/README.md`.
-const SCHEMA: &str = "tickline-record/1";
+const SCHEMA: &str = "tickline-record/2";
 
 /// The longest of the long measurements, s.
 const MAX_SECONDS: u64 = 3_600;
@@ -226,10 +226,10 @@ mod tests {
         "by_reference",
         "calls_a_round",
         "cpus",
-        "handovers",
+        "exchanges",
         "largest",
         "lines",
-        "looks",
+        "samples",
         "measured",
         "median",
         "narrow",

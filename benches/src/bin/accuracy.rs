@@ -1,6 +1,6 @@
 //! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of a core.
 //!
-//! Each look brackets an ordered reading with two calls of clock_gettime. A reading outside its bracket is wrong whatever
+//! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its bracket is wrong whatever
 //! the bracket's width. Offsets are taken from brackets that are at most one counter step wider than the narrowest
 //! one seen while the clock settles: the middle of a wider one says less.
 //!
@@ -18,10 +18,10 @@ use tickline_benches::{args, report};
 
 #[derive(Debug, Default)]
 struct Tally {
-    /// Brackets up to this width tell an offset, ns.
+    /// Brackets up to this width give an offset, ns.
     narrow_ns: u64,
     narrowest_ns: u64,
-    looks: u64,
+    readings: u64,
     narrow: u64,
     outside: u64,
     violated: u64,
@@ -39,7 +39,7 @@ struct Tally {
     slow: u64,
 }
 
-/// Half-widths counted apart, ns.
+/// Half-widths that are counted one by one, ns.
 const HALF_WIDTHS: usize = 1_000;
 
 impl Tally {
@@ -118,7 +118,7 @@ struct Report {
     bound_violated: u64,
     /// Served by something else than the line.
     not_by_the_line: u64,
-    /// Widest bracket that tells an offset.
+    /// Widest bracket that gives an offset.
     narrow_ns: u64,
     /// Readings in such brackets; none, and there are no offsets.
     narrow: u64,
@@ -150,31 +150,31 @@ fn main() {
     };
     let interval = Duration::from_millis(args::number("interval-ms", 500));
     let clock = Clock::builder().driver(driver).interval(interval).start().expect("a clock");
-    let settling = look(&clock, Duration::from_secs(settle), u64::MAX);
+    let settling = watch(&clock, Duration::from_secs(settle), u64::MAX);
     let narrow_ns = settling.narrowest_ns.saturating_add(SPARE_NS);
     let (before, cpu_before) = (clock.status(), thread_cpu_s());
     let start = Instant::now();
-    let tally = look(&clock, Duration::from_secs(seconds), narrow_ns);
+    let tally = watch(&clock, Duration::from_secs(seconds), narrow_ns);
     let wall_s = start.elapsed().as_secs_f64();
     let (after, cpu_after) = (clock.status(), thread_cpu_s());
 
     let happened =
         Event::ALL.iter().map(|event| (event.name(), after.events.get(*event) - before.events.get(*event)));
-    let told = |offset_ns: f64| (tally.narrow > 0).then_some(offset_ns);
+    let offset = |offset_ns: f64| (tally.narrow > 0).then_some(offset_ns);
     let report = Report {
         driver: name,
         watched_s: seconds,
         settled_s: settle,
         state: after.state.to_string(),
-        readings: tally.looks,
+        readings: tally.readings,
         outside: tally.outside,
         bound_violated: tally.violated,
         not_by_the_line: tally.slow,
         narrow_ns,
         narrow: tally.narrow,
-        least_offset_ns: told(tally.least_offset_ns),
-        most_offset_ns: told(tally.most_offset_ns),
-        mean_offset_ns: told(tally.sum_ns / to_f64(tally.narrow.cast_signed())),
+        least_offset_ns: offset(tally.least_offset_ns),
+        most_offset_ns: offset(tally.most_offset_ns),
+        mean_offset_ns: offset(tally.sum_ns / to_f64(tally.narrow.cast_signed())),
         most_before_ns: tally.most_before_ns,
         most_after_ns: tally.most_after_ns,
         most_bound_ns: tally.most_bound_ns,
@@ -231,8 +231,8 @@ fn text(report: &Report) {
     }
 }
 
-/// Looks at `clock` for `time`.
-fn look(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
+/// Watches `clock` for `time`.
+fn watch(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
     let mut tally = Tally {
         narrow_ns,
         narrowest_ns: u64::MAX,
@@ -251,7 +251,7 @@ fn look(clock: &Clock, time: Duration, narrow_ns: u64) -> Tally {
 
 fn one(clock: &Clock, tally: &mut Tally) {
     let bracket = Bracket::around(|| clock.now_ordered_ns());
-    tally.looks += 1;
+    tally.readings += 1;
     tally.outside += u64::from(!(bracket.before_ns..=bracket.after_ns).contains(&bracket.now_ns));
     tally.narrowest_ns = tally.narrowest_ns.min(bracket.width_ns());
     if bracket.width_ns() <= tally.narrow_ns {

@@ -16,10 +16,10 @@ use tickline_benches::clocks::set_up_subjects_in_ns;
 use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
-/// Time between two looks.
+/// Time between two samples.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Brackets a look, of which the narrowest counts.
+/// Brackets a sample, of which the narrowest counts.
 const TRIES: u32 = 20;
 
 #[derive(Debug, Serialize)]
@@ -28,7 +28,7 @@ struct Report {
     watched_s: u64,
     /// After they were set up, and before that.
     settled_s: u64,
-    looks: usize,
+    samples: usize,
     clocks: Vec<Drift>,
 }
 
@@ -38,7 +38,7 @@ struct Drift {
     group: Group,
     /// The slope against CLOCK_MONOTONIC: positive for a clock that is fast.
     drift_ppb: Option<f64>,
-    /// The largest change of the offset since the first look, to either side.
+    /// The largest change of the offset since the first sample, to either side.
     offset_change_ns: f64,
     /// What the offsets are away from the fitted line: the root of the mean square.
     scatter_rms_ns: Option<f64>,
@@ -51,16 +51,16 @@ fn main() {
     subjects.retain(|(subject, _)| subject.group == Group::Time);
     sleep(Duration::from_secs(settled_s));
 
-    let look = || -> Vec<Bracket> {
+    let sample = || -> Vec<Bracket> {
         subjects.iter().map(|(_, now_ns)| Bracket::narrowest(TRIES, *now_ns)).collect()
     };
-    let (start, first) = (Instant::now(), look());
-    // For each clock: s since the first look, ns gained.
+    let (start, first) = (Instant::now(), sample());
+    // For each clock: s since the first sample, ns gained.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
     while start.elapsed() < Duration::from_secs(watched_s) {
         sleep(PAUSE);
         let at_s = start.elapsed().as_secs_f64();
-        for ((gained, first), now) in gained.iter_mut().zip(&first).zip(look()) {
+        for ((gained, first), now) in gained.iter_mut().zip(&first).zip(sample()) {
             gained.push((at_s, now.gained_ns(first)));
         }
     }
@@ -74,14 +74,18 @@ fn main() {
             scatter_rms_ns: line.map(|(_, left)| left),
         }
     });
-    let report =
-        Report { watched_s, settled_s, looks: gained.first().map_or(0, Vec::len), clocks: clocks.collect() };
+    let report = Report {
+        watched_s,
+        settled_s,
+        samples: gained.first().map_or(0, Vec::len),
+        clocks: clocks.collect(),
+    };
     drop(guard);
     report::print(&report, text);
 }
 
 fn text(report: &Report) {
-    println!("{} s after {} s, {} looks", report.watched_s, report.settled_s, report.looks);
+    println!("{} s after {} s, {} samples", report.watched_s, report.settled_s, report.samples);
     println!("{:<32} {:>12} {:>20} {:>16}", "", "drift, ppb", "offset changed, ns", "scatter, ns rms");
     for clock in &report.clocks {
         println!(

@@ -1,4 +1,4 @@
-//! Backward steps between threads; see the library's module `handover` for what the threads do.
+//! Backward steps between threads; see the library's module `exchange` for what the threads do.
 //!
 //! First by ordered readings, while the line is replaced every millisecond by one whose slope differs by up to 100 ppm to either
 //! side. Then by each clock as its users have it, tickline recalibrating every millisecond, in interleaved rounds.
@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tickline::{Clock, Event};
 use tickline_benches::clocks::subjects;
-use tickline_benches::handover::{self, Count, MAX_PPM};
+use tickline_benches::exchange::{self, Count, MAX_PPM};
 use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 
@@ -32,11 +32,11 @@ struct Report {
     ordered: Option<Ordered>,
     /// The bare counter without a fence, in ticks.
     plain: Option<Count>,
-    /// Counters set apart on purpose, in ticks: backward steps are seen.
+    /// Counters that are unsynchronised on purpose, in ticks: backward steps are seen.
     control: Option<Count>,
-    /// How long each clock was handed over.
+    /// How long threads exchanged each clock's readings.
     clock_ms: u64,
-    clocks: Vec<Handed>,
+    clocks: Vec<Exchanged>,
 }
 
 /// Ordered readings while the line changes.
@@ -53,7 +53,7 @@ struct Ordered {
 }
 
 #[derive(Debug, Serialize)]
-struct Handed {
+struct Exchanged {
     clock: &'static str,
     group: Group,
     /// Of the largest step.
@@ -71,23 +71,23 @@ fn main() -> ExitCode {
     }
     let mut report =
         Report { skipped: None, ordered: None, plain: None, control: None, clock_ms, clocks: Vec::new() };
-    if handover::cpus().len() < 2 {
+    if exchange::cpus().len() < 2 {
         return skip(report, "one CPU cannot be ahead of another");
     }
-    match handover::usable_counter() {
+    match exchange::usable_counter() {
         Ok(counter) => {
-            let ordered = handover::ordered(counter, Duration::from_secs(seconds), ppm);
+            let ordered = exchange::ordered(counter, Duration::from_secs(seconds), ppm);
             let happened = ordered.events.iter().filter(|(_, times)| *times > 0);
             report.ordered = Some(Ordered {
                 lasted_s: seconds,
                 count: ordered.count,
-                lines: ordered.rounds,
+                lines: ordered.iterations,
                 least_slope_ppm: ordered.slopes_ppm.0,
                 most_slope_ppm: ordered.slopes_ppm.1,
                 events: happened.map(|(event, times)| (Event::name(*event), *times)).collect(),
             });
-            report.plain = Some(handover::plain(counter, Duration::from_secs(2)));
-            report.control = Some(handover::set_apart(counter, Duration::from_secs(1)));
+            report.plain = Some(exchange::plain(counter, Duration::from_secs(2)));
+            report.control = Some(exchange::unsynchronised(counter, Duration::from_secs(1)));
         }
         Err(why) => {
             eprintln!("SKIPPED: {why}");
@@ -114,30 +114,30 @@ fn skip(mut report: Report, why: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Hands each clock over for `time`.
-fn each_clock(time: Duration) -> Vec<Handed> {
+/// Exchanges each clock's readings for `time`.
+fn each_clock(time: Duration) -> Vec<Exchanged> {
     let guard = Clock::builder()
         .interval(Duration::from_millis(1))
         .start_global()
         .expect("the global clock's thread");
     let clocks: Vec<_> =
-        subjects().into_iter().filter_map(|subject| Some((subject, subject.hand_over?))).collect();
-    let mut handed: Vec<Handed> = clocks
+        subjects().into_iter().filter_map(|subject| Some((subject, subject.exchange?))).collect();
+    let mut exchanged: Vec<Exchanged> = clocks
         .iter()
-        .map(|(subject, hand_over)| Handed {
+        .map(|(subject, exchange)| Exchanged {
             clock: subject.name,
             group: subject.group,
-            unit: hand_over.unit,
+            unit: exchange.unit,
             count: Count::default(),
         })
         .collect();
     for _ in 0..ROUNDS {
-        for ((_, hand_over), handed) in clocks.iter().zip(&mut handed) {
-            handed.count = handed.count.and((hand_over.run)(time / ROUNDS));
+        for ((_, exchange), exchanged) in clocks.iter().zip(&mut exchanged) {
+            exchanged.count = exchanged.count.and((exchange.run)(time / ROUNDS));
         }
     }
     drop(guard);
-    handed
+    exchanged
 }
 
 fn text(report: &Report) {
@@ -145,7 +145,7 @@ fn text(report: &Report) {
         show(&format!("ordered, {} s", ordered.lasted_s), &ordered.count, "ns");
         println!("  {} of them served by the reference", ordered.count.by_reference);
         println!(
-            "  {} rounds of the publisher, slopes from {:+} to {:+} ppm",
+            "  {} iterations of the publisher, slopes from {:+} to {:+} ppm",
             ordered.lines, ordered.least_slope_ppm, ordered.most_slope_ppm
         );
         for (event, times) in &ordered.events {
@@ -156,7 +156,7 @@ fn text(report: &Report) {
         show("bare counter without a fence, 2 s", plain, "ticks");
     }
     if let Some(control) = &report.control {
-        show("control: counters set apart on purpose, 1 s", control, "ticks");
+        show("control: counters unsynchronised on purpose, 1 s", control, "ticks");
     }
     if !report.clocks.is_empty() {
         println!("each clock, {} ms", report.clock_ms);
@@ -168,7 +168,7 @@ fn text(report: &Report) {
 
 fn show(what: &str, count: &Count, unit: &str) {
     println!(
-        "{what}: {} threads, {} handovers, {} backward (largest {} {unit})",
-        count.threads, count.handovers, count.backward, count.largest
+        "{what}: {} threads, {} exchanges, {} backward (largest {} {unit})",
+        count.threads, count.exchanges, count.backward, count.largest
     );
 }

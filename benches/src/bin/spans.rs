@@ -1,4 +1,4 @@
-//! What a span costs, made, entered, exited and closed: with no layer, with one that does nothing, with tickline-tracing's, and
+//! What a span costs that is created, entered, exited and closed: with no layer, with one that does nothing, with tickline-tracing's, and
 //! with others that do the same job. Interleaved rounds; ratios to the bare counter in the same run. On one thread the fastest round
 //! counts. Of two threads the median does: the fastest is one in which the other thread was not running.
 //!
@@ -18,7 +18,8 @@ use tickline_benches::{args, report};
 use tickline_tracing::chrome::Chrome;
 use tickline_tracing::chrome::Guard;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::{CloseEvents, SpanTimingLayer, Std, Ticks};
+use tickline_tracing::over::{LayerOver, StdClock};
+use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Subscriber, info, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -80,7 +81,7 @@ struct Report {
     trace: String,
 }
 
-/// A span made, entered, exited and closed.
+/// A span that is created, entered, exited and closed.
 #[derive(Debug, Serialize)]
 struct Cost {
     subject: &'static str,
@@ -143,8 +144,7 @@ fn subjects() -> (Vec<Subject>, Guard) {
         plain(STORES, shared(registry().with(Stores))),
         plain(LOOKS, shared(registry().with(LooksUp))),
         plain(TIMING, shared(registry().with(SpanTimingLayer::new()))),
-        plain("SpanTiming over raw ticks", shared(registry().with(SpanTimingLayer::with_source(Ticks)))),
-        plain("SpanTiming over std", shared(registry().with(SpanTimingLayer::with_source(Std::new())))),
+        plain("SpanTiming over std", shared(registry().with(LayerOver::new(StdClock::new())))),
         plain(
             "SpanTiming, histograms",
             shared(registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total)))),

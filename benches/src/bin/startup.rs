@@ -87,8 +87,8 @@ fn probe(program: &str, argument: &str) -> Option<Seen> {
     let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
     assert!(output.status.success(), "{program} {argument}: {}", output.status);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let stamps: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match stamps[..] {
+    let times: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match times[..] {
         [start_ns, first_ns, counter_ns, slowest_ns] => Some(Seen {
             first_call: micros(first_ns - start_ns),
             first_reading: micros(first_ns - spawned_ns),

@@ -1,4 +1,4 @@
-//! The same benchmarks by `WallTime` and by `TscTime`, in turns.
+//! The same benchmarks by `WallTime` and by `CounterTime`, in turns.
 //!
 //! `cargo bench -p tickline-criterion`; reports are in `target/criterion/report/index.html`. Each group has both clocks in one plot
 //! (`target/criterion/empty/report/index.html`), and each of its parameters, too (`hash/64 bytes/report/index.html`). What takes some
@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::mpsc;
 
 use criterion::{BatchSize, Bencher, BenchmarkGroup, BenchmarkId, Criterion, Throughput};
-use tickline_criterion::TscTime;
+use tickline_criterion::CounterTime;
 
 use clocks::{Clocks, Which};
 
@@ -97,7 +97,7 @@ fn channel(mut group: Group<'_>) {
 }
 
 fn main() {
-    let clocks = Clocks::new(TscTime::or_wall_time());
+    let clocks = Clocks::new(CounterTime::or_wall_time());
     let mut criterion = Criterion::default().with_measurement(clocks.clone()).configure_from_args();
     empty(Group::new(&mut criterion, &clocks, "empty"));
     hash(Group::new(&mut criterion, &clocks, "hash"));

@@ -1,4 +1,4 @@
-//! Settings for a [`TscTime`].
+//! Settings for a [`CounterTime`].
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::session::Session;
-use crate::time::TscTime;
+use crate::time::CounterTime;
 
 /// The clock knows its rate to 1 ppm after 0.1 to 0.2 s; it compares the CPUs' counters first where the kernel does not vouch for them,
 /// which takes some 20 ms a CPU.
@@ -19,14 +19,14 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Less than the least can give no rate; a minute is more than any machine needs.
 const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
-/// Settings for a [`TscTime`], made by [`TscTime::builder`].
+/// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickline::{Clock, Trust};
-/// use tickline_criterion::TscTime;
+/// use tickline_criterion::CounterTime;
 ///
-/// let time = TscTime::builder()
+/// let time = CounterTime::builder()
 ///     .clock(Clock::builder().trust(Trust::Measured)) // whatever the kernel says
 ///     .settle(Duration::from_millis(500))
 ///     .keep_overhead()
@@ -34,7 +34,7 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 ///     .start_or_wall_time();
 /// # drop(time);
 ///
-/// let error = TscTime::builder().settle(Duration::from_secs(90)).start().unwrap_err();
+/// let error = CounterTime::builder().settle(Duration::from_secs(90)).start().unwrap_err();
 /// assert_eq!(error.to_string(), "settle of 90s is outside 50ms to 60s");
 /// ```
 #[derive(Debug, Clone)]
@@ -77,8 +77,8 @@ impl Builder {
         self
     }
 
-    /// Prints nothing. What would be printed is in [`TscTime::calibration`], [`TscTime::wall_time_because`] and
-    /// [`TscTime::incidents`].
+    /// Prints nothing. What would be printed is in [`CounterTime::calibration`], [`CounterTime::fallback_reason`] and
+    /// [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.messages = Messages::Hidden;
         self
@@ -92,7 +92,7 @@ impl Builder {
     /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when [`settle`](Self::settle) is over;
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if that is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock
     /// cannot be made.
-    pub fn start(self) -> Result<TscTime, Error> {
+    pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {
             return Err(Error::out_of_range(self.settle, least, most));
@@ -102,17 +102,17 @@ impl Builder {
         };
         let clock = self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(Error::clock)?;
         let session = Session::start(clock, (source, counter), (self.settle, self.overhead, self.messages))?;
-        Ok(TscTime::by_counter(source, session))
+        Ok(CounterTime::by_counter(source, session))
     }
 
     /// As [`start`](Self::start), but where that gives an error, the OS clock measures, exactly as `WallTime` does. The error is
-    /// printed, and kept in [`TscTime::wall_time_because`].
+    /// printed, and kept in [`CounterTime::fallback_reason`].
     #[must_use]
-    pub fn start_or_wall_time(self) -> TscTime {
+    pub fn start_or_wall_time(self) -> CounterTime {
         let messages = self.messages;
         self.start().unwrap_or_else(|error| {
             messages.by_wall_time(&error);
-            TscTime::by_wall_time(error)
+            CounterTime::by_wall_time(error)
         })
     }
 }

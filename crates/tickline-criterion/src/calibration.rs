@@ -5,7 +5,7 @@ use std::fmt;
 /// What a digit of the results means. Its text is what is printed at the start.
 ///
 /// ```
-/// let time = tickline_criterion::TscTime::builder().quiet().start_or_wall_time();
+/// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
 /// if let Some(calibration) = time.calibration() {
 ///     // counter at 2596.121 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 33.1 ns, taken off
 ///     println!("{calibration}");
@@ -19,7 +19,7 @@ pub struct Calibration {
     /// The frequency is that within this, ppb: so long results are off by at most as much. It holds as the limits of
     /// [`tickline::Reading`] do, and shrinks while benchmarks run.
     pub uncertainty_ppb: f64,
-    /// The counter's step, ns: what a single pair of readings can be off by. A mean over many pairs is better than that.
+    /// The counter's resolution, ns: what a single pair of readings can be off by. A mean over many pairs is better than that.
     pub resolution_ns: f64,
     /// What a pair of readings costs, ns: measured anew twice a second, because it changes with the core's frequency.
     pub pair_ns: f64,

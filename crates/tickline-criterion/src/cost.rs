@@ -2,9 +2,9 @@
 //!
 //! Measured with the code that measures: [`Source::start`] and [`Start::end`](crate::Start). Each block's mean, and of those the median:
 //!
-//! - not the median of single pairs, because a counter may move in steps longer than a tick (26 on Zen 5 under KVM): single pairs
-//!   read as one step or two, and the truth lies in between;
-//! - not the smallest, which with such steps is up to a step too small, so that every result would be too large by it;
+//! - not the median of single pairs, because a counter's resolution may be many ticks (26 on Zen 5 under KVM): single pairs
+//!   read as one or two of these units, and the truth lies in between;
+//! - not the smallest, which is too small by up to the resolution, so that every result would be too large by it;
 //! - the median of the blocks, because an interrupt makes one block longer, and never one shorter.
 
 use crate::elapsed::{Elapsed, as_f64};
@@ -13,8 +13,8 @@ use crate::pair::Source;
 /// An odd number, so that one is the median. 1 ms in all, which is spent between samples, twice a second.
 const BLOCKS: usize = 51;
 
-/// A block takes some 20 us, so a timer interrupt of 1 kHz meets one in 50; and the mean of 500 pairs leaves 1/77 of a counter's step
-/// (its standard deviation, a step by the root of 12, by the root of 500).
+/// A block takes some 20 us, so a timer interrupt of 1 kHz meets one in 50; and the mean of 500 pairs leaves 1/77 of the counter's
+/// resolution (its standard deviation, the resolution by the root of 12, by the root of 500).
 const PAIRS: u64 = 500;
 
 /// The cost of a pair now, ticks. It is mostly cycles of the core, so it changes with the core's frequency.

@@ -11,9 +11,9 @@ use std::time::Duration;
 /// ```
 /// use std::time::Duration;
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, TscTime};
+/// use tickline_criterion::{Elapsed, CounterTime};
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let work = time.end(time.start());
 /// let both = work + Elapsed::from(Duration::from_micros(3));
 /// assert!(time.to_f64(&both) >= 3_000.0); // ns
@@ -74,10 +74,7 @@ impl From<Duration> for Elapsed {
 }
 
 /// Exact below 2^53: 40 days of a counter at 2.6 GHz.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounds to 53 bits, far below what a counter's step leaves open"
-)]
+#[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
 }

@@ -1,4 +1,4 @@
-//! Why there is no [`TscTime`](crate::TscTime) by the counter.
+//! Why there is no [`CounterTime`](crate::CounterTime) by the counter.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,9 +9,9 @@ use tickline::{Reason, State};
 /// Why the counter cannot be measured with.
 ///
 /// ```
-/// use tickline_criterion::{ErrorKind, TscTime};
+/// use tickline_criterion::{ErrorKind, CounterTime};
 ///
-/// match TscTime::builder().quiet().start() {
+/// match CounterTime::builder().quiet().start() {
 ///     Ok(time) => println!("{}", time.calibration().expect("the counter is used")),
 ///     Err(error) => match error.kind() {
 ///         ErrorKind::Closed(reason) => println!("{}: {error}", reason.code()),

@@ -9,7 +9,7 @@ use crate::elapsed::Elapsed;
 /// Events after which a sample, or the rate it is converted with, may be wrong.
 ///
 /// Not among them: recalibrations, a line that nobody renewed in time (its readings were by the OS, which says nothing against the
-/// counter), and bounds violated by some ns, which the rate's uncertainty feels and a sample does not.
+/// counter), and bounds violated by some ns, which matter for the rate's uncertainty, not for a sample.
 const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
@@ -18,20 +18,20 @@ pub(crate) fn is_disturbed(before: &Events, now: &Events) -> bool {
     DISTURBING.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// Whether one has that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix time does not.
+/// Whether an event has happened that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix time does not.
 pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
     let jumps = DISTURBING.into_iter().filter(|event| *event != Event::UnixStep);
     jumps.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// What happened while samples were taken, counted since the [`TscTime`](crate::TscTime) was made. Its text is what is printed when
+/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime) was made. Its text is what is printed when
 /// that is dropped: a line for each kind, and none if there is nothing to say.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::TscTime;
+/// use tickline_criterion::CounterTime;
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let _ns = time.to_f64(&time.end(time.start()));
 /// let incidents = time.incidents();
 /// println!("{incidents}"); // nothing, as a rule
@@ -45,7 +45,7 @@ pub struct Incidents {
     /// Samples in which a pair of readings began on one CPU and ended on another. Not noticed: a thread that was moved away and
     /// back, or between two pairs; and any move where the CPU's id does not come with the counter (aarch64).
     pub moved: u64,
-    /// Samples in which the counter stepped back: the CPUs' counters are apart, or were reset.
+    /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were reset.
     pub backwards: u64,
     /// Samples at whose conversion tickline's clock had noticed something since the one before. It notices within half a second, so
     /// it may have happened during the sample, or shortly before. What is printed at the end counts the last sample, too, if something
@@ -54,7 +54,7 @@ pub struct Incidents {
     /// What it was, and how often.
     pub events: Vec<(Event, u64)>,
     /// Samples before or after which tickline's clock did not serve by the counter, because a gate was closed, or there was no line.
-    /// They are by the counter all the same, which nobody vouches for.
+    /// The counter timed them all the same, though nothing vouches for it.
     pub unserved: u64,
     /// What the clock said of itself then, the last time.
     pub unserved_state: Option<State>,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clock_said_of_itself_is_told() {
+    fn the_text_has_the_clocks_state() {
         let mut incidents = Incidents { samples: 7, moved: 1, ..Incidents::default() };
         incidents.count_unserved(State::Fallback(tickline::Reason::Disabled));
         incidents.count_unserved(State::Calibrating);

@@ -1,4 +1,4 @@
-//! What is told on the standard error stream.
+//! The messages on the standard error stream.
 
 use std::fmt::Display;
 use std::io::{self, Write};

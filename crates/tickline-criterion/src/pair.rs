@@ -49,18 +49,18 @@ pub(crate) enum Source {
     Wall,
 }
 
-/// A measurement that has begun: what [`TscTime`](crate::TscTime)'s `start` gives, and its `end` takes.
+/// A measurement that has begun: what [`CounterTime`](crate::CounterTime)'s `start` gives, and its `end` takes.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, Start, TscTime};
+/// use tickline_criterion::{Elapsed, Start, CounterTime};
 ///
-/// let time = TscTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let start: Start = time.start();
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);
 /// ```
-// It carries the source, so that the end need not look for that: what is measured may have thrown everything else out of the caches.
+// It carries the source, so that the end does not have to load it: the measured code may have evicted everything else from the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Start(Begun);
 
@@ -72,7 +72,7 @@ enum Begun {
 }
 
 impl Source {
-    /// The counter, with the CPU's id where there is an instruction for both. Who uses it has seen a clock that trusts the counter.
+    /// The counter, with the CPU's id where there is an instruction for both. Callers have a clock that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
         HardwareCpuCounter::detect()
             .map(Self::WithCpu)

@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     /// What a pair costs.
     pub(crate) pair_ticks: f64,
     pub(crate) incidents: Incidents,
-    /// What the clock said when it was last looked at.
+    /// The clock's status at the last sample.
     events: Events,
     state: State,
     /// Whether there was a disturbance since the baseline began. With a gate closed there is no anchor to begin a new one at, and
@@ -48,7 +48,7 @@ impl Progress {
     }
 
     /// Counts a sample. `status` was asked for after it, and after `anchor`, so that a jump before that is not fitted. Returns whether
-    /// the rate was looked at.
+    /// the rate was updated.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status, anchor: Option<Anchor>) -> bool {
         self.incidents.count(sample, &self.events, &status.events);
         // On both sides of the sample.
@@ -63,7 +63,7 @@ impl Progress {
         learnt
     }
 
-    /// Learns from an anchor, `status` being of after it. Returns whether the rate was looked at.
+    /// Learns from an anchor, `status` being of after it. Returns whether the rate was updated.
     pub(crate) fn learn(&mut self, status: &Status, anchor: Anchor) -> bool {
         self.incidents.disturb_last(&self.events, &status.events);
         self.go_on(status, Some(anchor))
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// Symptom: after a change of rate, the baseline began anew one sample later, which may be seconds, and samples by the old rate
-    /// were told of nowhere.
+    /// were reported nowhere.
     #[test]
     fn a_baseline_begins_anew_with_the_sample_that_was_disturbed() {
         let Some((clock, open)) = clock() else { return };
@@ -183,8 +183,8 @@ mod tests {
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
     }
 
-    /// Symptom: the clock had jumped between the look at its events and the anchor, so the rate was fitted across the jump, and kept
-    /// when the events told of it.
+    /// Symptom: the clock jumped between the read of its events and the anchor. The rate was fitted across the jump, and kept when
+    /// the events showed the jump.
     #[test]
     fn an_anchor_that_came_with_a_disturbance_is_not_used() {
         let Some((clock, open)) = clock() else { return };
@@ -198,7 +198,7 @@ mod tests {
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
     }
 
-    /// Symptom: all samples after a gate had closed were by a counter that nobody vouched for, and one of them was told of.
+    /// Symptom: all samples after a gate had closed were timed by a counter that nothing vouched for, and one of them was reported.
     #[test]
     fn every_sample_while_a_gate_is_closed_counts() {
         let Some((clock, open)) = clock() else { return };

@@ -90,7 +90,7 @@ impl Rate {
 pub(crate) struct Follower {
     from: Anchor,
     to: Anchor,
-    /// The largest rho seen since `from`, and the one at `to`, ppb. A clock that has had to widen it, and has learnt since that the
+    /// The largest maximum drift since `from`, and the one at `to`, ppb. A clock that has had to widen it, and has learnt since that the
     /// rate is steady again, knows that of the new rate; the mean has the old one in it.
     worst_max_drift_ppb: u64,
     max_drift_ppb: u64,
@@ -196,10 +196,10 @@ mod tests {
         assert!((follower.rate().ns_per_tick - 0.8).abs() < 1e-6, "{follower:?}");
     }
 
-    /// Symptom: the rate changed by 400 ppb, the clock learnt that in a second, and for nine more the mean of both rates was told
-    /// to be right within some 20 ppb.
+    /// Symptom: the rate changed by 400 ppb, the clock learnt that in a second, and for nine more the mean of both rates claimed
+    /// an uncertainty of some 20 ppb.
     #[test]
-    fn a_rho_that_was_large_within_the_baseline_counts_until_that_moves_on() {
+    fn a_drift_that_was_large_within_the_baseline_counts_until_that_moves_on() {
         const S: u64 = 1_000_000_000;
         let mut follower = Follower::new(anchor(S), anchor(2 * S), 10).expect("a rate");
         follower.advance(anchor(3 * S), 800);

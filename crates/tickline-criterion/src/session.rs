@@ -1,4 +1,4 @@
-//! The clock behind a [`TscTime`](crate::TscTime): it is waited for, followed, and reported on.
+//! The clock behind a [`CounterTime`](crate::CounterTime): waits for it, follows it, and reports on it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::rate::{Anchor, Follower, Rate};
 /// Good enough to begin with: what the clock of a machine drifts by in seconds, and a thousandth of what criterion resolves.
 const GOAL_PPB: f64 = 1_000.0;
 
-/// How often the clock is looked at while it is waited for.
+/// How often the wait for the clock reads its status.
 const POLL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Session {
@@ -84,7 +84,7 @@ impl Session {
         self.progress().incidents.clone()
     }
 
-    /// A sample in ns. Looks after the clock, the rate, and the cost of a pair by the way, between samples.
+    /// A sample in ns. Updates the rate and the cost of a pair in passing, between samples.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
         let mut status = self.clock.status();
@@ -93,12 +93,12 @@ impl Session {
             anchor = Some(Anchor::take(&self.clock, self.counter));
             status = self.clock.status();
         }
-        let mut is_looked_at = progress.count(sample, &status, anchor);
-        if !is_looked_at && progress.wants_restart(status.state) {
+        let mut is_updated = progress.count(sample, &status, anchor);
+        if !is_updated && progress.wants_restart(status.state) {
             let anchor = Anchor::take(&self.clock, self.counter);
-            is_looked_at = progress.learn(&self.clock.status(), anchor);
+            is_updated = progress.learn(&self.clock.status(), anchor);
         }
-        if is_looked_at {
+        if is_updated {
             progress.pair_ticks = cost::pair_ticks(self.source);
         }
         let taken_off_ticks = match self.overhead {
@@ -108,8 +108,8 @@ impl Session {
         sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
     }
 
-    /// What happened until now, not only until the last sample: the clock's thread may not have looked for half a second, so it is made
-    /// to, which takes some us. It does not while the thread is at it, or a gate is closed.
+    /// What happened until now, not only until the last sample: the clock's last iteration may be half a second ago, so this calls for
+    /// one, which takes some us. There is none while the thread is in one, or a gate is closed.
     fn at_end(&self) -> Incidents {
         self.clock.maintain();
         let mut progress = self.progress();
@@ -132,7 +132,7 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
     loop {
         let status = clock.status();
         if is_disturbed(&events, &status.events) {
-            // A rate across a jump would be senseless, and look as exact as any.
+            // A rate across a jump would be senseless, and seem as exact as any.
             (first, found) = (None, None);
         }
         events = status.events;
@@ -219,31 +219,32 @@ mod tests {
         assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");
     }
 
-    /// Symptom: what happened to the clock in the last half second of a benchmark was never told.
+    /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.
     #[test]
-    fn the_clock_is_looked_at_once_more_at_the_end() {
+    fn the_clock_has_one_more_iteration_at_the_end() {
         let Some(session) = session(Messages::Hidden) else { return };
         session.to_ns(&session.source.start().end());
-        // Rounds of the clock: what is found in them is for the tests of tickline. Its thread may just be at one, and may have
+        // Iterations of the clock: tickline's own tests judge what they find. Its thread may just be in one, and may have
         // published its line before `before`.
         let published = || session.clock.status().events.get(Event::Publication);
-        let looked = (0..10).any(|_| {
+        let has_iterated = (0..10).any(|_| {
             let before = published();
             session.at_end();
             published() > before
         });
-        assert!(looked, "no round at the end");
+        assert!(has_iterated, "no iteration at the end");
         let quiet = session.incidents().disturbed;
         session.clock.disable();
         assert_eq!(session.incidents().disturbed, quiet);
         assert_eq!(session.at_end().disturbed, 1);
     }
 
-    /// The same, through the drop, by a child process, whose standard error stream is looked at.
+    /// The same, through the drop, by a child process, whose standard error stream is checked.
     #[test]
-    fn what_happened_after_the_last_sample_is_told_when_all_is_dropped() {
+    fn what_happened_after_the_last_sample_is_printed_when_all_is_dropped() {
         const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
-        const NAME: &str = "session::tests::what_happened_after_the_last_sample_is_told_when_all_is_dropped";
+        const NAME: &str =
+            "session::tests::what_happened_after_the_last_sample_is_printed_when_all_is_dropped";
         if std::env::var_os(CHILD).is_some() {
             let Some(session) = session(Messages::Shown) else { return };
             session.to_ns(&session.source.start().end());
@@ -260,8 +261,8 @@ mod tests {
         if text.contains("SKIPPED: ") {
             return skip("as the child");
         }
-        let told = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
+        let line = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
         // A busy machine may have changed its rate, too.
-        assert!(text.contains(told) && text.contains("gate_closed 1"), "{text}");
+        assert!(text.contains(line) && text.contains("gate_closed 1"), "{text}");
     }
 }

@@ -12,8 +12,8 @@ use crate::incidents::Incidents;
 use crate::pair::{Source, Start};
 use crate::session::Session;
 
-/// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost is told to
-/// have taken this: an attosecond, which prints as `0.0000 ps`.
+/// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost gets
+/// this: an attosecond, which prints as `0.0000 ps`.
 const LEAST_NS: f64 = 1e-9;
 
 /// Time by the CPU's counter, in ns, for [`Criterion::with_measurement`](criterion::Criterion::with_measurement).
@@ -24,9 +24,9 @@ const LEAST_NS: f64 = 1e-9;
 /// ```
 /// use criterion::Criterion;
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, TscTime};
+/// use tickline_criterion::{Elapsed, CounterTime};
 ///
-/// let time = TscTime::or_wall_time();
+/// let time = CounterTime::or_wall_time();
 /// let mut criterion = Criterion::default().with_measurement(time.clone());
 /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-doc-{}", std::process::id()));
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
@@ -45,7 +45,7 @@ const LEAST_NS: f64 = 1e-9;
 /// # let _ = std::fs::remove_dir_all(directory);
 /// ```
 #[derive(Debug, Clone)]
-pub struct TscTime {
+pub struct CounterTime {
     source: Source,
     backend: Backend,
 }
@@ -56,7 +56,7 @@ enum Backend {
     Wall(Arc<Error>),
 }
 
-impl TscTime {
+impl CounterTime {
     /// By the counter; waits for its rate, 0.1 to 0.2 s, at most 2. Prints what it is measured with, and at the end what went wrong:
     /// [`Builder::quiet`] turns that off.
     ///
@@ -98,7 +98,7 @@ impl TscTime {
 
     /// Why the OS clock measures; `None` where the counter does.
     #[must_use]
-    pub fn wall_time_because(&self) -> Option<&Error> {
+    pub fn fallback_reason(&self) -> Option<&Error> {
         match &self.backend {
             Backend::Counter(_) => None,
             Backend::Wall(error) => Some(error),
@@ -115,7 +115,7 @@ impl TscTime {
     }
 }
 
-impl Measurement for TscTime {
+impl Measurement for CounterTime {
     type Intermediate = Start;
     type Value = Elapsed;
 

@@ -2,10 +2,10 @@
 
 use criterion::Throughput;
 use criterion::measurement::{Measurement, WallTime};
-use tickline_criterion::TscTime;
+use tickline_criterion::CounterTime;
 
-fn time() -> TscTime {
-    TscTime::builder().quiet().start_or_wall_time()
+fn time() -> CounterTime {
+    CounterTime::builder().quiet().start_or_wall_time()
 }
 
 /// What a value of so many ns is shown as.

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::Measurement;
 use criterion::{BatchSize, Criterion, Throughput};
-use tickline_criterion::{Elapsed, Overhead, TscTime};
+use tickline_criterion::{CounterTime, Elapsed, Overhead};
 
 use clocks::{Clocks, Which};
 use common::skip;
 
-fn by_counter() -> Option<TscTime> {
-    TscTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
+fn by_counter() -> Option<CounterTime> {
+    CounterTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
 }
 
 fn ns(duration: Duration) -> f64 {
@@ -40,7 +40,7 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
         let elapsed_ns = time.to_f64(&elapsed);
         let calibration = time.calibration().expect("by the counter");
         worst_ppb = worst_ppb.max(calibration.uncertainty_ppb);
-        // The OS clock rounds to ns, and one step of the counter may be missing at each end.
+        // The OS clock rounds to ns, and one resolution of the counter may be missing at each end.
         let slack_ns = elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
         let taken_off_ns = calibration.pair_ns;
         assert!(elapsed_ns >= inner_ns - taken_off_ns - slack_ns, "{elapsed_ns} inside of it {inner_ns}");
@@ -54,7 +54,7 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
 #[test]
 fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
     let Some(net) = by_counter() else { return };
-    let gross = match TscTime::builder().quiet().keep_overhead().start() {
+    let gross = match CounterTime::builder().quiet().keep_overhead().start() {
         Ok(gross) => gross,
         Err(error) => return skip(&error.to_string()),
     };
@@ -98,7 +98,7 @@ fn work() {
 fn nothing() {}
 
 /// The median time between the readings, ns, with work before, between and after them.
-fn median_ns(time: &TscTime, before: fn(), between: fn(), after: fn()) -> f64 {
+fn median_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f64 {
     let mut samples: Vec<f64> = (0..500)
         .map(|_| {
             before();
@@ -159,11 +159,11 @@ fn a_thread_that_was_moved_is_noticed() {
 
 #[test]
 fn clones_share_one_clock_and_work_on_other_threads() {
-    let time = TscTime::builder().quiet().start_or_wall_time();
+    let time = CounterTime::builder().quiet().start_or_wall_time();
     let elsewhere = time.clone();
     let sample = std::thread::spawn(move || elsewhere.end(elsewhere.start())).join().expect("a thread");
     assert!(time.to_f64(&sample) > 0.0);
-    if time.wall_time_because().is_none() {
+    if time.fallback_reason().is_none() {
         assert_eq!(time.clone().incidents().samples, 1);
     }
 }
@@ -202,7 +202,7 @@ fn estimate(path: &Path, name: &str) -> f64 {
 #[test]
 fn criterion_reports_each_kind_of_throughput_and_writes_ns() {
     let directory = Directory::new("kinds");
-    let mut criterion = directory.criterion(TscTime::builder().quiet().start_or_wall_time());
+    let mut criterion = directory.criterion(CounterTime::builder().quiet().start_or_wall_time());
     let kinds = [
         ("bytes", Throughput::Bytes(64)),
         ("decimal", Throughput::BytesDecimal(64)),
@@ -247,7 +247,7 @@ fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
 #[test]
 fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
-    let mut criterion = directory.criterion(TscTime::builder().quiet().start_or_wall_time());
+    let mut criterion = directory.criterion(CounterTime::builder().quiet().start_or_wall_time());
     criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
     criterion.bench_function("batched", |bencher| {
         bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
@@ -261,7 +261,7 @@ fn samples_of_nothing_have_a_report() {
 #[test]
 fn both_clocks_are_on_the_page_of_their_group() {
     let directory = Directory::new("both");
-    let clocks = Clocks::new(TscTime::builder().quiet().start_or_wall_time());
+    let clocks = Clocks::new(CounterTime::builder().quiet().start_or_wall_time());
     let mut criterion = directory.criterion(clocks.clone());
     let mut group = criterion.benchmark_group("group");
     for which in Which::BOTH {

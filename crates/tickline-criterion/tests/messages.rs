@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use criterion::measurement::Measurement;
-use tickline_criterion::{Elapsed, ErrorKind, TscTime};
+use tickline_criterion::{CounterTime, Elapsed, ErrorKind};
 
 /// Set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -35,8 +35,8 @@ fn is_child() -> bool {
 #[test]
 fn one_line_at_the_start_however_many_groups() {
     if is_child() {
-        drop(TscTime::or_wall_time());
-        drop(TscTime::or_wall_time());
+        drop(CounterTime::or_wall_time());
+        drop(CounterTime::or_wall_time());
         return;
     }
     let lines = lines("one_line_at_the_start_however_many_groups", "on");
@@ -51,8 +51,8 @@ fn one_line_at_the_start_however_many_groups() {
 #[test]
 fn wall_time_is_told_of_each_time() {
     if is_child() {
-        drop(TscTime::or_wall_time());
-        let refused = || TscTime::builder().settle(Duration::from_secs(90)).start_or_wall_time();
+        drop(CounterTime::or_wall_time());
+        let refused = || CounterTime::builder().settle(Duration::from_secs(90)).start_or_wall_time();
         drop(refused());
         drop(refused());
         return;
@@ -68,10 +68,10 @@ fn wall_time_is_told_of_each_time() {
 #[test]
 fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
     if is_child() {
-        let error = TscTime::new().expect_err("switched off");
+        let error = CounterTime::new().expect_err("switched off");
         assert!(matches!(error.kind(), ErrorKind::Closed(reason) if !reason.code().is_empty()), "{error:?}");
-        let time = TscTime::or_wall_time();
-        assert_eq!(time.wall_time_because().expect("switched off").kind(), error.kind());
+        let time = CounterTime::or_wall_time();
+        assert_eq!(time.fallback_reason().expect("switched off").kind(), error.kind());
         assert_eq!(time.calibration(), None);
         // WallTime measures, and nothing is taken off.
         let sample = time.end(time.start()) + Elapsed::from(Duration::from_millis(3));
@@ -89,7 +89,7 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
 #[test]
 fn quiet_prints_nothing() {
     if is_child() {
-        drop(TscTime::builder().quiet().start_or_wall_time());
+        drop(CounterTime::builder().quiet().start_or_wall_time());
         return;
     }
     let none: [String; 0] = [];
@@ -100,7 +100,7 @@ fn quiet_prints_nothing() {
 #[test]
 fn a_move_is_told_at_the_end_once() {
     if is_child() {
-        let time = TscTime::or_wall_time();
+        let time = CounterTime::or_wall_time();
         let cpus = core_affinity::get_core_ids().unwrap_or_default();
         if let [from, to, ..] = cpus[..] {
             core_affinity::set_for_current(from);
@@ -119,12 +119,12 @@ fn a_move_is_told_at_the_end_once() {
     let at =
         lines.iter().position(|line| line.starts_with("tickline: expected")).expect("the child's own line");
     assert_eq!(at, 1, "{lines:?}");
-    let told: Vec<_> = lines[2..].iter().filter(|line| line.contains("contain a move")).collect();
+    let moves: Vec<_> = lines[2..].iter().filter(|line| line.contains("contain a move")).collect();
     match lines[at].as_str() {
-        "tickline: expected 1" => assert_eq!(told.len(), 1, "{lines:?}"),
+        "tickline: expected 1" => assert_eq!(moves.len(), 1, "{lines:?}"),
         _ => {
             common::skip("no move was seen, for want of a second CPU, or of a usable counter");
-            assert_eq!(told.len(), 0, "{lines:?}");
+            assert_eq!(moves.len(), 0, "{lines:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! A trace file for <https://ui.perfetto.dev>, `chrome://tracing` and their relatives, written while the program runs.
 //!
-//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events. Each stretch that a thread
-//! spends in a span is one event, of phase `X`, with its start and its duration, so there is no end without its beginning,
-//! whatever is dropped. Stretches of one thread nest if its guards do; viewers draw others as well as they can.
+//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events. Each busy interval of a
+//! thread in a span is one event, of phase `X`, with its start and its duration. No end can therefore lack its beginning,
+//! whatever is dropped. Busy intervals of one thread nest if its guards do; viewers draw others as well as they can.
 //!
 //! # If the program is killed
 //!
 //! The file can be opened as it is: "the `]` at the end of the JSON Array Format is optional" (ibid.), and what is missing is
 //! that, and the events of the last moments. This is how: the file begins with `[` and an event; each further event brings
-//! the comma before it; and what is handed to the kernel at once holds whole events, and does not cross a 4 KiB page of the
-//! file, for which the rest of a page is filled with blanks if the next event does not fit. Linux looks for a `SIGKILL`
+//! the comma before it; and each write holds whole events, and does not cross a 4 KiB page of the
+//! file, for which the rest of a page is filled with blanks if the next event does not fit. Linux checks for a `SIGKILL`
 //! between pages (`generic_perform_write` in its `mm/filemap.c`), so a page's part is written whole or not at all. An event
 //! longer than a page, which takes span fields of that length, is the exception. A loss of power is not provided for.
 //!
@@ -42,15 +42,15 @@ mod writer;
 
 use fields::Fields;
 
-/// Events that may wait for the writer, unless told otherwise: 64 bytes each, 4 MiB, and a tenth of a second of a program
+/// Events that may wait for the writer, by default: 64 bytes each, 4 MiB, and a tenth of a second of a program
 /// that enters 650,000 spans a second.
 const DEFAULT_CAPACITY: usize = 65_536;
 
-/// How long an event may wait before it is handed to the kernel, unless told otherwise: a compromise between what a kill may cost
+/// How long an event may wait before it is written, by default: a compromise between what a kill may cost
 /// and a system call for every few events.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// Tells the traces of one process apart in what threads keep.
+/// Distinguishes the traces of one process in what threads keep.
 static NEXT_TRACE: AtomicU64 = AtomicU64::new(1);
 
 /// A sink that writes the trace file. Made by [`Chrome::create`] or [`Chrome::builder`].
@@ -80,7 +80,7 @@ pub struct Chrome {
     dropped: Arc<AtomicU64>,
 }
 
-/// What the writer is told.
+/// What the writer gets.
 #[derive(Debug)]
 enum Message {
     Slice(Slice),
@@ -88,7 +88,7 @@ enum Message {
     Finish,
 }
 
-/// A thread's stretch in a span.
+/// A busy interval of a thread in a span.
 #[derive(Debug)]
 struct Slice {
     metadata: &'static Metadata<'static>,
@@ -107,13 +107,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How many events may wait for the writer, 65,536 unless told otherwise; at least 1. About 64 bytes each, taken at once.
+    /// How many events may wait for the writer, 65,536 by default; at least 1. About 64 bytes each, taken at once.
     #[must_use]
     pub fn capacity(self, events: usize) -> Self {
         Self { capacity: events.max(1), ..self }
     }
 
-    /// How long an event may wait in the program before it is handed to the kernel, 100 ms unless told otherwise.
+    /// How long an event may wait in the program before it is written, 100 ms by default.
     #[must_use]
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }
@@ -141,6 +141,7 @@ impl Builder {
     ///
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
+        // std's bounded channel is crossbeam's, without the dependency.
         let (queue, messages) = sync_channel(self.capacity);
         let dropped = Arc::new(AtomicU64::new(0));
         let writer = writer::Writer::new(output, Arc::clone(&dropped), self);
@@ -230,7 +231,7 @@ impl Drop for Guard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Stretches in spans that are in the file.
+    /// Busy intervals that are in the file.
     pub written: u64,
     /// Those that are not, because the queue was full.
     pub dropped: u64,
@@ -242,7 +243,7 @@ struct Open {
     trace: u64,
     span: Id,
     entered_ns: u64,
-    /// Re-entries by the same thread: one stretch.
+    /// Re-entries by the same thread: one busy interval.
     depth: u64,
 }
 
@@ -250,7 +251,7 @@ struct Open {
 #[derive(Debug)]
 struct Local {
     thread: u64,
-    /// The traces that were told this thread's name.
+    /// The traces that have this thread's name.
     named_in: Vec<u64>,
     open: Vec<Open>,
 }
@@ -277,7 +278,7 @@ impl Local {
         }
     }
 
-    /// When the stretch that ends with this exit began.
+    /// When the busy interval that ends with this exit began.
     fn exit(&mut self, trace: u64, span: &Id) -> Option<u64> {
         let place = self.find(trace, span)?;
         let open = self.open.get_mut(place)?;
@@ -287,7 +288,7 @@ impl Local {
 }
 
 impl Chrome {
-    /// Tells the thread's name before the first event from it; later, if there is no room now.
+    /// Sends the thread's name before its first event; later, if there is no room now.
     fn introduce(&self, local: &mut Local) {
         if !local.named_in.contains(&self.trace) {
             let current = thread::current();
@@ -303,10 +304,10 @@ impl<S> Sink<S> for Chrome
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    const EDGES: bool = true;
-    const OPENINGS: bool = true;
+    const ENTER_AND_EXIT: bool = true;
+    const CREATION: bool = true;
 
-    fn opened(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
         if self.with_fields {
             if let Some(fields) = Fields::of(self.trace, attributes) {
                 span.extensions_mut().replace(fields);

@@ -1,4 +1,4 @@
-//! Spans that tell their times when they are closed, as `fmt` does with `FmtSpan::CLOSE`.
+//! An event with the times of each span that is closed, as `fmt` does with `FmtSpan::CLOSE`.
 
 use core::fmt;
 use core::time::Duration;
@@ -76,7 +76,7 @@ where
                     send(&dispatch);
                 }
             }
-            // Put in by reloading, which does not tell the subscriber.
+            // Put in by reloading, which does not call `on_register_dispatch`.
             None => dispatcher::get_default(send),
         }
     }

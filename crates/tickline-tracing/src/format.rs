@@ -19,7 +19,7 @@ const SECOND_LEN: usize = 19;
 /// The length of a `.` and nine digits.
 const FRACTION_LEN: usize = 10;
 
-/// The digits of a fraction of a second that are kept unless told otherwise: microseconds, as `fmt` itself writes.
+/// The digits of a fraction of a second that are kept by default: microseconds, as `fmt` itself writes.
 const DEFAULT_DIGITS: u8 = 6;
 
 /// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC. Further digits are cut off, so that a time is never in the future.

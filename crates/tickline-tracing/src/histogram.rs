@@ -1,26 +1,26 @@
 //! Quantiles of the spans' times, per span name.
 //!
-//! Each thread records into one of a few shards, behind a lock that it nearly always has for itself; who wants to see the
+//! Each thread records into one of a few shards, behind a lock that it nearly always has for itself. A reader of the
 //! histograms adds the shards up. A histogram has buckets 1 % wide (two digits) and takes about 1 KiB for each doubling of the
 //! time between its smallest and its largest value, for each span and shard in use.
 
 use core::fmt;
-use core::hash::{BuildHasherDefault, Hasher};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
 use tracing_core::Subscriber;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
-/// Shards of a set of histograms: with this many threads or fewer, none waits for another but by ill luck of the
-/// numbering. A power of two.
+/// Shards of a set of histograms: this many threads or fewer rarely wait for each other. A power of two.
 const SHARDS: usize = 16;
 
 /// Digits of a value that are kept: buckets are 1 % wide.
@@ -70,12 +70,10 @@ struct Inner {
 }
 
 /// On a cache line of its own, so that threads do not slow each other down.
-#[derive(Default)]
-#[repr(align(128))]
-struct Shard(Mutex<Recorded>);
+type Shard = CachePadded<Mutex<Recorded>>;
 
-/// By the address of the span's metadata, which tells callsites apart without comparing names.
-type Recorded = HashMap<usize, (&'static str, Histogram<u64>), BuildHasherDefault<AddressHasher>>;
+/// By the address of the span's metadata: callsites differ by that, without a comparison of names.
+type Recorded = FxHashMap<usize, (&'static str, Histogram<u64>)>;
 
 impl Histograms {
     /// Empty ones.
@@ -108,7 +106,7 @@ impl Histograms {
     /// Forgets what was recorded.
     pub fn reset(&self) {
         for shard in &self.0.shards {
-            lock(&shard.0).clear();
+            lock(shard).clear();
         }
     }
 }
@@ -117,7 +115,7 @@ impl Inner {
     fn record(&self, name: &'static str, callsite: usize, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let Some(shard) = self.shards.get(shard_of_this_thread()) else { return };
-        let mut recorded = lock(&shard.0);
+        let mut recorded = lock(shard);
         let (_, histogram) = recorded.entry(callsite).or_insert_with(|| (name, empty()));
         // Grows as it needs to, up to 64-bit values; `saturating_record` would not.
         let _ = histogram.record(ns);
@@ -126,7 +124,7 @@ impl Inner {
     fn merged(&self) -> BTreeMap<&'static str, Histogram<u64>> {
         let mut merged = BTreeMap::new();
         for shard in &self.shards {
-            for (name, histogram) in lock(&shard.0).values() {
+            for (name, histogram) in lock(shard).values() {
                 // Cannot fail: both grow as they need to.
                 let _ = merged.entry(*name).or_insert_with(empty).add(histogram);
             }
@@ -244,26 +242,4 @@ fn shard_of_this_thread() -> usize {
         static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1);
     }
     SHARD.try_with(|shard| *shard).unwrap_or(0)
-}
-
-/// Spreads addresses: a multiplication by 2^64 over the golden ratio, as Knuth has it (The Art of Computer Programming, volume
-/// 3, section 6.4).
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        // The map takes its place from the low bits and its tag from the high ones; the product's middle serves both.
-        self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
 }

@@ -30,7 +30,7 @@
 //!
 //! Four readings of the counter a span, an atomic exchange for each, and storing the times in the span's extensions when it is
 //! closed. What is known of open spans is in 256 slots of the layer's own (16 KB), found by the span's number; a span whose slot
-//! is taken is kept in its extensions, which cost a look into the registry at each of the four. A subscriber without the layer
+//! is taken is kept in its extensions, which cost a lookup in the registry at each of the four. A subscriber without the layer
 //! pays nothing, and spans that a filter keeps from it cost it nothing.
 //!
 //! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 8.8 ns: on a
@@ -44,8 +44,7 @@
 //! | a layer that stores an extension | 107 | 12.1 | 183 |
 //! | the same, looking it up three times | 198 | 22.5 | 239 |
 //! | **[`SpanTimingLayer`]** | 145 | 16.4 | 199 |
-//! | the same over [`Ticks`] | 162 | 18.3 | 231 |
-//! | the same over [`Std`] | 241 | 27.3 | 327 |
+//! | the same over `std` | 241 | 27.3 | 327 |
 //! | **with `Histograms`** | 159 | 18.0 | 228 |
 //! | tracing-timing 0.7, which needs an event in the span | 458 | 51.9 | 1,104 |
 //! | **with `Chrome`**, to a sink | 231 | 26.2 | 447 |
@@ -54,7 +53,7 @@
 //! | `fmt` with `FmtSpan::CLOSE` | 1,025 | 116.2 | 1,177 |
 //!
 //! So on one thread a timed span costs 4.3 bare readings on top of a layer that stores an extension (3.7 to 4.5 in ten runs), and
-//! less than one that looks its extension up when the span is entered, exited and closed: each look takes 31 ns. With two threads
+//! less than one that looks its extension up when the span is entered, exited and closed: each lookup takes 31 ns. With two threads
 //! the figures of every subject vary from run to run, by 50 ns and more: the same difference was 1.9 to 9.4 readings. `Chrome` has
 //! a third thread then, its writer, and two CPUs; from run to run it is a little ahead of tracing-chrome, or behind.
 //!
@@ -65,7 +64,7 @@
 //!
 //! All readings are plain ones ([`tickline::now_ns`]): in order within a thread, so a span that stays on its thread is exact.
 //! Between threads the CPU may read the counter before older loads that still wait, by nanoseconds, rarely microseconds: a span
-//! that is entered on one thread right after it was exited on another may be told an idle time that much too short. No time is
+//! that is entered on one thread right after it was exited on another may have an idle time that much too short. No time is
 //! ever negative.
 //!
 //! The reading at an exit and at the end is the first thing that is done there, and the one at an enter the last, so the
@@ -74,7 +73,7 @@
 //! # When a gate is closed
 //!
 //! Readings go on through the OS clock ([`tickline::Status`] says why), on the same timescale: a span that began with the
-//! counter and ends without it has the right times. It then costs four calls of `clock_gettime`, as with [`Std`]. Programs
+//! counter and ends without it has the right times. It then costs four calls of `clock_gettime`. Programs
 //! that want the counter from the start, and no recalibration on their own threads, hold a guard of [`tickline::start`].
 //!
 //! # Features
@@ -84,8 +83,9 @@
 //!
 //! # Examples
 //!
-//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples): `chrome_trace` (threads, a file for Perfetto), `tokio_histograms` (tasks that move between threads),
-//! `beside_fmt` (close events, times, and a layer of one's own that reads the spans' times).
+//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples): `chrome_trace` (threads, a file for
+//! Perfetto), `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a layer of one's own that
+//! reads the spans' times).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "chrome")]
@@ -96,16 +96,24 @@ pub mod format;
 #[cfg(feature = "histogram")]
 pub mod histogram;
 mod layer;
+mod layer_over;
 mod open_spans;
 mod sink;
 mod source;
 mod timing;
+mod unix_offset;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, Sink};
-pub use source::{Nanos, Std, Ticks, TimeSource};
 pub use timing::SpanTiming;
+
+/// For this project's tests and benches: the layer over other clocks. This is not part of the API, and may change in any release.
+#[doc(hidden)]
+pub mod over {
+    pub use crate::layer_over::LayerOver;
+    pub use crate::source::{StdClock, TimeSource};
+}
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -28,12 +28,13 @@ const USES_BITS: u32 = 13;
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
 
-/// In a cache line of its own, so that threads with different spans do not wait for each other.
+/// In a cache line of its own, so that threads with different spans do not wait for each other. crossbeam's `CachePadded` takes two
+/// lines, which would double the table.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// Whose `running` is. Changes under the lock, and from a span's number only when that one ends: so a span can be told from
-    /// this alone that it is not here.
+    /// The span that `running` belongs to. It changes under the lock, and away from a span's number only when that span ends. This
+    /// alone therefore shows that a span is not here.
     span: AtomicU64,
     running: SpinMutex<Running>,
 }
@@ -52,15 +53,15 @@ impl Slot {
         self.span.load(Ordering::Relaxed)
     }
 
-    /// What is kept for `span`, if it is here. Waits only for a thread that is at the same span, or in `insert` has just found that
-    /// it came too late: a forked child has none of its parent's other threads, and must not wait for what they had locked.
+    /// What is kept for `span`, if it is here. Waits only for a thread that works on the same span, or that has just found in `insert`
+    /// that it came too late: a forked child has none of its parent's other threads, and must not wait for what they had locked.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Running>> {
         (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
     }
 
-    /// Somebody else is at it, who needs some ns, unless he was preempted there: then he gets the CPU, whatever the
-    /// priorities are.
+    /// Another thread has the lock for some ns, or was preempted there: then this one sleeps, so that the other gets the CPU,
+    /// whatever their priorities are.
     #[cold]
     fn wait(&self) -> SpinMutexGuard<'_, Running> {
         loop {
@@ -106,8 +107,8 @@ impl OpenSpans {
         &self.slots[Self::place(span)]
     }
 
-    /// Keeps `running` for `span`, if its slot is free, or has what was kept for an earlier span of that number, of whose end
-    /// the layer was not told: the registry uses a number again when its count of uses comes round. A free slot that another
+    /// Keeps `running` for `span`, if its slot is free, or has what was kept for an earlier span of that number, whose end
+    /// the layer missed: the registry uses a number again when its count of uses comes round. A free slot that another
     /// thread has locked counts as taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: Running) -> bool {
@@ -183,6 +184,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::source::GlobalClock;
 
     #[test]
     fn a_slot_is_taken_until_its_span_ends() {
@@ -191,7 +193,7 @@ mod tests {
         assert!(spans.insert(first, Running::new(10)));
         assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
         assert!(!spans.change(second, |_| unreachable!()));
-        assert!(spans.change(first, |running| running.exit(&crate::Nanos, 0)));
+        assert!(spans.change(first, |running| running.exit(0)));
         assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
         assert!(spans.remove(first, |_| ()).is_none(), "once");
         assert!(spans.insert(second, Running::new(20)));
@@ -221,16 +223,16 @@ mod tests {
     #[test]
     fn what_was_left_behind_is_not_found_by_a_later_span() {
         let spans = OpenSpans::new();
-        let source = crate::Nanos;
+        let source = GlobalClock;
         assert!(spans.insert(7, Running::new(10)) && spans.change(7, |running| running.enter(&source)));
         assert!(spans.insert(7, Running::new(20)));
-        let times = spans.remove(7, |running| running.close(&source, 30, |_| 0)).unwrap();
+        let times = spans.remove(7, |running| running.close(30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
 
-    /// Symptom: a forked child hung at its first span with the slot at which another thread of its parent was.
+    /// Symptom: a forked child hung at its first span with the slot on which another thread of its parent worked.
     #[test]
-    fn nobody_waits_for_a_thread_that_is_at_another_span() {
+    fn nobody_waits_for_a_thread_that_works_on_another_span() {
         let spans = OpenSpans::new();
         let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
         let lock_for_good = || core::mem::forget(spans.slot(first).running.lock());
@@ -251,12 +253,12 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        assert!(spans.change(7, |running| running.enter(&crate::Nanos)));
+                        assert!(spans.change(7, |running| running.enter(&GlobalClock)));
                     }
                 });
             }
         });
-        let enters = spans.remove(7, |running| running.close(&crate::Nanos, 0, |_| 0).enters());
+        let enters = spans.remove(7, |running| running.close(0, |_| 0).enters());
         assert_eq!(enters, Some(40_000));
     }
 }

@@ -1,4 +1,4 @@
-//! What is done with the times: the trait, and callbacks.
+//! What becomes of the times: the trait, and callbacks.
 
 use core::fmt;
 
@@ -8,41 +8,42 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::SpanTiming;
 
-/// Is told by a [`SpanTimingLayer`](crate::SpanTimingLayer) what happens to spans. No lock of this crate's is held during a call.
+/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) calls when something happens to a span. It holds no lock of its own during
+/// a call.
 ///
-/// Where the *layer* itself can be [reloaded](tracing_subscriber::reload), that one's lock is held for reading, and an event or a
-/// span of a sink's own takes it once more: if another thread has begun to reload in between, both wait for each other for
-/// good. Let such programs reload a filter around the layer, which is not held, or their sinks make no events.
+/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a lock that is held for reading during a call. An event or a
+/// span that the sink makes takes that lock again. If another thread has begun to reload in between, both wait for each other for
+/// ever. Reload a filter around the layer instead, which holds no lock, or use sinks that make no events.
 ///
-/// `()` does nothing; a pair tells both. [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes one
+/// `()` does nothing; a pair calls both. [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes one
 /// of a closure.
 pub trait Sink<S>: Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a conversion each, and re-entries
-    /// another reading.
-    const EDGES: bool = false;
+    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a lookup in the registry, and each
+    /// enter costs another reading.
+    const ENTER_AND_EXIT: bool = false;
 
-    /// Whether [`opened`](Self::opened) is wanted. It costs a look into the registry.
-    const OPENINGS: bool = false;
+    /// Whether [`created`](Self::created) is wanted. It costs a lookup in the registry.
+    const CREATION: bool = false;
 
     /// The layer became part of a subscriber.
     fn attached(&self, dispatch: &Dispatch) {
         let _ = dispatch;
     }
 
-    /// A span was created; told if [`OPENINGS`](Self::OPENINGS).
-    fn opened(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
+    /// A span was created; called if [`CREATION`](Self::CREATION).
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
         let _ = (attributes, span);
     }
 
-    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`; told if [`EDGES`](Self::EDGES).
+    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`; called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
     fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
-    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; told if [`EDGES`](Self::EDGES).
+    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
     fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
@@ -63,8 +64,8 @@ impl<S, A: Sink<S>, B: Sink<S>> Sink<S> for (A, B)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    const EDGES: bool = A::EDGES || B::EDGES;
-    const OPENINGS: bool = A::OPENINGS || B::OPENINGS;
+    const ENTER_AND_EXIT: bool = A::ENTER_AND_EXIT || B::ENTER_AND_EXIT;
+    const CREATION: bool = A::CREATION || B::CREATION;
 
     fn attached(&self, dispatch: &Dispatch) {
         self.0.attached(dispatch);
@@ -72,9 +73,9 @@ where
     }
 
     #[inline]
-    fn opened(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
-        self.0.opened(attributes, span);
-        self.1.opened(attributes, span);
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
+        self.0.created(attributes, span);
+        self.1.created(attributes, span);
     }
 
     #[inline]
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// A closed span, as a callback is told of it.
+/// A closed span, as a callback gets it.
 #[derive(Debug)]
 pub struct ClosedSpan<'a> {
     id: Id,

@@ -1,4 +1,4 @@
-//! What becomes of a span's times: kept while it is open ([`Running`]), told when it is closed ([`SpanTiming`]).
+//! A span's times: while it is open ([`Running`]), and when it is closed ([`SpanTiming`]).
 
 use core::time::Duration;
 
@@ -10,73 +10,67 @@ use crate::source::TimeSource;
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
-    created: u64,
-    /// The present or last stretch of being entered. What came before it is in `busy_ns`.
-    entered: u64,
-    exited: u64,
+    created_ns: u64,
+    /// The start and end of the present or last busy interval. `busy_ns` has the earlier ones.
+    entered_ns: u64,
+    exited_ns: u64,
     busy_ns: u64,
     /// Enters without an exit, on any thread.
     depth: u32,
-    /// Whether it was entered again in this stretch before it was exited. Then `exited` is the latest exit so far.
+    /// Whether it was entered again in this busy interval before it was exited. Then `exited_ns` is the latest exit so far.
     overlaps: bool,
     enters: u64,
 }
 
 impl Running {
-    pub(crate) const fn new(created: u64) -> Self {
-        Self { created, entered: 0, exited: 0, busy_ns: 0, depth: 0, overlaps: false, enters: 0 }
+    pub(crate) const fn new(created_ns: u64) -> Self {
+        Self { created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, overlaps: false, enters: 0 }
     }
 
     #[inline]
     pub(crate) fn enter(&mut self, source: &impl TimeSource) {
         if self.depth == 0 {
-            let last_ns = if self.enters == 0 { 0 } else { self.stretch_ns(source, self.exited) };
-            // Last, so that what this layer does is not told as the span's time.
-            self.entered = source.stamp();
+            let last_ns = if self.enters == 0 { 0 } else { self.interval_ns(self.exited_ns) };
+            // Last, so that this layer's own work is not in the span's busy time.
+            self.entered_ns = source.now_ns();
             self.busy_ns = self.busy_ns.saturating_add(last_ns);
             self.overlaps = false;
         } else if !self.overlaps {
-            (self.overlaps, self.exited) = (true, self.entered);
+            (self.overlaps, self.exited_ns) = (true, self.entered_ns);
         }
         self.depth = self.depth.saturating_add(1);
         self.enters = self.enters.saturating_add(1);
     }
 
-    /// `stamp` was taken before this span was looked up, for the same reason. So of two threads, the one that was stopped in
-    /// between comes last, though it was not the last to leave: the latest stamp counts.
+    /// For the same reason the layer reads the clock before it finds the span. Two threads may therefore get here in another
+    /// order than their readings: the latest reading counts.
     #[inline]
-    pub(crate) fn exit(&mut self, source: &impl TimeSource, stamp: u64) {
+    pub(crate) fn exit(&mut self, now_ns: u64) {
         if self.depth == 0 {
             return; // entered while the layer was not there
         }
         self.depth -= 1;
-        if !self.overlaps || source.to_ns(stamp) > source.to_ns(self.exited) {
-            self.exited = stamp;
+        if !self.overlaps || now_ns > self.exited_ns {
+            self.exited_ns = now_ns;
         }
     }
 
-    /// The stretch from `entered` to `end`. Never negative: enter and exit on two threads, whose unordered readings may cross,
-    /// make it 0.
+    /// The busy interval that ends at `end_ns`. Enter and exit on two threads, whose unordered readings may cross, make it 0, not
+    /// negative.
     #[inline]
-    fn stretch_ns(&self, source: &impl TimeSource, end: u64) -> u64 {
-        source.to_ns(end).saturating_sub(source.to_ns(self.entered))
+    fn interval_ns(&self, end_ns: u64) -> u64 {
+        end_ns.saturating_sub(self.entered_ns)
     }
 
     #[inline]
-    pub(crate) fn close(
-        &self,
-        source: &impl TimeSource,
-        stamp: u64,
-        unix_offset_ns: impl FnOnce(u64) -> i64,
-    ) -> SpanTiming {
-        let closed_ns = source.to_ns(stamp);
-        // Not above `closed_ns`: created on one thread and closed on another, as in `stretch_ns`.
-        let created_ns = source.to_ns(self.created).min(closed_ns);
+    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce(u64) -> i64) -> SpanTiming {
+        // Not above `closed_ns`: created on one thread and closed on another, as in `interval_ns`.
+        let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
-            // Still entered if an exit was not told, because the layer was not there.
-            let end = if self.depth == 0 { self.exited } else { stamp };
-            busy_ns = busy_ns.saturating_add(self.stretch_ns(source, end));
+            // Still entered if the layer missed an exit, because it was not there.
+            let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
+            busy_ns = busy_ns.saturating_add(self.interval_ns(end_ns));
         }
         SpanTiming {
             created_ns,
@@ -91,8 +85,8 @@ impl Running {
 /// When a span was created and closed, and what it did in between.
 ///
 /// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) leaves in each span's
-/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for other layers to read when
-/// they are told of that. The timing layer must have been told before: of two layers on one subscriber, the one added first is.
+/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for other layers to read in
+/// their `on_close`. The timing layer must have been called before: of two layers on one subscriber, the first added is called first.
 ///
 /// ```
 /// use tickline_tracing::{SpanTiming, SpanTimingLayer};
@@ -127,13 +121,13 @@ pub struct SpanTiming {
 }
 
 impl SpanTiming {
-    /// The times of a span that is being closed; `None` if no timing layer has been told that it is.
+    /// The times of a span that is being closed; `None` if no timing layer has been called yet.
     #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Self> {
         span.extensions().get::<Self>().copied()
     }
 
-    /// The time during which the span was entered. Stretches on several threads that overlap count once.
+    /// The time during which the span was entered. Busy intervals of several threads that overlap count once.
     #[inline]
     #[must_use]
     pub const fn busy(&self) -> Duration {
@@ -201,22 +195,19 @@ mod tests {
     struct Hand(AtomicU64);
 
     impl TimeSource for Hand {
-        fn stamp(&self) -> u64 {
+        fn now_ns(&self) -> u64 {
             // ORDERING: Relaxed, one thread.
             self.0.load(Ordering::Relaxed)
-        }
-        fn to_ns(&self, stamp: u64) -> u64 {
-            stamp
         }
         fn unix_ns(&self) -> u64 {
             0
         }
     }
 
-    /// Symptom: the thread that was stopped after it took its stamp ended the stretch at that, and all that others did in the
-    /// span meanwhile was idle time.
+    /// Symptom: a thread was preempted between its reading of the clock and the change of the span. That reading ended the busy
+    /// interval, and the later work of other threads in the span counted as idle time.
     #[test]
-    fn the_latest_exit_ends_a_stretch_in_whatever_order_they_are_told() {
+    fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
         let source = Hand::default();
         let mut running = Running::new(0);
         for start in [100, 1_000] {
@@ -224,14 +215,14 @@ mod tests {
             source.0.store(start, Ordering::Relaxed);
             running.enter(&source);
             running.enter(&source);
-            running.exit(&source, start + 400);
+            running.exit(start + 400);
             running.enter(&source);
-            running.exit(&source, start + 500);
-            running.exit(&source, start + 30);
+            running.exit(start + 500);
+            running.exit(start + 30);
         }
         running.enter(&source);
-        running.exit(&source, 1_600);
-        let times = running.close(&source, 2_000, |_| 0);
+        running.exit(1_600);
+        let times = running.close(2_000, |_| 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
 }

@@ -17,6 +17,7 @@ use common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Chrome;
+use tickline_tracing::over::LayerOver;
 use tracing::{debug_span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -25,7 +26,7 @@ fn events(trace: &Kept) -> Vec<Value> {
     serde_json::from_slice(&trace.bytes()).unwrap()
 }
 
-/// A stretch of a thread in a span, ns.
+/// A busy interval of a thread in a span, ns.
 #[derive(Debug, PartialEq)]
 struct Slice {
     name: String,
@@ -56,7 +57,7 @@ fn slices(events: &[Value]) -> Vec<Slice> {
         .collect()
 }
 
-/// The rules of the format for the phases that are used, and stretches of one thread lie within each other or apart.
+/// The rules of the format for the phases that are used, and busy intervals of one thread lie within each other or do not overlap.
 fn check_format(events: &[Value]) {
     let mut threads: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
     for event in events {
@@ -71,10 +72,10 @@ fn check_format(events: &[Value]) {
     for slice in slices(events) {
         threads.entry(slice.thread).or_default().push((slice.start, slice.end));
     }
-    for stretches in threads.values_mut() {
-        stretches.sort_by_key(|(start, end)| (*start, u64::MAX - *end));
+    for intervals in threads.values_mut() {
+        intervals.sort_by_key(|(start, end)| (*start, u64::MAX - *end));
         let mut around: Vec<u64> = Vec::new();
-        for (start, end) in stretches {
+        for (start, end) in intervals {
             while around.last().is_some_and(|outer| *outer <= *start) {
                 around.pop();
             }
@@ -88,11 +89,11 @@ fn check_format(events: &[Value]) {
 }
 
 #[test]
-fn stretches_are_exact() {
+fn busy_intervals_are_exact() {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(5_000);
     let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(chrome);
+    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let outer = info_span!("outer \"quoted\"", number = 7, text = "a\\b\n", flag = true, half = 0.5);
         outer.in_scope(|| {
@@ -127,7 +128,7 @@ fn stretches_are_exact() {
 }
 
 #[test]
-fn each_thread_has_its_name_and_its_stretches() {
+fn each_thread_has_its_name_and_its_busy_intervals() {
     let kept = Kept::default();
     let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
     let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
@@ -164,7 +165,7 @@ fn each_thread_has_its_name_and_its_stretches() {
     }
 }
 
-/// Output that stands still until it is told to go on.
+/// Output that stands still until a test lets it go on.
 #[derive(Clone, Default)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Kept);
 
@@ -201,8 +202,8 @@ fn a_full_queue_drops_and_counts() {
     // The thread's name takes one of the ten places; the writer is held up before it takes anything.
     assert_eq!((summary.written, summary.dropped), (9, 991));
     assert_eq!(slices(&events).len(), 9);
-    let told: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
-    assert_eq!(told, 991);
+    let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
+    assert_eq!(marked, 991);
 }
 
 #[test]
@@ -263,16 +264,16 @@ fn a_file_from_eight_threads_is_balanced() {
     // All of it by a parser, without keeping it: ten million events as values would take gigabytes.
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
-    let (mut stretches, mut names) = (0, 0);
+    let (mut intervals, mut names) = (0, 0);
     let mut kept = Vec::new();
     for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
         let line = line.unwrap();
         let Some(event) = line.trim().trim_matches([',', '[', ']', ' ']).strip_prefix('{') else { continue };
         let event: Value = serde_json::from_str(&format!("{{{event}")).unwrap();
-        stretches += u64::from(event["ph"] == "X");
+        intervals += u64::from(event["ph"] == "X");
         names += u64::from(event["name"] == "thread_name");
         kept.push(event);
-        // Pieces that are looked at on their own: what nests as a whole nests in part.
+        // Pieces that are checked on their own: what nests as a whole nests in part.
         if kept.len() == 100_000 {
             check_format(&kept);
             kept.clear();
@@ -280,8 +281,8 @@ fn a_file_from_eight_threads_is_balanced() {
     }
     check_format(&kept);
     fs::remove_file(&path).unwrap();
-    assert_eq!((stretches, names), (spans / THREADS / 2 * 2 * THREADS, THREADS));
-    assert_eq!((summary.written, summary.dropped), (stretches, 0));
+    assert_eq!((intervals, names), (spans / THREADS / 2 * 2 * THREADS, THREADS));
+    assert_eq!((summary.written, summary.dropped), (intervals, 0));
 }
 
 fn scratch(name: &str) -> PathBuf {
@@ -337,7 +338,7 @@ fn a_killed_program_leaves_a_valid_file() {
     assert!(whole > 0, "no victim wrote anything");
 }
 
-/// As the kill may come between a stretch and the one around it, the nesting is not complete; each event is.
+/// As the kill may come between a busy interval and the one around it, the nesting is not complete; each event is.
 fn check_format_of_numbers(events: &[Value]) {
     check_format(events);
     for slice in slices(events) {

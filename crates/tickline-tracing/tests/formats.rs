@@ -30,7 +30,7 @@ fn check(ns: u64, digits: u8) {
 }
 
 #[test]
-fn edges_of_days_and_years() {
+fn days_and_years_begin_and_end() {
     const DAY_NS: u64 = 86_400_000_000_000;
     for day in 0..u64::MAX / DAY_NS {
         // Every day until 2554, by its first and last nanosecond.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
-use tickline_tracing::{Nanos, SpanTiming, SpanTimingLayer, Std, Ticks, TimeSource};
+use tickline_tracing::over::{LayerOver, StdClock};
+use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info, info_span, span};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
@@ -23,7 +24,7 @@ use tracing_subscriber::{registry, reload};
 fn with_hand(run: impl FnOnce(&Hand)) -> Closed {
     let (hand, closed) = (Hand::default(), Closed::default());
     hand.set_ns(1_000_000);
-    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
     tracing::subscriber::with_default(registry().with(layer), || run(&hand));
     closed
 }
@@ -63,7 +64,7 @@ fn a_span_that_was_never_entered_was_idle() {
 
 /// tracing-subscriber's pull request 2944: an inner re-entry ended the outer one.
 #[test]
-fn re_entries_are_one_stretch() {
+fn re_entries_are_one_busy_interval() {
     let closed = with_hand(|hand| {
         let span = info_span!("recursive");
         let outer = span.enter();
@@ -82,7 +83,7 @@ fn re_entries_are_one_stretch() {
 
 /// Two threads in one span: the time during which any of them was there.
 #[test]
-fn stretches_of_threads_that_overlap_count_once() {
+fn busy_intervals_of_threads_that_overlap_count_once() {
     let closed = with_hand(|hand| {
         let span = info_span!("shared");
         let other = span.clone();
@@ -111,7 +112,7 @@ fn stretches_of_threads_that_overlap_count_once() {
 #[test]
 fn a_span_may_be_closed_by_another_thread() {
     let closed = with_hand(|hand| {
-        let span = info_span!("handed over");
+        let span = info_span!("moved");
         span.in_scope(|| hand.advance_ns(7));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -121,7 +122,7 @@ fn a_span_may_be_closed_by_another_thread() {
             });
         });
     });
-    let times = closed.one("handed over");
+    let times = closed.one("moved");
     assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (87, 900, 2));
 }
 
@@ -177,7 +178,7 @@ fn a_callback_may_panic() {
     assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
 
-/// Reads the extension when it is told of the end, as any other layer may.
+/// Reads the extension when a span is closed, as any other layer may.
 #[derive(Clone, Default)]
 struct Reader(Arc<Mutex<Vec<Option<SpanTiming>>>>);
 
@@ -195,16 +196,16 @@ fn other_layers_read_the_times() {
     let subscriber = registry().with(before.clone()).with(timing).with(after.clone());
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| ()));
     assert_eq!(*after.0.lock().unwrap(), [Some(closed.one("work"))]);
-    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so told before");
+    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so called before");
 }
 
-/// The second one does not count again, and its sink is told the same.
+/// The second one does not count again, and its sink gets the same times.
 #[test]
 fn two_layers_on_one_subscriber() {
     let (hand, first, second) = (Hand::default(), Closed::default(), Closed::default());
     let subscriber = registry()
-        .with(SpanTimingLayer::with_source(hand.clone()).with_sink(first.clone().into_sink()))
-        .with(SpanTimingLayer::with_source(hand.clone()).with_sink(second.clone().into_sink()));
+        .with(LayerOver::new(hand.clone()).with_sink(first.clone().into_sink()))
+        .with(LayerOver::new(hand.clone()).with_sink(second.clone().into_sink()));
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| hand.advance_ns(9)));
     assert_eq!(first.one("work").enters(), 1);
     assert_eq!(first.one("work"), second.one("work"));
@@ -239,8 +240,7 @@ fn filters_of_the_layer_hold() {
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
-    let timing =
-        SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink()).with_filter(filter);
+    let timing = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink()).with_filter(filter);
     tracing::subscriber::with_default(registry().with(timing), || {
         let open = info_span!("open");
         let entered = open.enter();
@@ -289,11 +289,11 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     assert_eq!(second.one("after").enters(), 1);
 }
 
-/// An exit that the layer was not told: the stretch goes on to the end, no longer.
+/// The layer misses an exit: the busy interval goes on until the span is closed, no longer.
 #[test]
 fn a_missed_exit_ends_with_the_span() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
     let (slot, handle) = reload::Layer::new(Some(layer));
     tracing::subscriber::with_default(registry().with(slot), || {
         let span = info_span!("work");
@@ -321,11 +321,22 @@ fn events_and_children_are_left_alone() {
     assert_eq!(ns(closed.one("parent").busy()), 7);
 }
 
-/// The clocks that are really used: a span holds what happens in it, and Unix time is that of `SystemTime` about then.
-fn a_real_clock_brackets(source: impl TimeSource) {
+#[test]
+fn spans_by_ticklines_clock_contain_each_other() {
+    spans_contain_each_other(|closed| registry().with(SpanTimingLayer::new().with_sink(closed.into_sink())));
+}
+
+#[test]
+fn spans_by_stds_clock_contain_each_other() {
+    spans_contain_each_other(|closed| {
+        registry().with(LayerOver::new(StdClock::new()).with_sink(closed.into_sink()))
+    });
+}
+
+/// A span contains what happens in it, and its Unix time is that of `SystemTime` about then.
+fn spans_contain_each_other<S: Subscriber + Send + Sync + 'static>(subscriber: impl FnOnce(Closed) -> S) {
     let closed = Closed::default();
-    let layer = SpanTimingLayer::with_source(source).with_sink(closed.clone().into_sink());
-    tracing::subscriber::with_default(registry().with(layer), || {
+    tracing::subscriber::with_default(subscriber(closed.clone()), || {
         let span = info_span!("outer");
         span.in_scope(|| {
             info_span!("inner").in_scope(|| std::hint::black_box((0..1_000).sum::<u64>()));
@@ -342,32 +353,12 @@ fn a_real_clock_brackets(source: impl TimeSource) {
     assert!(outer.created().as_secs() > 1_577_836_800, "{:?}", outer.created());
 }
 
-#[test]
-fn nanos_bracket() {
-    a_real_clock_brackets(Nanos);
-}
-
-#[test]
-fn ticks_bracket() {
-    a_real_clock_brackets(Ticks);
-}
-
-#[test]
-fn std_brackets() {
-    a_real_clock_brackets(Std::new());
-}
-
 /// Spans while the counter is switched off and on again: nothing negative, nothing absurd.
 #[test]
 fn a_gate_may_close_in_a_span() {
-    across_a_gate(Nanos);
-    across_a_gate(Ticks);
-}
-
-fn across_a_gate(source: impl TimeSource) {
     let clock = Clock::global();
     let closed = Closed::default();
-    let layer = SpanTimingLayer::with_source(source).with_sink(closed.clone().into_sink());
+    let layer = SpanTimingLayer::new().with_sink(closed.clone().into_sink());
     let start = std::time::Instant::now();
     tracing::subscriber::with_default(registry().with(layer), || {
         for round in 0..2_000 {
@@ -392,18 +383,11 @@ fn across_a_gate(source: impl TimeSource) {
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
 }
 
-/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is replaced every millisecond: every
-/// one is told, with exact counts, and on each thread one begins where the one before has ended, or later.
-#[test]
-fn none_is_lost() {
-    eight_threads(Nanos);
-}
-
-/// Far more at once than the layer has places for: the others are kept elsewhere, and told as well.
+/// Far more at once than the layer has places for: the others are kept elsewhere, and timed as well.
 #[test]
 fn thousands_of_open_spans() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = SpanTimingLayer::with_source(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
     tracing::subscriber::with_default(registry().with(layer), || {
         let spans: Vec<_> = (0..3_000).map(|_| info_span!("open")).collect();
         for _ in 0..2 {
@@ -418,19 +402,12 @@ fn thousands_of_open_spans() {
     }
 }
 
-/// The same with stamps, which are converted when their span is closed. The clock remembers 128 lines: of all threads here, none
-/// loses its CPU for that long, an eighth of a second.
-#[test]
-fn none_is_lost_with_ticks() {
-    eight_threads(Ticks);
-}
-
 #[derive(Default)]
 struct Sums {
     spans: AtomicU64,
     enters: AtomicU64,
     total_ns: AtomicU64,
-    /// The first step back: by how much, ns, from when, and how old the span was when it was told of.
+    /// The first step back: by how much, ns, from when, and how old the span was.
     backwards: OnceLock<(u64, u64, Duration)>,
 }
 
@@ -455,13 +432,16 @@ impl Sums {
     }
 }
 
-fn eight_threads(source: impl TimeSource) {
+/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is replaced every millisecond: every
+/// span is there, with exact counts, and on each thread one begins where the one before has ended, or later.
+#[test]
+fn none_is_lost() {
     const THREADS: u64 = 8;
     const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
     let _clock = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
     let sums = Arc::new(Sums::default());
-    let told = Arc::clone(&sums);
-    let layer = SpanTimingLayer::with_source(source).with_callback(move |span| told.add(span.times()));
+    let added = Arc::clone(&sums);
+    let layer = SpanTimingLayer::new().with_callback(move |span| added.add(span.times()));
     let dispatch = tracing::Dispatch::new(registry().with(layer));
     let start = std::time::Instant::now();
     std::thread::scope(|scope| {

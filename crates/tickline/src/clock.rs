@@ -1,4 +1,5 @@
-//! Clocks: the global one, and instances with settings of their own. Each call goes to the clock's engine.
+//! Clocks: the global one, and instances with settings of their own. Each call goes to the clock's
+//! engine.
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -29,11 +30,11 @@ static GLOBAL_CLOCK: Clock = Clock {
     owned: None,
 };
 
-/// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free functions;
-/// [`Clock::builder`] makes others.
+/// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free
+/// functions; [`Clock::builder`] makes others.
 ///
-/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping an instance stops and
-/// joins its thread.
+/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
+/// an instance stops and joins its thread.
 ///
 /// ```
 /// use tickline::Clock;
@@ -57,7 +58,8 @@ struct Owned {
     engine: Arc<Engine>,
 }
 
-// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; the rest is `Send`.
+// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; the
+// rest is `Send`.
 unsafe impl Send for Clock {}
 // SAFETY: as above; `owned` is not touched through a shared reference.
 unsafe impl Sync for Clock {}
@@ -83,8 +85,8 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up. Readers drive it until
-    /// [`start`](crate::start) gives it a thread.
+    /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up.
+    /// Readers drive it until [`start`](crate::start) gives it a thread.
     #[must_use]
     pub fn global() -> &'static Self {
         &GLOBAL_CLOCK
@@ -106,61 +108,66 @@ impl Clock {
 
     #[inline(always)]
     fn engine(&self) -> &Engine {
-        // SAFETY: points to the global engine, or into the Arc that `owned` holds as long as this clock lives.
+        // SAFETY: points to the global engine, or into the Arc that `owned` holds as long as this
+        // clock lives.
         unsafe { self.engine.as_ref() }
     }
 
-    /// `CLOCK_MONOTONIC`, ns, in order within a thread. The CPU may read the counter before older loads are done, so between
-    /// threads use [`now_ordered_ns`](Self::now_ordered_ns).
+    /// `CLOCK_MONOTONIC`, ns, in order within a thread. The CPU may read the counter before older
+    /// loads are done, so between threads use [`now_ordered_ns`](Self::now_ordered_ns).
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.engine().now_ns()
     }
 
-    /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
-    /// The gates see to it that the counters are synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order
-    /// holds on one CPU.
+    /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another
+    /// began is never larger. The gates see to it that the counters are synchronised. With a line
+    /// for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on one CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
         self.engine().now_ordered_ns()
     }
 
-    /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next recalibration: with the thread
-    /// driver at once, else within the interval. Where the OS tells Unix time faster than the counter can, the OS serves it:
-    /// [`Status::unix_reason`].
+    /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
+    /// recalibration: with the thread driver at once, else within the interval. Where the OS tells
+    /// Unix time faster than the counter can, the OS serves it: [`Status::unix_reason`].
     #[inline]
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
         self.engine().unix_ns()
     }
 
-    /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread, [`now_ns`](Self::now_ns).
+    /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread,
+    /// [`now_ns`](Self::now_ns).
     #[inline]
     #[must_use]
     pub fn recent_ns(&self) -> u64 {
         self.engine().recent_ns()
     }
 
-    /// A stamp of the present, in order as [`now_ns`](Self::now_ns). [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so it
-    /// costs less than a time by the conversion.
+    /// A stamp of the present, in order as [`now_ns`](Self::now_ns).
+    /// [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so it costs less than a time by the
+    /// conversion.
     ///
-    /// A stamp holds the counter's ticks while the counter serves, and else the OS clock. Stamps of both kinds convert to one
-    /// timescale. With a line for each CPU ticks alone say nothing, so there a stamp always holds a time.
+    /// A stamp holds the counter's ticks while the counter serves, and else the OS clock. Stamps of
+    /// both kinds convert to one timescale. With a line for each CPU ticks alone say nothing, so
+    /// there a stamp always holds a time.
     #[inline]
     #[must_use]
     pub fn ticks(&self) -> Stamp {
         Stamp::from_bits(self.engine().stamp())
     }
 
-    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, rounded down. It is in order with the thread's
-    /// other stamps and readings.
+    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, rounded down.
+    /// It is in order with the thread's other stamps and readings.
     ///
-    /// The conversion takes the line that was in use at the stamp. The clock keeps the last 128 lines: a minute at the default
-    /// interval. It converts an older stamp with the oldest line, which is off by what the rate has changed since. The result is 0
-    /// for ticks before the zero of `CLOCK_MONOTONIC`, for the counter of a virtual machine may be older, and for ticks of a clock
-    /// that has had no line.
+    /// The conversion takes the line that was in use at the stamp. The clock keeps the last 128
+    /// lines: a minute at the default interval. It converts an older stamp with the oldest line,
+    /// which is off by what the rate has changed since. The result is 0 for ticks before the zero
+    /// of `CLOCK_MONOTONIC`, for the counter of a virtual machine may be older, and for ticks of a
+    /// clock that has had no line.
     #[inline]
     #[must_use]
     pub fn ticks_to_ns(&self, stamp: Stamp) -> u64 {
@@ -169,11 +176,13 @@ impl Clock {
 
     /// The time from one stamp of this clock to another, ns; 0 if `end` was taken before `start`.
     ///
-    /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the difference up to 1 ns longer or
-    /// shorter. Beyond that it is as far off as the clock's rate was in between.
+    /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the
+    /// difference up to 1 ns longer or shorter. Beyond that it is as far off as the clock's rate
+    /// was in between.
     ///
-    /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`, which have no absolute time. Such a difference is off
-    /// by the first line's error of up to 0.2 %, and grows with `end` as time does.
+    /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`,
+    /// which have no absolute time. Such a difference is off by the first line's error of up to 0.2
+    /// %, and grows with `end` as time does.
     ///
     /// ```
     /// # use tickline::Clock;
@@ -190,7 +199,8 @@ impl Clock {
         self.engine().ns_between_stamps(start.to_bits(), end.to_bits())
     }
 
-    /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have been.
+    /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
+    /// been.
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
@@ -200,8 +210,9 @@ impl Clock {
         }
     }
 
-    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line wherever there is one. For bounds on
-    /// UTC, add [`Status::utc_error_ns`], which is the NTP daemon's claim.
+    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
+    /// wherever there is one. For bounds on UTC, add [`Status::utc_error_ns`], which is the NTP
+    /// daemon's claim.
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
@@ -243,22 +254,25 @@ impl Clock {
         self.engine().status()
     }
 
-    /// Runs one iteration of the control loop, for the manual driver. Any other driver bears it. Returns the time until the next one
-    /// is due; a line stays valid for 4 times that.
+    /// Runs one iteration of the control loop, for the manual driver. Any other driver bears it.
+    /// Returns the time until the next one is due; a line stays valid for 4 times that.
     ///
-    /// An iteration takes 2 to 5 us, and the first one about 100. It does nothing while another thread runs one, while a gate is
-    /// closed, or with a line for each CPU, which only the clock's thread can calibrate.
+    /// An iteration takes 2 to 5 us, and the first one about 100. It does nothing while another
+    /// thread runs one, while a gate is closed, or with a line for each CPU, which only the clock's
+    /// thread can calibrate.
     pub fn maintain(&self) -> Duration {
         let outcome = self.engine().serve(Renewal::Ahead);
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
     }
 
-    /// Lets the counter serve again after [`disable`](Self::disable). The control loop judges the gates again before the next line.
+    /// Lets the counter serve again after [`disable`](Self::disable). The control loop judges the
+    /// gates again before the next line.
     pub fn enable(&self) {
         self.engine().enable();
     }
 
-    /// Stops using the counter. No reading that begins after the return reads it. The OS clock serves from there on, in order.
+    /// Stops using the counter. No reading that begins after the return reads it. The OS clock
+    /// serves from there on, in order.
     pub fn disable(&self) {
         self.engine().disable();
     }

@@ -1,8 +1,9 @@
-//! Everything of one clock that its readers and its driver share, and the slow path of every reading.
+//! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path is one call into [`Shared::read`]. If it refuses, [`Engine::now_slow`] reads by the rules of
-//! `tickline_core::shared`, and, if readers drive this clock and calls are frequent enough to pay, does an iteration of
-//! the control loop first.
+//! The inlined path of a reading is one call of [`Shared::read_as`]. If that refuses,
+//! [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs an
+//! iteration of the control loop, if readers drive this clock, and calls are frequent enough to pay
+//! for it.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -40,7 +41,7 @@ pub(crate) struct Engine {
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Option<Control>>,
-    /// What the next judgement will be made by, as far as readers have collected it.
+    /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// How far the judgement of the gates has come, and `disable()`.
     keeper: Keeper,
@@ -55,11 +56,11 @@ pub(crate) struct Engine {
     interval_ns: AtomicU64,
     /// A [`Policy`], packed.
     policy: AtomicU8,
-    /// What the last judgement saw, as far as it may change.
+    /// The facts of the last judgement that may change.
     seen: TrustSnapshot,
-    /// Each gate's reason: its place in `Reason::ALL` plus one; 0 for an open gate.
+    /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// The reader driver's memory.
+    /// What the reader driver knows of its callers.
     callers: Callers,
 }
 
@@ -100,7 +101,8 @@ impl Engine {
         self.read::<Unix>(Self::unix_by_cpu)
     }
 
-    /// A time by the common line, or by what `otherwise` returns. That one is not generic, so it is compiled once, in this crate.
+    /// A time by the common line, else what `otherwise` returns. That function is not generic, so
+    /// it is compiled once, in this crate.
     #[inline(always)]
     fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
@@ -109,7 +111,8 @@ impl Engine {
         }
     }
 
-    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's line, with [`OS_STAMP`] set.
+    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's
+    /// line, with [`OS_STAMP`] set.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
@@ -118,13 +121,15 @@ impl Engine {
         }
     }
 
-    /// A stamp in monotonic ns. Negative for ticks of before the zero of `CLOCK_MONOTONIC`, which the counter may be older than.
+    /// A stamp in monotonic ns. Negative for ticks before the zero of `CLOCK_MONOTONIC`, for the
+    /// counter may be older.
     #[inline]
     fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
         if stamp & OS_STAMP != 0 {
             return signed(stamp & !OS_STAMP);
         }
-        // Before the first line no stamp can be ticks; whoever made one up gets 0.
+        // Before the first line this clock has made no stamp of ticks. One from elsewhere converts
+        // to 0.
         COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
     }
 
@@ -138,8 +143,8 @@ impl Engine {
     #[inline]
     pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
         let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
-        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the difference fits into 64 bits
-        // without a sign; `abs_diff` is exact there.
+        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the
+        // difference fits into 64 bits without a sign; `abs_diff` is exact there.
         if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
@@ -154,7 +159,8 @@ impl Engine {
         self.shared.read_bounds_slow(&COUNTER?, &self.followed())
     }
 
-    /// As [`read_bounds`](Self::read_bounds), after the slow path has had its chance to renew or restart the line.
+    /// As [`read_bounds`](Self::read_bounds), after the slow path, which may replace the line or
+    /// recover.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
@@ -170,7 +176,7 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn now_slow(&self) -> u64 {
         let Some(counter) = COUNTER else {
-            // Nothing to calibrate, but the status is to say why.
+            // There is nothing to calibrate, but the status has to say why.
             if !self.is_judged() && self.driver() == Driver::Reader {
                 self.serve(Renewal::AtExpiry);
             }
@@ -186,7 +192,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_slow(&self) -> u64 {
-        // Unix time has no high-water mark, so where the OS is to tell it, nobody looks at the monotonic clock.
+        // Unix time has no high-water mark, so where the OS tells it, this does not read the
+        // monotonic clock.
         let stays_by_os = match self.keeper.stage() {
             Stage::New => false,
             Stage::Closed | Stage::Disabled => true,
@@ -204,19 +211,21 @@ impl Engine {
         saturating_unsigned(OsClock.realtime_ns())
     }
 
-    /// The coarse time that the thread last stored; without a thread in this process, the present time.
+    /// The coarse time that the thread last stored; without a thread in this process, the present
+    /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
         if !self.thread_is_here() {
             return self.now_ns();
         }
-        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing for each reader.
+        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing
+        // for each reader.
         to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn store_recent(&self, ns: u64) {
+        // The maximum, for the lines of two CPUs may differ by their bounds.
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        // The lines of two CPUs may differ by their bounds.
         self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
     }
 
@@ -229,10 +238,11 @@ impl Engine {
         thread_token != 0 && thread_token == sys::token()
     }
 
-    /// The thread is about to run: from now on it stores the coarse time, and this is the first one.
+    /// The thread will run from now on, and stores the coarse time. This stores the first one.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: who sees the token sees the time above.
+        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees
+        // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);
     }
 
@@ -265,7 +275,8 @@ impl Engine {
         self.interval_ns.store(interval_ns, Ordering::Relaxed);
     }
 
-    /// Minimal probes from now on, for good: who asks for them may have installed a filter that nobody can remove.
+    /// Minimal probes from now on, for good: the program may have installed a seccomp filter, which
+    /// stays.
     pub(crate) fn restrict_probes(&self) {
         sys::forgo_page();
         reference::trust_libc();
@@ -279,7 +290,7 @@ impl Engine {
         if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
     }
 
-    /// The OS clock, asked for no more than this clock may ask.
+    /// The OS clock, as far as this clock's probes go.
     fn followed(&self) -> Followed {
         Followed(self.probes())
     }
@@ -297,13 +308,15 @@ impl Engine {
         served
     }
 
-    /// An iteration of the control loop, with the gates judged before the first one, and a second iteration after a recovery.
-    /// `None` if another thread is at it, or a gate is closed. Never waits, allocates or panics.
+    /// An iteration of the control loop, with the gates judged before the first one, and a second
+    /// iteration after a recovery. `None` if another thread is at it, or a gate is closed. Never
+    /// waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let mut control = self.lock_judged(renewal)?;
         if self.per_cpu.is_in_force() {
-            // A common line would be wrong on some CPUs, and only the clock's thread visits them.
+            // A common line would be wrong on some CPUs, and only the clock's thread calibrates
+            // them.
             self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
@@ -315,13 +328,14 @@ impl Engine {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
         if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
-            return None; // the gates are to be judged before the next iteration
+            return None; // the next iteration judges the gates first
         }
         self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
     }
 
-    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a gate is closed.
+    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a
+    /// gate is closed.
     fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Option<Control>>> {
         let mut control = self.lock()?;
         let known = control.is_some();
@@ -330,10 +344,11 @@ impl Engine {
         admitted.then_some(control)
     }
 
-    /// The lock, its content reset if it was left half changed by another process.
+    /// The lock. Resets its content if another process has left it half changed.
     fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
-        // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor. A program that
-        // forks in a signal handler and returns from it in the child breaks what POSIX says of such children anyway.
+        // SAFETY: the token is the same for all threads of this process, and differs from that of
+        // each ancestor. POSIX forbids a program to fork in a signal handler and to return from it
+        // in the child.
         let mut guard = unsafe { self.control.try_lock(sys::token()) }?;
         if guard.was_abandoned() {
             *guard = None;
@@ -341,7 +356,7 @@ impl Engine {
         Some(guard)
     }
 
-    /// The lock on what is collected; `None` while another thread has it.
+    /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: as in `lock`.
         let mut guard = unsafe { self.collector.try_lock(sys::token()) }?;
@@ -352,18 +367,21 @@ impl Engine {
     }
 }
 
-/// A reading from a line by the inlined path, or one that was stored.
+/// A reading by the inlined path, or a stored one. It does not test the sign, which would take an
+/// instruction in each reading.
 ///
-/// Without a look at the sign, which would be an instruction in each reading. A monotonic one is not negative: the first line
-/// is at no tick below its high-water mark of 0, and no later line below its predecessor. Neither is Unix time where it follows
-/// `CLOCK_REALTIME`, which Linux does not let anybody set below `CLOCK_MONOTONIC`. A system that takes a year before 1970
-/// gets a time beyond the year 2554 from the inlined path, and 0 from every other.
+/// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
+/// no later line is below its predecessor. Unix time is not negative either where it follows
+/// `CLOCK_REALTIME`, for Linux refuses to set that below `CLOCK_MONOTONIC`. On a system that
+/// accepts a year before 1970 the inlined path returns a time beyond the year 2554, and every other
+/// path 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     unsigned(ns)
 }
 
-/// Everything else: what an OS clock says, or a line where it was not in use; 0 if that is negative.
+/// A reading by any other path: by an OS clock, or by a line for a moment at which it was not in
+/// use. 0 if it is negative.
 #[inline]
 fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

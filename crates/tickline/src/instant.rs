@@ -8,8 +8,8 @@ use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
-/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. It is in order within a thread; between
-/// threads, see [Order](crate#order).
+/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. It is in
+/// order within a thread; between threads, see [Order](crate#order).
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
@@ -20,7 +20,8 @@ pub fn now_ns() -> u64 {
     GLOBAL.now_ns()
 }
 
-/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began is never larger.
+/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began
+/// is never larger.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
@@ -31,9 +32,9 @@ pub fn now_ordered_ns() -> u64 {
     GLOBAL.now_ordered_ns()
 }
 
-/// The coarse time, ns of `CLOCK_MONOTONIC`: what the global clock's thread stored at its last wake-up
-/// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few loads and no read of the counter. Without a
-/// thread in this process, it is [`now_ns`].
+/// The coarse time, ns of `CLOCK_MONOTONIC`: what the global clock's thread stored at its last
+/// wake-up ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few
+/// loads and no read of the counter. Without a thread in this process, it is [`now_ns`].
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
@@ -46,9 +47,10 @@ pub fn recent_ns() -> u64 {
 
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
-/// [`now`](Self::now) reads the counter without a fence. It is in order within a thread. But the CPU may read the counter before older
-/// loads are done, so the later of two threads' instants may seem earlier by some nanoseconds, rarely microseconds.
-/// [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
+/// [`now`](Self::now) reads the counter without a fence. It is in order within a thread. But the
+/// CPU may read the counter before older loads are done, so the later of two threads' instants may
+/// seem earlier by some nanoseconds, rarely microseconds. [`now_ordered`](Self::now_ordered) is in
+/// order across threads. Differences saturate at zero.
 ///
 /// ```
 /// use tickline::Instant;
@@ -71,7 +73,8 @@ impl Instant {
         Self { ns: now_ns() }
     }
 
-    /// The present, in order across threads: an instant that was taken before another began to be taken is not later.
+    /// The present, in order across threads: an instant that was taken before another began to be
+    /// taken is not later.
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
@@ -172,7 +175,8 @@ impl Add<Duration> for Instant {
 
     /// # Panics
     ///
-    /// If the sum is beyond 2^64 ns, as in std; use [`checked_add`](Instant::checked_add) otherwise.
+    /// If the sum is beyond 2^64 ns, as in std; use [`checked_add`](Instant::checked_add)
+    /// otherwise.
     #[inline]
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).expect("overflow when adding a duration to an instant")
@@ -184,7 +188,8 @@ impl Sub<Duration> for Instant {
 
     /// # Panics
     ///
-    /// If the difference is before 0, as in std; use [`checked_sub`](Instant::checked_sub) otherwise.
+    /// If the difference is before 0, as in std; use [`checked_sub`](Instant::checked_sub)
+    /// otherwise.
     #[inline]
     fn sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")

@@ -1,4 +1,5 @@
-//! Time a request, stamp an event, check a deadline: the time in about 10 ns, from the CPU's timestamp counter.
+//! Time a request, stamp an event, check a deadline: the time in about 10 ns, from the CPU's
+//! timestamp counter.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -9,8 +10,9 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent enough to pay for it, one of them
-//! calibrates the counter in place, some microseconds at a time. [`start`] moves that work to a thread.
+//! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent
+//! enough to pay for it, one of them calibrates the counter in place, some microseconds at a time.
+//! [`start`] moves that work to a thread.
 //!
 //! | to | use |
 //! |---|---|
@@ -34,24 +36,28 @@
 //! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
 //! | [`Instant::recent`], [`recent_ns`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
-//! This holds across recalibration, start-up, fallback and recovery. Differences of instants saturate at zero.
+//! This holds across recalibration, start-up, fallback and recovery. Differences of instants
+//! saturate at zero.
 //!
 //! # Guarantees
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make one.
-//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration neither clock has jumped, and the
-//!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. Readings leave a line whose control loop has died when its
-//!   validity ends: after 4 intervals (2 s by default), or after 8 with a line for each CPU.
+//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
+//!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
+//!   [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
+//! - The next reading notices a counter that started again at zero. Readings leave a line whose
+//!   control loop has died when its validity ends: after 4 intervals (2 s by default), or after 8
+//!   with a line for each CPU.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed
 //!
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
 //! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
-//! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time asleep, at most by the rest of the
-//!   line's window, which is half of its validity. The next recalibration slews them back at half rate; a thread makes it at the
-//!   resume. Until then the state is [`State::Disrupted`].
+//! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
+//!   asleep, at most by the rest of the line's window, which is half of its validity. The next
+//!   recalibration slews them back at half rate; a thread makes it at the resume. Until then the
+//!   state is [`State::Disrupted`].
 //!
 //! # Trust
 //!
@@ -59,33 +65,39 @@
 //!
 //! - the CPU has one, the process may read it, and CPUID calls it invariant;
 //! - reading it takes no longer than asking the OS;
-//! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM, or `riscv_clocksource` on RISC-V).
+//! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
+//!   or `riscv_clocksource` on RISC-V).
 //!
-//! A kernel may keep time with something else without having rejected the counter, and some, like Windows, don't say. There a
-//! clock's thread compares the counters of all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`
-//! and [`Clock::disable`] switch the counter off. Everywhere else the OS clock serves, for some 10 ns on top of its own cost. On a
+//! A kernel may keep time with something else without having rejected the counter, and some, like
+//! Windows, don't say. There a clock's thread compares the counters of all CPUs, and the result
+//! decides ([`Trust`]). The environment variable `TICKLINE=off` and [`Clock::disable`] switch the
+//! counter off. Everywhere else the OS clock serves, for some 10 ns on top of its own cost. On a
 //! system without any clock the state is [`State::Unavailable`], and readings are 0.
 //!
 //! # A line for each CPU
 //!
-//! Counters that have one rate, but were not started together, can serve with a line for each CPU ([`ClockBuilder::per_cpu`]). The
-//! table of order then holds on one CPU. Between two, a reading may step back by their bounds.
+//! Counters that have one rate, but were not started together, can serve with a line for each CPU
+//! ([`ClockBuilder::per_cpu`]). The table of order then holds on one CPU. Between two, a reading
+//! may step back by their bounds.
 //!
 //! # How it works
 //!
-//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop samples the kernel's clock and
-//! publishes the next line before the present one ends. Gates judge facts about the machine, and close the line where the counter
-//! can't be trusted. [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
+//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop
+//! samples the kernel's clock and publishes the next line before the present one ends. Gates judge
+//! facts about the machine, and close the line where the counter can't be trusted.
+//! [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
 //!
 //! # Cost
 //!
-//! In a tight loop, `now` takes 8.8 ns on an AMD EPYC, family 26, as long as the bare counter instruction. On an Intel Xeon, family
-//! 6, model 207, it takes 12.5 ns, 1.3 times as long. Where the program waits for the result, the factors are 1.1 and 1.2. All numbers,
-//! beside those of other clocks, are in the [repository's README](https://github.com/tickline/tickline).
+//! In a tight loop, `now` takes 8.8 ns on an AMD EPYC, family 26, as long as the bare counter
+//! instruction. On an Intel Xeon, family 6, model 207, it takes 12.5 ns, 1.3 times as long. Where
+//! the program waits for the result, the factors are 1.1 and 1.2. All numbers, beside those of
+//! other clocks, are in the [repository's README](https://github.com/tickline/tickline).
 //!
 //! # Features
 //!
-//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, which makes every reading test a flag first.
+//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, which makes
+//! every reading test a flag first.
 
 mod clock;
 #[cfg(any(doc, doctest))]

@@ -1,7 +1,8 @@
 //! A clock for tests, moved by hand. Needs the feature `mock`.
 //!
-//! On the thread that activates it, the mock takes the place of the clock behind `Instant`, `UnixTime` and the free functions. Other
-//! threads, and clocks as values (`Clock::global()` too), go on with the real time.
+//! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
+//! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
+//! go on with the real time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -77,8 +78,8 @@ impl MockClock {
         }))
     }
 
-    /// Moves both clocks forward by `duration` of true time: that, times one plus the skew. Saturates at the end of 64-bit
-    /// nanoseconds.
+    /// Moves both clocks forward by `duration` of true time: that, times one plus the skew.
+    /// Saturates at the end of 64-bit nanoseconds.
     pub fn advance(&self, duration: Duration) {
         const NS: i128 = 1_000_000_000;
         let mut skew = self.0.skew.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,8 +87,8 @@ impl MockClock {
         let scaled = true_ns.saturating_mul(NS + i128::from(skew.ppb)).saturating_add(skew.rest);
         skew.rest = scaled.rem_euclid(NS);
         let ns = u64::try_from(scaled.div_euclid(NS)).unwrap_or(u64::MAX);
-        // ORDERING: Relaxed: a test that moves the clock on one thread and reads it on another orders the two itself. The lock
-        // keeps two movers from each other.
+        // ORDERING: Relaxed: a test that moves the clock on one thread and reads it on another
+        // orders the two itself. The lock keeps two movers from each other.
         let now_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
         // ORDERING: as above.
         self.0.monotonic_ns.store(now_ns.saturating_add(ns), Ordering::Relaxed);
@@ -99,7 +100,8 @@ impl MockClock {
         self.0.unix_offset_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more than its argument, or less if negative.
+    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more than
+    /// its argument, or less if negative.
     ///
     /// # Panics
     ///
@@ -124,8 +126,9 @@ impl MockClock {
         self.now_ns().saturating_add_signed(offset_ns)
     }
 
-    /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of this crate read this clock
-    /// on this thread, until the guard is dropped. The mock that was activated last counts.
+    /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of
+    /// this crate read this clock on this thread, until the guard is dropped. The mock that was
+    /// activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> Active {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));

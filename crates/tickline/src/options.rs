@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use tickline_core::gate::Trust;
 
-/// The default interval, ns. In it the bound grows by the maximum drift (10 ppb in the steady state) times the interval: 5 ns. What
-/// the thread costs: [`ClockBuilder::interval`](crate::ClockBuilder::interval).
+/// The default interval, ns. In it the bound grows by the maximum drift (10 ppb in the steady
+/// state) times the interval: 5 ns. What the thread costs:
+/// [`ClockBuilder::interval`](crate::ClockBuilder::interval).
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// Who runs a clock's control loop.
@@ -23,8 +24,8 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Driver {
-    /// The readers, without a thread. A call that finds the line's window passed recalibrates in place, if calls are frequent
-    /// enough to pay for it. The global clock starts like this.
+    /// The readers, without a thread. A call that finds the line's window passed recalibrates in
+    /// place, if calls are frequent enough to pay for it. The global clock starts like this.
     Reader = 0,
     /// A background thread. No reader recalibrates.
     Thread = 1,
@@ -47,23 +48,27 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Probes {
-    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and priority.
+    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and
+    /// priority.
     Full,
-    /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a clock with full probes before. This
-    /// is for processes whose seccomp filter kills them. `PLATFORM.md`, "System calls", lists the calls to allow.
+    /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
+    /// clock with full probes before. This is for processes whose seccomp filter kills them.
+    /// `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
-    /// What the clock does not ask stays unknown, and nobody compares the CPUs' counters. The OS serves such a clock, with
-    /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or [`Reason::Untested`](crate::Reason::Untested), unless a clock
-    /// with full probes has compared the counters before in this process. The clock does not judge its gates again. Its thread
+    /// What the clock does not ask stays unknown, and nobody compares the CPUs' counters. The OS
+    /// serves such a clock, with [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
+    /// [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has compared
+    /// the counters before in this process. The clock does not judge its gates again. Its thread
     /// has no name, and does not notice at once when somebody sets the OS clock.
     Minimal,
 }
 
 /// Whether a clock has one line, or one for each CPU.
 ///
-/// With a line for each CPU, readings are in order on one CPU. A thread may see a step back when it moves to another CPU, when it
-/// compares with a thread elsewhere, when it reads across `disable()`, or while its CPU's line starts. The step is no larger than
-/// the bounds of the two readings together.
+/// With a line for each CPU, readings are in order on one CPU. A thread may see a step back when it
+/// moves to another CPU, when it compares with a thread elsewhere, when it reads across
+/// `disable()`, or while its CPU's line starts. The step is no larger than the bounds of the two
+/// readings together.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {

@@ -1,17 +1,22 @@
-//! A line for each CPU, for counters of one rate and different origins: the table, and the thread's visits.
+//! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
+//! thread's calibrations ([`pass`]).
 //!
-//! Readers find the line by the CPU they run on (`tickline_core::per_cpu`); the common line stays cold, so that the inlined path
-//! of every other clock is what it was. The thread that recalibrates visits the CPUs by turns: it binds itself to one,
-//! looks where it is, does an iteration of that CPU's control loop, and goes on; at the end it gets its own set of CPUs back. Which
-//! CPUs: those that it may run on, asked anew each time (cpusets change, CPUs go offline), and those on which a reader has
-//! missed a line. `core_affinity` does not serve: its masks end at 1,024 CPUs.
+//! A reader takes the line of the CPU that it runs on (`tickline_core::per_cpu`). The common line
+//! is never published, so the inlined path of every other clock stays the same. In each pass the
+//! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
+//! of that CPU's control loop. At the end it may run again where it might before.
 //!
-//! A CPU that cannot be visited, or whose iterations make no line, is served by the OS alone, at the latest when its line ends;
-//! it is tried on, and said to have fallen back after [`PATIENCE_NS`].
+//! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
+//! line. It asks for the former in each pass, for cpusets change and CPUs go offline. The crate
+//! `core_affinity` does not serve, because its masks end at 1,024 CPUs.
+//!
+//! The OS clock serves a CPU that the thread cannot reach, or whose iterations publish no line, at
+//! the latest when its line ends. The thread goes on trying. After [`PATIENCE_NS`] the CPU's state
+//! is `Fallback`.
 //!
 //! A unit takes 640 bytes for each CPU id that the system may ever use.
 
-pub(crate) mod sweep;
+pub(crate) mod pass;
 
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -30,8 +35,8 @@ use crate::status::{CpuState, CpuStatus};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
-/// How long a CPU is without a line before it counts as fallen back, ns: as in libmtev, whose `mtev_time.c` gives a core up
-/// after 15 s without a calibration.
+/// How long a CPU is without a line before it counts as fallen back, ns. In libmtev, `mtev_time.c`
+/// gives a core up after the same time.
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
@@ -50,8 +55,8 @@ pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), PerCpuUnsupported> 
     if ids > CPU_IDS { Err(PerCpuUnsupported::TooManyIds) } else { Ok((counter, ids)) }
 }
 
-const fn state_of(live: bool, waited_ns: i64) -> CpuState {
-    if live {
+const fn state_of(has_line: bool, waited_ns: i64) -> CpuState {
+    if has_line {
         CpuState::Fast
     } else if waited_ns >= PATIENCE_NS {
         CpuState::Fallback
@@ -60,12 +65,12 @@ const fn state_of(live: bool, waited_ns: i64) -> CpuState {
     }
 }
 
-/// What is known of a CPU besides its line. Written by the thread, but for `asked`.
+/// What is known of a CPU besides its line. Readers write `asked`, and the thread all else.
 #[derive(Debug, Default)]
 struct CpuRecord {
-    /// A reader was here, and had no line.
+    /// Whether a reader on this CPU has missed a line.
     asked: AtomicBool,
-    /// 0: not visited. Else a `CpuState` without a line, plus one.
+    /// [`IDLE`], [`CALIBRATED`] or [`FALLEN_BACK`].
     state: AtomicU8,
     failures: AtomicU64,
     /// When the last line was published, ns; 0 before the first one.
@@ -74,7 +79,8 @@ struct CpuRecord {
 
 impl CpuRecord {
     fn ask(&self) {
-        // ORDERING: Relaxed for both, a wish that orders nothing. Looked at first: a store would take the cache line each time.
+        // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
+        // store would take the cache line each time.
         if !self.asked.load(Ordering::Relaxed) {
             // ORDERING: as above.
             self.asked.store(true, Ordering::Relaxed);
@@ -87,16 +93,18 @@ impl CpuRecord {
     }
 }
 
-/// Not visited; and the other values of `CpuRecord::state`.
-const UNVISITED: u8 = 0;
-const VISITED: u8 = 1;
+/// The thread does not calibrate this CPU.
+const IDLE: u8 = 0;
+/// It does.
+const CALIBRATED: u8 = 1;
+/// It does, but there has been no line for [`PATIENCE_NS`].
 const FALLEN_BACK: u8 = 2;
 
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
     units: Box<[Unit<Latch>]>,
-    notes: Box<[CpuRecord]>,
+    records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
 
@@ -108,7 +116,7 @@ impl Table {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             units: (0..ids).map(|_| Unit::without_timeline(Latch::new())).collect(),
-            notes: (0..ids).map(|_| CpuRecord::default()).collect(),
+            records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
     }
@@ -119,11 +127,12 @@ impl Table {
         per_cpu::read_as::<K, _, _>(&self.units, &self.counter)
     }
 
-    /// A reading whatever the state, and whether a line has served it; `None` if the table has no such CPU.
+    /// A reading whatever the state, and whether a line has served it; `None` if the table has no
+    /// such CPU.
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
         let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
-        if let (Source::Reference { .. }, Some(note)) = (reading.source, self.notes.get(cpu)) {
-            note.ask();
+        if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
+            record.ask();
         }
         Some((reading.ns, reading.source))
     }
@@ -142,17 +151,17 @@ impl Table {
         self.units.iter().map(|unit| unit.events(event)).fold(0, u64::saturating_add)
     }
 
-    /// The CPUs that are visited.
+    /// The CPUs that the thread calibrates.
     pub(crate) fn status(&self) -> Vec<CpuStatus> {
         let now_ns = OsClock.monotonic_ns();
         let mut cpus = Vec::new();
-        for (cpu, (unit, note)) in self.units.iter().zip(&self.notes).enumerate() {
+        for (cpu, (unit, record)) in self.units.iter().zip(&self.records).enumerate() {
             // ORDERING: Relaxed for all, figures on their own for display.
-            let (state, order) = (note.state.load(Ordering::Relaxed), Ordering::Relaxed);
-            if state == UNVISITED {
+            let (state, order) = (record.state.load(Ordering::Relaxed), Ordering::Relaxed);
+            if state == IDLE {
                 continue;
             }
-            let published_ns = Some(note.published_ns.load(order)).filter(|ns| *ns != 0);
+            let published_ns = Some(record.published_ns.load(order)).filter(|ns| *ns != 0);
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
@@ -163,7 +172,7 @@ impl Table {
                 frequency_hz: unit.gauges.frequency_hz(),
                 offset_ns: unit.gauges.offset_ns(),
                 age_ns: published_ns.map(|ns| u64::try_from(now_ns.saturating_sub(ns)).unwrap_or(0)),
-                failures: note.failures.load(order),
+                failures: record.failures.load(order),
             });
         }
         cpus
@@ -174,7 +183,7 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct Mode(mode::Mode<Table>);
 
-// The mode holds the table by a pointer, of which the compiler asks nothing.
+// The mode holds the table by a pointer, which the compiler does not check.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Table>();
@@ -185,13 +194,14 @@ impl Mode {
         Self(mode::Mode::new())
     }
 
-    /// The table, made when first needed and kept as long as the clock; `None` if there cannot be one.
+    /// The table, made at the first call and kept as long as the clock; `None` if there cannot be
+    /// one.
     pub(crate) fn made(&self) -> Option<&Table> {
         if self.0.table().is_none() {
             let fresh = NonNull::from(Box::leak(Box::new(Table::new()?)));
             // SAFETY: a box is valid, and this one is freed by `drop` only.
             if let Err(fresh) = unsafe { self.0.lend(fresh) } {
-                // SAFETY: from the box above, and nobody has seen it.
+                // SAFETY: from the box above, and no other thread has its address.
                 drop(unsafe { Box::from_raw(fresh.as_ptr()) });
             }
         }

@@ -6,12 +6,14 @@ use crate::instant::Instant;
 use crate::status::State;
 use crate::unix_time::UnixTime;
 
-/// A time, and the bounds between which the OS clock was at that moment: an [`Instant`] by [`Clock::reading`](crate::Clock::reading), a
-/// [`UnixTime`] by [`Clock::unix_reading`](crate::Clock::unix_reading).
+/// A time, and the bounds between which the OS clock was at that moment: an [`Instant`] by
+/// [`Clock::reading`](crate::Clock::reading), a [`UnixTime`] by
+/// [`Clock::unix_reading`](crate::Clock::unix_reading).
 ///
-/// The bounds hold on two conditions. The rate of the OS clock stays within [`Status::max_drift_ppb`](crate::Status::max_drift_ppb)
-/// of the measured one, beside the kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
-/// since the last recalibration; a jump voids the bounds until the next one.
+/// The bounds hold on two conditions. The rate of the OS clock stays within
+/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one, beside the kernel's
+/// dither, which the bounds contain. And neither the OS clock nor the counter has jumped since the
+/// last recalibration; a jump voids the bounds until the next one.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
@@ -63,7 +65,8 @@ impl<T: Copy> Reading<T> {
     }
 }
 
-/// What the OS clock's reading `os_ns`, rounded down to a nanosecond, says of a time `ns` that was returned.
+/// What the OS clock's reading `os_ns`, rounded down to a nanosecond, says of a time `ns` that was
+/// returned.
 fn by_os(ns: i64, os_ns: i64) -> [i64; 3] {
     [os_ns.min(ns), ns, os_ns.saturating_add(1).max(ns)]
 }

@@ -2,9 +2,10 @@
 
 /// A moment by one clock: what [`Clock::ticks`](crate::Clock::ticks) returns, 8 bytes.
 ///
-/// It holds ticks of the counter, or, with the top bit set, ns of the OS clock. Only the clock that made it can tell what time it is
-/// ([`ticks_to_ns`](crate::Clock::ticks_to_ns)), and how far two are from each other
-/// ([`ticks_between_ns`](crate::Clock::ticks_between_ns)). Stamps have no order of their own.
+/// It holds ticks of the counter, or, with the top bit set, ns of the OS clock. Only the clock that
+/// made it can tell what time it is ([`ticks_to_ns`](crate::Clock::ticks_to_ns)), and how far two
+/// are from each other ([`ticks_between_ns`](crate::Clock::ticks_between_ns)). Stamps have no order
+/// of their own.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,8 @@
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// The stamp with these bits, which [`to_bits`](Self::to_bits) returned. Bits without the top one are ticks of the counter.
+    /// The stamp with these bits, which [`to_bits`](Self::to_bits) returned. Bits without the top
+    /// one are ticks of the counter.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {

@@ -22,19 +22,21 @@ use crate::options::{Driver, Environment};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// By the OS clock, because there is no line: the clock is new, the program calls it too rarely, or its driver is late.
+    /// By the OS clock, because there is no line: the clock is new, the program calls it too
+    /// rarely, or its driver is late.
     Calibrating,
     /// By the counter.
     Fast,
-    /// By the counter, but not within the usual bound, because the OS clock or the counter has jumped. A suspend in which the
-    /// counter runs on does this: readings are then ahead of the OS clock. They may not step back, so the control loop slews them at
-    /// half rate. After its next iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock again. The
-    /// state ends by itself.
+    /// By the counter, but not within the usual bound, because the OS clock or the counter has
+    /// jumped. A suspend in which the counter runs on does this: readings are then ahead of the OS
+    /// clock. They may not step back, so the control loop slews them at half rate. After its next
+    /// iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock
+    /// again. The state ends by itself.
     Disrupted,
     /// By the OS clock, because a gate is closed.
     Fallback(Reason),
-    /// Not at all. This system has no clock that a program can read, and every reading is 0. `wasm32-unknown-unknown` is one, where
-    /// `std::time::Instant::now` panics.
+    /// Not at all. This system has no clock that a program can read, and every reading is 0.
+    /// `wasm32-unknown-unknown` is one, where `std::time::Instant::now` panics.
     Unavailable,
 }
 
@@ -93,10 +95,11 @@ impl Events {
     }
 }
 
-/// What a clock says about itself. Each figure is read on its own, so two may be of different moments.
+/// What a clock says about itself. Each figure is read on its own, so two may be of different
+/// moments.
 ///
-/// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the CPU that asks. Events are those of
-/// all CPUs.
+/// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the
+/// CPU that asks. Events are those of all CPUs.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
@@ -119,29 +122,33 @@ pub struct Status {
     pub environment: Environment,
     /// Who runs the machine, by CPUID.
     pub hypervisor: Hypervisor,
-    /// The result of the last comparison of the CPUs' counters in this process. A clock's thread compares them in the background
-    /// where it matters: under a hypervisor, or where the kernel keeps time with something else.
+    /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
+    /// compares them in the background where it matters: under a hypervisor, or where the kernel
+    /// keeps time with something else.
     pub comparison: Comparison,
-    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz. A gate compares it with the
-    /// measured one. No reading uses it.
+    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz.
+    /// A gate compares it with the measured one. No reading uses it.
     pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now. `None` without a line.
+    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
+    /// `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against the counter stays within this of
-    /// the measured one, and neither has jumped since the last recalibration. `events` counts violations. The clock learns the
-    /// figure: it shrinks while the rate stays steady.
+    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against the
+    /// counter stays within this of the measured one, and neither has jumped since the last
+    /// recalibration. `events` counts violations. The clock learns the figure: it shrinks while the
+    /// rate stays steady.
     pub max_drift_ppb: u64,
     /// What the bound of the present line is made of.
     pub bound_parts: BoundParts,
-    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its correction. While it is large and
-    /// positive, the control loop slews the clock down.
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
+    /// correction. While it is large and positive, the control loop slews the clock down.
     pub offset_ns: i64,
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
-    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it; some daemons claim 0. `None` while the kernel
-    /// says that its clock is not synchronised, and with [`Probes::Minimal`](crate::Probes::Minimal).
+    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it; some
+    /// daemons claim 0. `None` while the kernel says that its clock is not synchronised, and with
+    /// [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
@@ -162,15 +169,16 @@ impl Status {
         self.verdicts.get(gate as usize).copied().unwrap_or_else(|| Verdict::open(gate))
     }
 
-    /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`](crate::Gate::UnixCost), which stops
-    /// Unix time alone, does not count.
+    /// The reason of the first closed gate; `None` if the counter may be used.
+    /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops Unix time alone, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         first_closed(&self.verdicts)
     }
 
-    /// Why the OS tells Unix time; `None` if the counter may. It differs from [`reason`](Self::reason) where the OS tells Unix time
-    /// faster than the counter does, but not monotonic time. Then it is [`Reason::Slow`].
+    /// Why the OS tells Unix time; `None` if the counter may. It differs from
+    /// [`reason`](Self::reason) where the OS tells Unix time faster than the counter does, but not
+    /// monotonic time. Then it is [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();
@@ -231,10 +239,12 @@ pub struct CpuStatus {
     pub state: CpuState,
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,
-    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the correction.
+    /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the
+    /// correction.
     pub offset_ns: i64,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
-    /// Failed calibrations, and fallbacks. A calibration fails if the CPU is offline or forbidden, or if the kernel moves the thread away.
+    /// Failed calibrations, and fallbacks. A calibration fails if the CPU is offline or forbidden,
+    /// or if the kernel moves the thread away.
     pub failures: u64,
 }

@@ -12,18 +12,18 @@ use tickline_core::sample::Reference;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::{Priority, Probes, Schedule};
-use crate::per_cpu::sweep::CpuSweep;
+use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wanted;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::compare::{self, Comparing};
 
-/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc takes from the stack. This is
-/// address space, not memory.
+/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
+/// takes from the stack. This is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. To compare a pair of CPUs takes
-/// 20 ms and more.
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
+/// To compare a pair of CPUs takes 20 ms and more.
 const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
@@ -85,13 +85,13 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
 }
 
 fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
-    let (mut comparing, mut sweep) = (Comparing::default(), CpuSweep::default());
+    let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());
     let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {
         compared = compare::result().unwrap_or(compared);
         let by_cpu = engine.probes() == Probes::Full && wanted(schedule.per_cpu, compared);
         let next_ns = if by_cpu {
-            engine.sweep(&mut sweep, notifier)
+            engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
             engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
@@ -120,7 +120,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), schedule.recent_every) {
             Woken::Timeout => {}
-            Woken::ClockSet => sweep.force_due(),
+            Woken::ClockSet => pass.force_due(),
             Woken::Stopped => return,
         }
     }

@@ -9,8 +9,8 @@ use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
-/// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next recalibration: with
-/// [`start`](crate::start) at once, else within half a second of use.
+/// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
+/// recalibration: with [`start`](crate::start) at once, else within half a second of use.
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
@@ -21,9 +21,11 @@ pub fn unix_ns() -> u64 {
     GLOBAL.unix_ns()
 }
 
-/// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year 2554.
+/// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year
+/// 2554.
 ///
-/// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. The feature `serde` writes it as a number of nanoseconds.
+/// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. The feature `serde` writes
+/// it as a number of nanoseconds.
 ///
 /// ```
 /// use std::time::SystemTime;

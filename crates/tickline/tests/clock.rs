@@ -20,8 +20,8 @@ fn time_goes_on_and_agrees_with_the_os() {
     // Both measured the same sleep, but for the time between the two calls.
     assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
     let (unix, system) = (UnixTime::now(), SystemTime::now());
-    let apart = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
-    assert!(apart < Duration::from_secs(1), "{apart:?}");
+    let difference = SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
+    assert!(difference < Duration::from_secs(1), "{difference:?}");
 }
 
 #[test]
@@ -38,28 +38,28 @@ fn readings_of_one_thread_never_decrease() {
     }
 }
 
-/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond, is disabled and enabled, and
-/// changes drivers.
+/// Two threads exchange the largest reading so far, while the clock recalibrates every millisecond,
+/// is disabled and enabled, and changes drivers.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
     let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
     let largest = AtomicU64::new(0);
     let end = StdInstant::now() + Duration::from_millis(1_500);
-    let handovers: u64 = std::thread::scope(|scope| {
+    let exchanges: u64 = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut handovers = 0_u64;
+                    let mut exchanges = 0_u64;
                     while StdInstant::now() < end {
                         for _ in 0..1_000 {
                             let before = largest.load(Ordering::Acquire);
                             let now = clock.now_ordered_ns();
                             assert!(now >= before, "{now} after {before}");
                             largest.fetch_max(now, Ordering::AcqRel);
-                            handovers += 1;
+                            exchanges += 1;
                         }
                     }
-                    handovers
+                    exchanges
                 })
             })
             .collect();
@@ -71,11 +71,11 @@ fn ordered_readings_never_decrease_between_threads() {
         }
         readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
-    assert!(handovers > 1_000);
+    assert!(exchanges > 1_000);
 }
 
-/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both timescales, by the counter and
-/// by the OS.
+/// The bounds of a reading, and the OS clock before and after it, have a moment in common: for both
+/// timescales, by the counter and by the OS.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reading_contains_the_os_clock() {
@@ -249,7 +249,8 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
     }
 }
 
-/// A priority that the process may not have is an error with the system's reason, and the clock's thread has ended.
+/// A priority that the process may not have is an error with the system's reason, and the clock's
+/// thread has ended.
 #[test]
 fn a_priority_is_had_or_refused() {
     match Clock::builder().realtime().start() {
@@ -335,8 +336,8 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause find the clock fast again soon after, wherever in the window they go on. Symptom: the benches took the slow path
-/// for half a second after each pause.
+/// Calls that pause find the clock fast again soon after, wherever in the window they go on.
+/// Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
@@ -358,7 +359,8 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     }
 }
 
-/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or the other.
+/// The last call wins when two threads enable and disable a clock at once: the clock ends as one or
+/// the other.
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -384,7 +386,7 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 /// The settings of `start_global` reach a control loop that readers had made before.
 #[test]
 fn start_global_sets_the_interval() {
-    in_child("the_global_interval_is_what_was_asked_for", &[], || {
+    in_child("start_global_sets_the_interval", &[], || {
         let clock = Clock::global();
         if until_fast(clock).is_none() {
             return;

@@ -1,5 +1,5 @@
-//! The control loop over this machine's own counter and clock, on any system: it publishes a line, and readings by that line keep time
-//! with the OS.
+//! The control loop over this machine's own counter and clock, on any system: it publishes a line,
+//! and readings by that line keep time with the OS.
 //!
 //! `cargo xtask targets` runs this for each target, and counts it as run where nothing is skipped.
 
@@ -25,7 +25,8 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     if skipped_as_too_slow() {
         return;
     }
-    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters decides.
+    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters
+    // decides.
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
     // What readings without the counter are: the OS clock on the same timescale.
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();
@@ -36,7 +37,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     }
     let until_fast_ms = start.elapsed().as_millis();
 
-    let (mut looks, mut by_line, mut inlined, mut apart, mut last_ns) = (0_u32, 0_u32, 0_u32, 0_u32, 0);
+    let (mut readings, mut by_line, mut inlined, mut outside, mut last_ns) = (0_u32, 0_u32, 0_u32, 0_u32, 0);
     let start = StdInstant::now();
     while by_line < READINGS {
         assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
@@ -44,9 +45,9 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         let reading = clock.reading();
         let after_ns = os.now_ns();
         assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
-        looks += 1;
+        readings += 1;
         by_line += u32::from(reading.state() == State::Fast);
-        apart +=
+        outside +=
             u32::from(reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < before_ns);
 
         let now_ns = clock.now_ordered_ns();
@@ -58,12 +59,12 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         assert!(clock.ticks_to_ns(stamp) <= clock.reading().latest().as_nanos(), "a stamp from the future");
     }
     // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
-    assert!(apart <= looks / 100, "{apart} of {looks} readings exclude the OS clock");
+    assert!(outside <= readings / 100, "{outside} of {readings} readings exclude the OS clock");
 
     let status = clock.status();
     writeln!(
         std::io::stderr(),
-        "control loop: {by_line} of {looks} readings by the line, {inlined} stamps by the inlined path, {apart} readings \
+        "control loop: {by_line} of {readings} readings by the line, {inlined} stamps by the inlined path, {outside} readings \
          exclude the OS clock; {:?} Hz measured, {:?} Hz named; fast after {until_fast_ms} ms; counters {:?}",
         status.frequency_hz,
         status.nominal_hz,

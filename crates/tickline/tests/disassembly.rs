@@ -1,6 +1,7 @@
 //! The machine code of the hot paths in an optimised build for the target of this test.
 //!
-//! The test reads each function from its entry to its first `ret`: the path on which no branch is taken.
+//! The test reads each function from its entry to its first `ret`: the path on which no branch is
+//! taken.
 #![cfg(target_os = "linux")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 
@@ -26,7 +27,8 @@ struct Function {
     name: &'static str,
     /// Ordered reads of the counter.
     ordered: usize,
-    /// Instructions from the entry to the return on x86_64, aarch64 and RISC-V: as many as today, and no more.
+    /// Instructions from the entry to the return on x86_64, aarch64 and RISC-V: as many as today,
+    /// and no more.
     most_instructions: [usize; 3],
 }
 
@@ -126,8 +128,9 @@ const RULES: &[Rule] = &[
     Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("div") },
 ];
 
-/// Loads from memory behind the counter, but for the frame's: the second load of the word, and on aarch64 before it the one
-/// that depends on the counter. All that is used of the slot was loaded before.
+/// Loads from memory behind the counter, but for the frame's: the second load of the word, and on
+/// aarch64 before it the one that depends on the counter. All that is used of the slot was loaded
+/// before.
 const LOADS_BEHIND_THE_COUNTER: usize = if cfg!(target_arch = "aarch64") { 2 } else { 1 };
 
 fn is_load(instruction: &str) -> bool {
@@ -146,8 +149,8 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The optimised example, built into a folder of its own so that it does not disturb the build that runs this test; with its
-/// symbols, which settings in the environment may take from a release.
+/// The optimised example, built into a folder of its own so that it does not disturb the build that
+/// runs this test; with its symbols, which settings in the environment may take from a release.
 fn example() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembly");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -170,7 +173,8 @@ fn listing(example: &Path) -> Option<String> {
     [TARGET.1, "objdump"].iter().find_map(|program| output(program, &["-d", "--no-show-raw-insn", path]))
 }
 
-/// The instructions of `function` from its entry to its first return, with single spaces: the path on which no branch is taken.
+/// The instructions of `function` from its entry to its first return, with single spaces: the path
+/// on which no branch is taken.
 fn straight_way(listing: &str, function: &str) -> Vec<String> {
     let start = format!("<{function}>:");
     let mut way = Vec::new();

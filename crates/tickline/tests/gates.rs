@@ -11,15 +11,17 @@ use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
 
 const THREADS: usize = 8;
 
-/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water mark up to 5 us ahead of the line,
-/// and up to the end of the start granularity there (11 us at 24 MHz). The first line knows its slope to 2e-3 for 0.2 ms.
+/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
+/// mark up to 5 us ahead of the line, and up to the end of the start granularity there (11 us at 24
+/// MHz). The first line knows its slope to 2e-3 for 0.2 ms.
 const NEAR_NS: u64 = 50_000;
 
 /// The top bit of a stamp says that the OS clock made it.
 const OS_STAMP: u64 = 1 << 63;
 
-/// Eight threads read while a gate closes and opens. No reading is smaller than one that was complete before it began, none is far
-/// from the OS clock, and none that begins after the return of `disable()` reads the counter.
+/// Eight threads read while a gate closes and opens. No reading is smaller than one that was
+/// complete before it began, none is far from the OS clock, and none that begins after the return
+/// of `disable()` reads the counter.
 #[test]
 fn eight_readers_stay_in_order_while_a_gate_closes_and_opens() {
     let clock = Clock::builder().interval(Duration::from_millis(2)).start().unwrap();
@@ -72,7 +74,8 @@ fn eight_readers_stay_in_order_while_a_gate_closes_and_opens() {
     assert!(fast > 0 || !usable, "no reading was made of the counter");
 }
 
-/// A thread compares the counters where that matters. The result is the process's, and the thread ends.
+/// A thread compares the counters where that matters. The result is the process's, and the thread
+/// ends.
 #[test]
 fn a_comparison_is_made_where_it_matters() {
     if skipped_as_too_slow() {

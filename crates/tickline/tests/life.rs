@@ -1,5 +1,6 @@
-//! Events in the life of a process: exec, daemons, limits, stops, namespaces, closed descriptors, a forbidden counter. Each test runs in
-//! a process of its own. Plain forks are in `process.rs`, filters in `seccomp.rs`, handlers in `signal.rs`.
+//! Events in the life of a process: exec, daemons, limits, stops, namespaces, closed descriptors, a
+//! forbidden counter. Each test runs in a process of its own. Plain forks are in `process.rs`,
+//! filters in `seccomp.rs`, handlers in `signal.rs`.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -16,8 +17,8 @@ use common::{
 };
 use tickline::{Clock, Driver, ErrorKind, Event, Reason, State};
 
-/// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether that took less than 20 s, and no
-/// reading stepped back from `last`.
+/// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether
+/// that took less than 20 s, and no reading stepped back from `last`.
 fn settles(clock: &Clock, mut last: u64) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
@@ -65,7 +66,8 @@ fn close_from(first: i32) {
 
 const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
 
-/// A program that a forked child executes inherits no descriptor, no thread and no blocked signal of the clock's.
+/// A program that a forked child executes inherits no descriptor, no thread and no blocked signal
+/// of the clock's.
 #[test]
 fn a_forked_child_may_exec() {
     if skipped_in_an_emulator() {
@@ -95,7 +97,8 @@ fn a_forked_child_may_exec() {
     });
 }
 
-/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and before.
+/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and
+/// before.
 #[test]
 fn a_daemon_has_a_clock() {
     if skipped_in_an_emulator() {
@@ -105,7 +108,8 @@ fn a_daemon_has_a_clock() {
         let guard = tickline::start().unwrap();
         until_fast(Clock::global());
         let last = Clock::global().now_ordered_ns();
-        // The daemon is no child of this process, so it answers in shared memory: 1 plus the number of the first check that failed.
+        // The daemon is no child of this process, so it answers in shared memory: 1 plus the number
+        // of the first check that failed.
         // SAFETY: a new mapping; no existing memory is touched.
         let page = unsafe {
             libc::mmap(
@@ -191,7 +195,8 @@ fn many_clocks_live_side_by_side() {
     });
 }
 
-/// The first use of the process by many threads at once, while one starts and drops the thread. One order holds them all.
+/// The first use of the process by many threads at once, while one starts and drops the thread. One
+/// order holds them all.
 #[test]
 fn many_threads_use_a_clock_at_once() {
     in_child("many_threads_use_a_clock_at_once", &[], || {
@@ -226,7 +231,8 @@ fn many_threads_use_a_clock_at_once() {
 
 // ---- stops ----------------------------------------------------------------------------------------------------------
 
-/// A process that is stopped for longer than any line is valid goes on in order, with fresh readings, and its control loop goes on.
+/// A process that is stopped for longer than any line is valid goes on in order, with fresh
+/// readings, and its control loop goes on.
 #[test]
 fn a_stopped_process_goes_on_where_time_is() {
     in_child("a_stopped_process_goes_on_where_time_is", &[], || {
@@ -266,7 +272,8 @@ fn stop_for_a_while() {
     let stat = format!("/proc/{}/stat", std::process::id());
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
-    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's, which fork sees to.
+    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's,
+    // which fork sees to.
     let helper = unsafe { libc::fork() };
     assert!(helper >= 0);
     if helper == 0 {
@@ -289,13 +296,14 @@ fn stop_for_a_while() {
 
 // ---- what is refused ------------------------------------------------------------------------------------------------
 
-/// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing behind, and the clock works.
+/// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
+/// behind, and the clock works.
 #[test]
 fn without_a_thread_start_fails_and_the_clock_works() {
     if skipped_in_an_emulator() {
         return;
     }
-    in_child("without_a_thread_to_be_had_start_fails_and_the_clock_works", &[], || {
+    in_child("without_a_thread_start_fails_and_the_clock_works", &[], || {
         in_fork_if_possible("this user may have as many threads as it likes", || {
             let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             // SAFETY: valid for a write.
@@ -344,7 +352,8 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     });
 }
 
-/// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and time comes from the kernel.
+/// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and
+/// time comes from the kernel.
 #[test]
 fn a_process_without_the_right_to_the_counter_has_a_clock() {
     if skipped_in_an_emulator() {
@@ -435,7 +444,8 @@ fn a_clock_in_a_time_namespace_shows_its_time() {
     });
 }
 
-/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into, when its line ends.
+/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into,
+/// when its line ends.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     if skipped_in_an_emulator() {
@@ -455,7 +465,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     });
 }
 
-/// In a namespace whose clock is behind, order comes first: readings do not step back, and nothing hangs.
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and nothing
+/// hangs.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     if skipped_in_an_emulator() {
@@ -487,9 +498,10 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
 
 // ---- descriptors, and what is left ----------------------------------------------------------------------------------
 
-/// The program closes the thread's descriptor, and its number becomes another file's. The clock leaves that file alone, and goes on to
-/// recalibrate. The test replaces this descriptor only, and in one step: to close all while threads run would race with the files
-/// that these have open for a moment, tickline's in sysfs among them.
+/// The program closes the thread's descriptor, and its number becomes another file's. The clock
+/// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and
+/// in one step: to close all while threads run would race with the files that these have open for a
+/// moment, tickline's in sysfs among them.
 #[test]
 fn a_clock_survives_the_loss_of_its_descriptors() {
     in_child("a_clock_survives_the_loss_of_its_descriptors", &[], || {
@@ -519,7 +531,8 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
     });
 }
 
-/// The first call of a process without any descriptor: the lowest ones are free, are used, and are free again.
+/// The first call of a process without any descriptor: the lowest ones are free, are used, and are
+/// free again.
 #[test]
 fn a_clock_starts_without_any_descriptor() {
     in_child("a_clock_starts_without_any_descriptor", &[], || {

@@ -1,4 +1,5 @@
-//! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold all the same.
+//! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold
+//! all the same.
 
 mod common;
 
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuState, Driver, ErrorKind, Event, PerCpu, Reason, State};
 
-/// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be one.
+/// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be
+/// one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
     let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
         Ok(clock) => clock,
@@ -22,7 +24,8 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
     Some(clock)
 }
 
-/// Calls the clock until it is fast, and the number of its CPUs' lines is right. `None`, with a message, behind a closed gate.
+/// Calls the clock until it is fast, and the number of its CPUs' lines is right. `None`, with a
+/// message, behind a closed gate.
 fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     let start = Instant::now();
     loop {
@@ -80,7 +83,8 @@ fn readings_are_those_of_the_os_clock() {
             reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
             "{reading:?}, {before} to {after}"
         );
-        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's origin would be.
+        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another
+        // CPU's origin would be.
         let near = |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
         assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
         assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
@@ -90,7 +94,8 @@ fn readings_are_those_of_the_os_clock() {
     assert!(clock.recent_ns() <= clock.now_ns() + 1_000_000);
 }
 
-/// Threads that move between CPUs exchange their readings. None steps back by more than the two bounds.
+/// Threads that move between CPUs exchange their readings. None steps back by more than the two
+/// bounds.
 #[test]
 fn steps_back_stay_within_the_bounds() {
     let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
@@ -159,7 +164,8 @@ mod linux {
         // SAFETY: a CPU set is plain data; all zeros is the empty one.
         let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
         for cpu in cpus {
-            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such a set).
+            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such
+            // a set).
             unsafe { libc::CPU_SET(*cpu, &mut mask) };
         }
         mask
@@ -225,11 +231,11 @@ mod linux {
         });
     }
 
-    /// The table has the CPUs that the thread may run on, and those on which readers run. The thread may run afterwards where it might
-    /// before.
+    /// The table has the CPUs that the thread may run on, and those on which readers run. The
+    /// thread may run afterwards where it might before.
     #[test]
     fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
-        common::in_child("linux::the_cpus_that_are_visited", &[], || {
+        common::in_child("linux::the_thread_calibrates_its_own_cpus_and_those_of_readers", &[], || {
             let cpus = own_cpus();
             let (first, rest) = cpus.split_first().unwrap();
             run_on(&[*first]); // as in a container with a small cpuset

@@ -104,7 +104,8 @@ fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
             .map(|task| task.unwrap().path())
             .find(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == "tickline")
             .expect("the thread");
-        // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc two, musl three).
+        // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc
+        // two, musl three).
         let unblocked = !blocked(&thread) & !(1 << 8 | 1 << 18 | 0b111 << 31);
         assert_eq!(unblocked, 0, "{unblocked:#x}");
     });
@@ -133,7 +134,8 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
     });
 }
 
-/// The checks of a forked child. Returns its exit code: the number of the first check that failed, or 0.
+/// The checks of a forked child. Returns its exit code: the number of the first check that failed,
+/// or 0.
 fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
     if clock.now_ordered_ns() < parents_last {
         return 1;
@@ -158,13 +160,15 @@ fn check_forked_child(clock: &Clock, parents_last: u64) -> i32 {
     if clock.recent_ns() < end {
         return 5; // the coarse time of a thread that does not exist here
     }
-    // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for the state again and again.
+    // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
+    // the state again and again.
     let start = Instant::now();
     while clock.status().state == State::Calibrating {
         if start.elapsed() > Duration::from_secs(20) {
             return 6;
         }
-        // Readers start a line only if calls are frequent, and a status takes longer than many calls.
+        // Readers start a line only if calls are frequent, and a status takes longer than many
+        // calls.
         for _ in 0..100 {
             std::hint::black_box(clock.now_ordered_ns());
         }

@@ -9,14 +9,14 @@ use std::time::Duration;
 use common::{CANNOT, in_child, skip, skipped_in_an_emulator, status_of_fork, until_fast};
 use tickline::{Clock, Driver, Event, Probes, Reason, State};
 
-/// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time, and there was no clock with
-/// full probes before.
+/// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time,
+/// and there was no clock with full probes before.
 const MINIMAL: &[libc::c_long] = &[libc::SYS_clock_gettime, libc::SYS_getpid];
 
 /// What the thread driver calls besides, once it runs.
 const PARKING: &[libc::c_long] = &[libc::SYS_futex];
 
-/// What std and libc call to make and to end a thread; `madvise` is looked at more closely.
+/// What std and libc call to make and to end a thread; for `madvise`, also its advice is checked.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -43,12 +43,13 @@ const TEST: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// `rseq`, which not every libc's crate names: `arch/x86/entry/syscalls/syscall_64.tbl` of the kernel, and
-/// `include/uapi/asm-generic/unistd.h` for newer architectures.
+/// `rseq`, which not every libc's crate names: `arch/x86/entry/syscalls/syscall_64.tbl` of the
+/// kernel, and `include/uapi/asm-generic/unistd.h` for newer architectures.
 const RSEQ: libc::c_long = if cfg!(target_arch = "x86_64") { 334 } else { 293 };
 
-/// `MADV_DONTNEED`, and the guard pages of newer kernels (`include/uapi/asm-generic/mman-common.h`): what libc does with a
-/// thread's stack. Not `MADV_WIPEONFORK`.
+/// `MADV_DONTNEED`, and the guard pages of newer kernels
+/// (`include/uapi/asm-generic/mman-common.h`): what libc does with a thread's stack. Not
+/// `MADV_WIPEONFORK`.
 const STACK_ADVICE: [u32; 3] = [4, 102, 103];
 
 /// Offsets in `struct seccomp_data` (seccomp(2)), of the low half on little-endian machines.
@@ -59,8 +60,8 @@ fn statement(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: u16::try_from(code).expect("a BPF code"), jt: 0, jf: 0, k }
 }
 
-/// Kills the process at every system call that is not in `lists`, from now on, in all its threads. Returns whether this
-/// machine has such filters.
+/// Kills the process at every system call that is not in `lists`, from now on, in all its threads.
+/// Returns whether this machine has such filters.
 fn allow_only(lists: &[&[libc::c_long]]) -> bool {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let unless_equal = |number: u32| {
@@ -105,8 +106,8 @@ fn allow_only(lists: &[&[libc::c_long]]) -> bool {
     installed == 0
 }
 
-/// Runs `body` in a forked child of a fresh process. Returns the signal that killed it, if one did; `None` if this machine
-/// cannot do it, said aloud.
+/// Runs `body` in a forked child of a fresh process. Returns the signal that killed it, if one did;
+/// `None` if this machine cannot do it, said aloud.
 fn under_a_filter(body: impl FnOnce() -> i32) -> Option<Option<i32>> {
     if cfg!(target_pointer_width = "32") {
         skip("32-bit system calls have other names");
@@ -219,7 +220,8 @@ fn full_probes_are_killed_by_the_same_filter() {
     });
 }
 
-/// Waits until the thread has stored the time once, and so is past everything that std does to start it.
+/// Waits until the thread has stored the time once, and so is past everything that std does to
+/// start it.
 fn await_the_thread(clock: &Clock) {
     let first = clock.recent_ns();
     while clock.recent_ns() == first {
@@ -252,7 +254,8 @@ fn a_thread_from_before_the_filter_goes_on_and_ends() {
     });
 }
 
-/// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and it recalibrates under the filter.
+/// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and
+/// it recalibrates under the filter.
 #[test]
 fn the_global_clock_may_be_calibrated_before_the_filter() {
     in_child("the_global_clock_may_be_calibrated_before_the_filter", &[], || {

@@ -1,5 +1,5 @@
-//! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still read a clock. Each test runs in a
-//! process of its own.
+//! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still
+//! read a clock. Each test runs in a process of its own.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -67,7 +67,8 @@ unsafe impl GlobalAlloc for Reading {
 #[global_allocator]
 static ALLOCATOR: Reading = Reading;
 
-/// The allocator's first call is the process's first reading; then it reads through a start, recalibrations and a drop.
+/// The allocator's first call is the process's first reading; then it reads through a start,
+/// recalibrations and a drop.
 #[test]
 fn a_global_allocator_may_read_the_clock() {
     in_child("a_global_allocator_may_read_the_clock", &[], || {
@@ -130,7 +131,8 @@ extern "C" fn first_reader(_: libc::c_int) {
     INSIDE.set(false);
 }
 
-/// A handler makes the first call of the process: it judges the gates, makes the token and calibrates, without allocating.
+/// A handler makes the first call of the process: it judges the gates, makes the token and
+/// calibrates, without allocating.
 #[test]
 fn the_first_call_may_come_from_a_signal_handler() {
     in_child("the_first_call_may_come_from_a_signal_handler", &[], || {
@@ -158,13 +160,14 @@ extern "C" fn interrupter(_: libc::c_int) {
     INSIDE.set(was_inside);
 }
 
-/// Handlers interrupt readings, iterations, switches and starts of the same thread anywhere, and finish. None waits for the call that it
-/// has interrupted.
+/// Handlers interrupt readings, iterations, switches and starts of the same thread anywhere, and
+/// finish. None waits for the call that it has interrupted.
 #[test]
 fn handlers_may_interrupt_every_other_call() {
     in_child("handlers_may_interrupt_every_other_call", &[], || {
         handle(libc::SIGPROF, interrupter);
-        // Time of the CPU, so that a busy machine sends fewer; the real one is the limit for what hangs.
+        // Time of the CPU, so that a busy machine sends fewer; the real one is the limit for what
+        // hangs.
         let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
         let timer = libc::itimerval { it_interval: period, it_value: period };
         // SAFETY: the timer is valid; the old one is not asked for.
@@ -172,7 +175,8 @@ fn handlers_may_interrupt_every_other_call() {
         assert_eq!(set, 0);
         let clock = Clock::global();
         let start = Instant::now();
-        // Where starting and stopping threads takes most of the time, two seconds are little time of the CPU.
+        // Where starting and stopping threads takes most of the time, two seconds are little time
+        // of the CPU.
         let enough =
             || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
         while start.elapsed() < Duration::from_secs(2) || !enough() {

@@ -30,7 +30,7 @@ fn sample() -> Value {
         })
     };
     let drift = |tickline_ppb: f64, peer_ppb: f64| {
-        json!({ "watched_s": 60, "settled_s": 10, "looks": 3_000, "clocks": [
+        json!({ "watched_s": 60, "settled_s": 10, "samples": 3_000, "clocks": [
             { "clock": "tickline now_ns", "group": "time", "drift_ppb": tickline_ppb, "offset_change_ns": 11.0,
               "scatter_rms_ns": 3.5 },
             { "clock": "peer now", "group": "time", "drift_ppb": peer_ppb, "offset_change_ns": 3.2e6,
@@ -44,7 +44,7 @@ fn sample() -> Value {
             "most_after_ns": 20, "thread_cpu_percent": thread_cpu_percent,
         })
     };
-    let counts = |backward: u64, handovers: u64| json!({ "backward": backward, "handovers": handovers });
+    let counts = |backward: u64, exchanges: u64| json!({ "backward": backward, "exchanges": exchanges });
     json!({
         "date": "2026-11-20", "command": "cargo xtask record", "commit": "0123456789abcdef", "tree_clean": true,
         "processor": "AMD EPYC, family 26, model 2",

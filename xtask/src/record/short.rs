@@ -59,7 +59,7 @@ fn backward(record: &Record) -> Result<String, String> {
         return Ok(format!("not tried: {why}"));
     }
     let of = |path: &str| number(order, path).map(count);
-    Ok(format!("{} in {}", of("ordered.count.backward")?, of("ordered.count.handovers")?))
+    Ok(format!("{} in {}", of("ordered.count.backward")?, of("ordered.count.exchanges")?))
 }
 
 /// Figures of a run with each driver; none where the record says `null`.

@@ -128,7 +128,7 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     cells.push(offset_ns.map(|ns| Cell::new(ns, time_ns(ns))));
     let backward_per_million = worst(&|record| {
         let Some(clock) = of_clock(at(record, "order")?, name)? else { return Ok(None) };
-        Ok(Some(number(clock, "count.backward")? / number(clock, "count.handovers")?.max(1.0) * 1e6))
+        Ok(Some(number(clock, "count.backward")? / number(clock, "count.exchanges")?.max(1.0) * 1e6))
     })?;
     cells.push(backward_per_million.map(|per_million| {
         // Few, but not none.
@@ -224,9 +224,9 @@ fn order_fact(record: &Value) -> Result<String, String> {
     Ok(format!(
         "{} in {} exchanges (bare counter: {} in {})",
         of("ordered.count.backward")?,
-        of("ordered.count.handovers")?,
+        of("ordered.count.exchanges")?,
         of("plain.backward")?,
-        of("plain.handovers")?
+        of("plain.exchanges")?
     ))
 }
 

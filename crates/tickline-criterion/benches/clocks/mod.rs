@@ -8,22 +8,22 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
-use tickline_criterion::{Elapsed, Start, TscTime};
+use tickline_criterion::{CounterTime, Elapsed, Start};
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     WallTime,
-    TscTime,
+    CounterTime,
 }
 
 impl Which {
-    pub(crate) const BOTH: [Self; 2] = [Self::WallTime, Self::TscTime];
+    pub(crate) const BOTH: [Self; 2] = [Self::WallTime, Self::CounterTime];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::WallTime => "WallTime",
-            Self::TscTime => "TscTime",
+            Self::CounterTime => "CounterTime",
         }
     }
 }
@@ -32,12 +32,12 @@ impl Which {
 /// could be seen beside them; whoever needs one clock uses that by itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Clocks {
-    tsc: TscTime,
+    tsc: CounterTime,
     chosen: Rc<Cell<Which>>,
 }
 
 impl Clocks {
-    pub(crate) fn new(tsc: TscTime) -> Self {
+    pub(crate) fn new(tsc: CounterTime) -> Self {
         Self { tsc, chosen: Rc::new(Cell::new(Which::WallTime)) }
     }
 
@@ -63,7 +63,7 @@ impl Measurement for Clocks {
     fn start(&self) -> Begun {
         match self.chosen.get() {
             Which::WallTime => Begun::Wall(WallTime.start()),
-            Which::TscTime => Begun::Tsc(self.tsc.start()),
+            Which::CounterTime => Begun::Tsc(self.tsc.start()),
         }
     }
 
@@ -88,7 +88,7 @@ impl Measurement for Clocks {
     fn to_f64(&self, value: &Self::Value) -> f64 {
         match self.chosen.get() {
             Which::WallTime => WallTime.to_f64(&value.0),
-            Which::TscTime => self.tsc.to_f64(&value.1),
+            Which::CounterTime => self.tsc.to_f64(&value.1),
         }
     }
 

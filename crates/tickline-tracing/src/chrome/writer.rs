@@ -12,15 +12,15 @@ use tracing_core::Metadata;
 
 use super::{Builder, Message, Slice, Summary};
 
-/// What the kernel writes without looking for a `SIGKILL` in between: the smallest page of any Linux.
+/// What the kernel writes without a check for `SIGKILL` in between: the smallest page of any Linux.
 const PAGE: usize = 4_096;
 
 /// Writes events so that the output always ends with a whole one.
 pub(super) struct Writer<W> {
     pages: Pages<W>,
     dropped: Arc<AtomicU64>,
-    /// How much of `dropped` the output says already.
-    dropped_told: u64,
+    /// How much of `dropped` is in the output.
+    dropped_written: u64,
     written: u64,
     settings: Builder,
     process: u32,
@@ -35,7 +35,7 @@ impl<W: Write> Writer<W> {
         Self {
             pages: Pages::new(output),
             dropped,
-            dropped_told: 0,
+            dropped_written: 0,
             written: 0,
             settings,
             process: process::id(),
@@ -45,8 +45,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Until told to finish, or everybody who could send is gone. After an error nothing is received any more, so that who
-    /// sends finds the queue closed.
+    /// Until a message says to finish, or all senders are gone. After an error it receives nothing more, so that senders find
+    /// the queue closed.
     pub(super) fn run(mut self, messages: &Receiver<Message>) -> io::Result<Summary> {
         self.begin()?;
         let flush_every = self.settings.flush_every;
@@ -59,7 +59,7 @@ impl<W: Write> Writer<W> {
             }
             if flushed.elapsed() >= flush_every {
                 flushed = Instant::now();
-                self.tell_dropped()?;
+                self.write_dropped()?;
                 self.pages.flush()?;
             }
         }
@@ -67,9 +67,9 @@ impl<W: Write> Writer<W> {
         for message in messages.try_iter().take(self.settings.capacity) {
             self.message(&message)?;
         }
-        self.tell_dropped()?;
+        self.write_dropped()?;
         self.pages.end()?;
-        Ok(Summary { written: self.written, dropped: self.dropped_told })
+        Ok(Summary { written: self.written, dropped: self.dropped_written })
     }
 
     /// The next message, or nothing for as long as a flush can wait; `None` at the end. Sleeps while there is nothing to flush.
@@ -138,19 +138,19 @@ impl<W: Write> Writer<W> {
         self.pages.push(&self.text)
     }
 
-    /// Events that were dropped, of which the output does not tell yet.
+    /// Dropped events that the output does not have yet.
     fn missing(&self) -> u64 {
         // ORDERING: Relaxed, a count of its own.
-        self.dropped.load(Ordering::Relaxed) - self.dropped_told
+        self.dropped.load(Ordering::Relaxed) - self.dropped_written
     }
 
     /// A mark that events are missing before it.
-    fn tell_dropped(&mut self) -> io::Result<()> {
+    fn write_dropped(&mut self) -> io::Result<()> {
         let (process, missing) = (self.process, self.missing());
         if missing == 0 {
             return Ok(());
         }
-        self.dropped_told += missing;
+        self.dropped_written += missing;
         let mut text = format!(
             ",\n{{\"name\":\"{missing} events dropped\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
         );

@@ -31,7 +31,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub struct Rfc3339Local {
     digits: u8,
     zone: TimeZone,
-    /// Tells zones apart in what a thread keeps.
+    /// Distinguishes zones in what a thread keeps.
     number: u64,
 }
 

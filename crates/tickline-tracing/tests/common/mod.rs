@@ -5,39 +5,36 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tickline_tracing::{Callback, ClosedSpan, SpanTiming, TimeSource};
+use tickline_tracing::over::TimeSource;
+use tickline_tracing::{Callback, ClosedSpan, SpanTiming};
 
 /// Where the hand clock's Unix time is ahead of its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Stands still until it is moved. A tick is a third of a nanosecond, so that mixing the two up is noticed.
+/// Stands still until it is moved.
 #[derive(Clone, Default)]
 pub struct Hand(Arc<AtomicU64>);
 
 impl Hand {
     pub fn advance_ns(&self, ns: u64) {
         // ORDERING: SeqCst, tests do not care for speed.
-        self.0.fetch_add(3 * ns, Ordering::SeqCst);
+        self.0.fetch_add(ns, Ordering::SeqCst);
     }
 
     pub fn set_ns(&self, ns: u64) {
         // ORDERING: as above.
-        self.0.store(3 * ns, Ordering::SeqCst);
+        self.0.store(ns, Ordering::SeqCst);
     }
 }
 
 impl TimeSource for Hand {
-    fn stamp(&self) -> u64 {
+    fn now_ns(&self) -> u64 {
         // ORDERING: as above.
         self.0.load(Ordering::SeqCst)
     }
 
-    fn to_ns(&self, stamp: u64) -> u64 {
-        stamp / 3
-    }
-
     fn unix_ns(&self) -> u64 {
-        UNIX_OFFSET_NS + self.to_ns(self.stamp())
+        UNIX_OFFSET_NS + self.now_ns()
     }
 }
 

@@ -11,13 +11,15 @@ use crate::error::Error;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Policy, Priority, Probes, Schedule, Settings};
 use crate::per_cpu;
 
-/// The least and the most time between two stores of the coarse time. A sleeping thread can hardly wake more often than each 100 us.
+/// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
+/// wake more often than each 100 us.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
 /// What some settings need.
 const THREAD: &str = "the thread driver";
 
-/// Settings for a [`Clock`]. Checked by [`start`](Self::start) and [`start_global`](Self::start_global).
+/// Settings for a [`Clock`]. Checked by [`start`](Self::start) and
+/// [`start_global`](Self::start_global).
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,80 +67,89 @@ impl ClockBuilder {
 
     /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
     ///
-    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes 0.03 % of a core (AMD EPYC, family 26,
-    /// the program `accuracy` of the benches), most of it for waking up and for reading the kernel's clocksource.
+    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes 0.03 % of
+    /// a core (AMD EPYC, family 26, the program `accuracy` of the benches), most of it for waking
+    /// up and for reading the kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// How often the thread stores the coarse time for [`recent_ns`](crate::recent_ns): 100 us to 10 s, by default at each
-    /// recalibration. The thread wakes up for each store.
+    /// How often the thread stores the coarse time for [`recent_ns`](crate::recent_ns): 100 us to
+    /// 10 s, by default at each recalibration. The thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {
         self.recent_every = Some(period);
         self
     }
 
-    /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores the coarse time punctually on a
-    /// busy machine. It is an error where the process may not have it.
+    /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores
+    /// the coarse time punctually on a busy machine. It is an error where the process may not have
+    /// it.
     pub fn realtime(mut self) -> Self {
         self.priority = Priority::Realtime;
         self
     }
 
-    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime) and
-    /// [`PerCpu::On`] need [`Probes::Full`].
+    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime)
+    /// and [`PerCpu::On`] need [`Probes::Full`].
     ///
-    /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for the rest of the process, as a
-    /// filter does, even if that call returns an error. Verdicts from before stay in force, too.
+    /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
+    /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
+    /// before stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
         self.probes = probes;
         self
     }
 
-    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but were not started together. The
-    /// thread calibrates each CPU once in an interval. It has to move there, which takes most of some 80 us of CPU. With a line for
-    /// each CPU the order of readings is weaker: [`PerCpu`].
+    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but
+    /// were not started together. The thread calibrates each CPU once in an interval. It has to
+    /// move there, which takes most of some 80 us of CPU. With a line for each CPU the order of
+    /// readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.per_cpu = per_cpu;
         self
     }
 
-    /// Who decides whether the counter may serve: the kernel, a comparison of the counters, or both. [`Trust::Auto`] by default.
-    /// [`tickline_core::gate`] has a table of what is trusted where.
+    /// Who decides whether the counter may serve: the kernel, a comparison of the counters, or
+    /// both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what is trusted
+    /// where.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.policy.trust = trust;
         self
     }
 
-    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so. This is for virtual machines on
-    /// a host whose counter does. QEMU hides that from its guests by default, because it would bar migration.
+    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
+    /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
+    /// by default, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
         self.policy.invariant_waived = true;
         self
     }
 
-    /// Makes a clock of its own, and starts its thread if it has one. The first iteration of the control loop judges the gates.
-    /// Until then, and while one is closed, the OS clock serves readings.
+    /// Makes a clock of its own, and starts its thread if it has one. The first iteration of the
+    /// control loop judges the gates. Until then, and while one is closed, the OS clock serves
+    /// readings.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full probes, without it;
-    /// [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for each CPU where there cannot be one;
-    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made;
-    /// [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority.
+    /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full
+    /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
+    /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
+    /// cannot be made; [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority.
     pub fn start(self) -> Result<Clock, Error> {
         let settings = self.check()?;
         Clock::own(self.driver, settings)
     }
 
-    /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`] is dropped.
+    /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]
+    /// is dropped.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start). Also [`Unused`](crate::ErrorKind::Unused) for another driver than the thread, and
-    /// [`Running`](crate::ErrorKind::Running) if the thread already runs with other settings.
+    /// As [`start`](Self::start). Also [`Unused`](crate::ErrorKind::Unused) for another driver than
+    /// the thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
+    /// settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {

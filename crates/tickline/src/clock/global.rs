@@ -11,14 +11,17 @@ use crate::options::{Driver, Probes, Settings};
 use crate::sys;
 use crate::thread::Recalibrator;
 
-/// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at once when somebody sets the OS
-/// clock, and the line stays ready however rarely the program reads it.
+/// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at
+/// once when somebody sets the OS clock, and the line stays ready however rarely the program reads
+/// it.
 ///
-/// The thread wakes twice a second, and runs until the last guard is dropped. A further call shares it.
+/// The thread wakes twice a second, and runs until the last guard is dropped. A further call shares
+/// it.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the thread cannot be made; the clock works all the same.
+/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the thread cannot be made; the clock works
+/// all the same.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -31,8 +34,9 @@ pub fn start() -> Result<ClockGuard, Error> {
     ClockGuard::start_default()
 }
 
-/// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is dropped, the thread stops, and
-/// readers drive the clock again. In a forked child the parent's guards have no effect.
+/// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is
+/// dropped, the thread stops, and readers drive the clock again. In a forked child the parent's
+/// guards have no effect.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {
@@ -63,14 +67,16 @@ struct GlobalThread {
 /// Not a mutex: if another thread held it at a fork, the child would wait for ever.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The global clock's thread, if it is in this process, under its lock. Forgets what a `fork` has left behind.
+/// The global clock's thread, if it is in this process, under its lock. Forgets what a `fork` has
+/// left behind.
 fn global_thread() -> try_lock::LockGuard<'static, Option<GlobalThread>> {
     loop {
-        // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; starting and
-        // dropping are not for signal handlers.
+        // SAFETY: the token is the same for all threads of this process, and unlike that of any
+        // ancestor; starting and dropping are not for signal handlers.
         if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(sys::token()) } {
             if slot.was_abandoned() {
-                // SAFETY: valid for a write. Another process may have left a half-written value, so nothing reads or drops it.
+                // SAFETY: valid for a write. Another process may have left a half-written value, so
+                // nothing reads or drops it.
                 unsafe { ptr::write(&raw mut *slot, None) };
             } else if GLOBAL.driver() != Driver::Thread {
                 mem::forget(slot.take());

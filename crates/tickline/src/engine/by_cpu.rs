@@ -1,12 +1,12 @@
-//! Where there is a line for each CPU: readings, and the thread's iterations. The common line is cold then, so the inlined path of
-//! every reading comes here.
+//! A line for each CPU: its readings, and the thread's iterations. There is no common line then, so
+//! the inlined path of every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
 use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Source, Unix, WithBounds};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::Table;
-use crate::per_cpu::sweep::CpuSweep;
+use crate::per_cpu::pass::CpuPass;
 use crate::sys::ClockSetNotifier;
 
 impl Engine {
@@ -35,7 +35,7 @@ impl Engine {
         table.and_then(Table::read::<Unix>).map_or_else(|| self.unix_slow(), to_unsigned)
     }
 
-    /// The monotonic time by this CPU's line, or however else it can be had.
+    /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu<K: Kind<Reading = i64>>(&self) -> u64 {
         match self.per_cpu_table() {
             Some(table) => table.read::<K>().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
@@ -52,15 +52,16 @@ impl Engine {
     fn now_by_cpu_slow(&self, table: &Table) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
         if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
-            // Nobody visits the CPUs of a forked child, where reading the counter may since have been forbidden.
+            // A forked child has no thread for its CPUs' lines, and may have lost the right to read
+            // the counter.
             self.per_cpu.close();
         }
         saturating_unsigned(ns)
     }
 
-    /// The thread's round where there is a line for each CPU: visits those that are due. Returns the time until the next one
-    /// is, ns; `None` as [`serve`](Self::serve).
-    pub(crate) fn sweep(&self, sweep: &mut CpuSweep, notice: &ClockSetNotifier) -> Option<u64> {
+    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
+    /// next CPU is due, ns; `None` as [`serve`](Self::serve).
+    pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
@@ -71,10 +72,10 @@ impl Engine {
             self.keeper.notice_closed();
             return None;
         }
-        Some(sweep.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notice))
+        Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
-    /// No line for each CPU from now on. Nobody else may be sweeping.
+    /// No line for each CPU from now on. No thread may be in a pass.
     pub(crate) fn leave_per_cpu(&self) {
         self.per_cpu.leave(&self.keeper, self);
     }

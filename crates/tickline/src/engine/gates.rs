@@ -1,5 +1,5 @@
-//! The gates of a clock: when the clock collects the facts, what a verdict does to its line, and when it judges again. The rules are in
-//! `tickline_core::gate`.
+//! The gates of a clock: when the clock collects the facts, what a verdict does to its line, and
+//! when it judges again. The rules are in `tickline_core::gate`.
 
 use core::sync::atomic::Ordering;
 
@@ -45,7 +45,8 @@ impl Engine {
 
     /// The clock's own facts, and how often the comparison in them has changed.
     fn own(&self) -> (facts::OsClockFacts, u32) {
-        // Read before the result, so that a result that comes meanwhile is read later. So is one whose lock is taken now.
+        // Read before the result, so that a result that comes meanwhile is read later. So is one
+        // whose lock is taken now.
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
@@ -73,8 +74,8 @@ impl Engine {
         facts
     }
 
-    /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are there. Collecting takes too long for
-    /// one call, so each call does one stage of it.
+    /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
+    /// there. Collecting takes too long for one call, so each call does one stage of it.
     pub(super) fn is_prepared(&self) -> bool {
         if self.is_judged() && !self.is_closed() {
             return true;
@@ -88,9 +89,10 @@ impl Engine {
         self.probes() == Probes::Full && self.seen.wants_comparison()
     }
 
-    /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether the kernel would accept the counter,
-    /// or the comparison of the counters. If so, the gates are judged again before the next line, and `true` says that this should be
-    /// now. A driver calls this once in an interval. It takes some 10 us. With minimal probes it does nothing.
+    /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
+    /// the kernel would accept the counter, or the comparison of the counters. If so, the gates are
+    /// judged again before the next line, and `true` says that this should be now. A driver calls
+    /// this once in an interval. It takes some 10 us. With minimal probes it does nothing.
     pub(crate) fn watch(&self) -> bool {
         if self.probes() == Probes::Minimal {
             return false;
@@ -124,7 +126,8 @@ impl Engine {
         *control = None;
         match first_closed(&verdicts) {
             None => {}
-            // The kernel decides about the counter within seconds of boot. No other reason goes away by itself.
+            // The kernel decides about the counter within seconds of boot. No other reason goes
+            // away by itself.
             Some(Reason::KernelUndecided) => {
                 let interval_ns = signed(self.interval_ns());
                 return Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(interval_ns));
@@ -244,8 +247,9 @@ impl Engine {
         }
     }
 
-    /// Whether readings by the line are off because the OS clock or the counter has jumped. The control loop says so. Before its next
-    /// iteration the OS clock does, which is then far outside the line's bounds.
+    /// Whether readings by the line are off because the OS clock or the counter has jumped. The
+    /// control loop says so. Before its next iteration the OS clock does, which is then far outside
+    /// the line's bounds.
     fn is_disrupted(&self) -> bool {
         let unit = self.per_cpu_table().and_then(Table::unit_here);
         if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {

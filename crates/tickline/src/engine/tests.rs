@@ -41,7 +41,8 @@ impl Reference for Machine {
     }
 }
 
-/// An engine that has followed the machine for a second, unless this target has no counter to convert with.
+/// An engine that has followed the machine for a second, unless this target has no counter to
+/// convert with.
 fn followed(machine: &Machine) -> Option<Engine> {
     COUNTER?;
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
@@ -58,7 +59,8 @@ fn followed(machine: &Machine) -> Option<Engine> {
     Some(engine)
 }
 
-/// The counter of a virtual machine may be older than its `CLOCK_MONOTONIC`: of 0 ticks, `ticks_to_ns` made 18446744073639723548.
+/// The counter of a virtual machine may be older than its `CLOCK_MONOTONIC`: of 0 ticks,
+/// `ticks_to_ns` made 18446744073639723548.
 #[test]
 fn a_counter_older_than_the_monotonic_clock() {
     let machine = Machine { ticks: Cell::new(90_000_000_000), zero_ticks: 70_000_000_000 };
@@ -84,7 +86,8 @@ fn a_counter_older_than_the_monotonic_clock() {
     assert!(engine.ns_between_stamps(0, u64::MAX) > u64::MAX >> 1, "beyond the largest signed number");
 }
 
-/// A rate limiter takes differences from an origin that is no stamp. They must grow, whatever lines the clock forgets.
+/// A rate limiter takes differences from an origin that is no stamp. They must grow, whatever lines
+/// the clock forgets.
 #[test]
 fn differences_from_0_grow_as_time_does() {
     let machine = Machine { ticks: Cell::new(90_000_000_000), zero_ticks: 70_000_000_000 };
@@ -99,7 +102,8 @@ fn differences_from_0_grow_as_time_does() {
         machine.pass(if outcome.iteration == Iteration::Recovered { 0 } else { outcome.next_in_ns });
         outcome.iteration
     };
-    // A control loop that begins anew ends the line that it finds. While there is none, stamps do not go on.
+    // A control loop that begins anew ends the line that it finds. While there is none, stamps do
+    // not go on.
     while round() != Iteration::Published {}
     let mut last = (machine.ticks.get(), engine.ns_between_stamps(0, machine.ticks.get()));
     for _ in 0..500 {

@@ -2,7 +2,7 @@
 
 use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
 
-use super::sweep::CpuSweep;
+use super::pass::CpuPass;
 use super::*;
 use crate::sys::{ClockSetNotifier, CpuMask};
 use tickline_core::compare::{Difference, Pair};
@@ -23,7 +23,8 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
     }
 }
 
-/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread gets its CPUs back.
+/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread
+/// gets its CPUs back.
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     use std::io::Write;
@@ -39,15 +40,15 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let home = CpuMask::of_this_thread().expect("where this thread may run");
     let table = Table::with_ids(counter, ids + 3);
     let absent = ids + 1;
-    table.notes[absent].ask();
+    table.records[absent].ask();
     let config = Config {
         interval_ns: 1_000_000,
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
         renewal: Renewal::Pinned,
     };
-    let mut sweep = CpuSweep::default();
+    let mut pass = CpuPass::default();
     let notifier = ClockSetNotifier::new();
-    let wait_ns = sweep.run(&table, &config, &notifier);
+    let wait_ns = pass.run(&table, &config, &notifier);
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
     let status = table.status();
     for cpu in &status {
@@ -58,7 +59,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let after = CpuMask::of_this_thread().unwrap();
     assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
 
-    sweep.run(&table, &config, &notifier);
+    pass.run(&table, &config, &notifier);
     let status = table.status();
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 }

@@ -1,11 +1,13 @@
-//! Systems without files of their own. They have no notice of a set clock, no signal masks, no affinity.
+//! Systems without files of their own. They have no notice of a set clock, no signal masks, no
+//! affinity.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has no processes, and `id` panics there.
+/// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
+/// no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }

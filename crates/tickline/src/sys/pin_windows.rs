@@ -5,8 +5,9 @@ use windows_sys::Win32::System::Threading::{
     SetThreadAffinityMask,
 };
 
-/// The CPUs on which a thread of this process may run. Empty on a machine with several groups of processors (more than 64 CPUs): a mask
-/// has the CPUs of one group only, and the others must not pass for compared.
+/// The CPUs on which a thread of this process may run. Empty on a machine with several groups of
+/// processors (more than 64 CPUs): a mask has the CPUs of one group only, and the others must not
+/// pass for compared.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     // SAFETY: takes nothing.
     if unsafe { GetActiveProcessorGroupCount() } != 1 {

@@ -1,11 +1,12 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! The first CPU is compared with each other one that this process may use, without isolated CPUs. A pair takes a millisecond at the
-//! most, and the comparing thread sleeps for twenty times as long before the next one. The result belongs to the process. While a
-//! clock's thread wants it, it is renewed after ten minutes. No caller ever compares.
+//! The first CPU is compared with each other one that this process may use, without isolated CPUs.
+//! A pair takes a millisecond at the most, and the comparing thread sleeps for twenty times as long
+//! before the next one. The result belongs to the process. While a clock's thread wants it, it is
+//! renewed after ten minutes. No caller ever compares.
 //!
-//! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A later one tries again, and an
-//! earlier result stays.
+//! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
+//! later one tries again, and an earlier result stays.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -33,8 +34,8 @@ const GOOD_FOR_NS: i64 = 600_000_000_000;
 /// Tries for a pair before the comparison counts as impossible.
 const TRIES: u32 = 6;
 
-/// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison takes a second of CPU, while one
-/// thread waits for the other in vain.
+/// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison
+/// takes a second of CPU, while one thread waits for the other in vain.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// What is known.
@@ -55,10 +56,11 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// The token of the process that is comparing; 0 for none.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
-/// The lock on the result; `None` while another thread has it. A forked child takes it over from its parent's threads.
+/// The lock on the result; `None` while another thread has it. A forked child takes it over from
+/// its parent's threads.
 fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
-    // SAFETY: the token is the same for all threads of this process, and unlike that of any ancestor; as for forks in signal
-    // handlers, see `Engine::lock`.
+    // SAFETY: the token is the same for all threads of this process, and unlike that of any
+    // ancestor; as for forks in signal handlers, see `Engine::lock`.
     let mut known = unsafe { RESULT.try_lock(sys::token()) }?;
     if known.was_abandoned() {
         *known = None;
@@ -66,7 +68,8 @@ fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
     Some(known)
 }
 
-/// The result; `None` while another thread has the lock. This does not wait, for a signal handler may judge the gates.
+/// The result; `None` while another thread has the lock. This does not wait, for a signal handler
+/// may judge the gates.
 pub(crate) fn result() -> Option<Comparison> {
     known().map(|known| known.map_or(Comparison::Pending, |known| known.comparison))
 }
@@ -128,15 +131,15 @@ impl Comparing {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Starts a comparison in the background, unless there is a fresh result, or another thread of this process compares. If the
-    /// system gives no thread, the comparison is impossible.
+    /// Starts a comparison in the background, unless there is a fresh result, or another thread of
+    /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn ensure(&mut self) {
         if self.is_running() || is_fresh() {
             return;
         }
         let token = sys::token();
-        // ORDERING: Acquire, pairs with the Release store below. Another token is an ancestor's, whose threads are not in this
-        // process.
+        // ORDERING: Acquire, pairs with the Release store below. Another token is an ancestor's,
+        // whose threads are not in this process.
         let busy = BUSY.load(Ordering::Acquire);
         // ORDERING: as above.
         let taken = BUSY.compare_exchange(busy, token, Ordering::Acquire, Ordering::Relaxed);
@@ -175,14 +178,16 @@ impl Drop for Comparing {
     }
 }
 
-/// Sleeps between two pairs. `drop` cuts the sleep short, so a program that ends need not wait. Returns whether to go on.
+/// Sleeps between two pairs. `drop` cuts the sleep short, so a program that ends need not wait.
+/// Returns whether to go on.
 fn rest(stop: &AtomicBool) -> bool {
     let end_ns = OsClock.monotonic_ns().saturating_add(REST_NS);
     // ORDERING: Relaxed, pairs with the store in `drop`.
     while !stop.load(Ordering::Relaxed) {
         let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
         let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
-        // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its maker when its last thread ends.
+        // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its
+        // maker when its last thread ends.
         thread::park_timeout(Duration::from_nanos(left_ns));
     }
     // ORDERING: as above.

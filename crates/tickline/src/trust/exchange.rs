@@ -9,9 +9,11 @@
 //! }
 //! ```
 //!
-//! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely run at once; then a few tries give
-//! enough. `tickline_core::compare` has the arithmetic. A clock's thread compares by itself where it matters, and
-//! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs that want to see each pair.
+//! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely
+//! run at once; then a few tries give enough. `tickline_core::compare` has the arithmetic. A
+//! clock's thread compares by itself where it matters, and
+//! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs
+//! that want to see each pair.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -53,7 +55,8 @@ impl Token {
     fn give(&self, turn: u32, ticks: u64) {
         // ORDERING: Relaxed, published by the store below.
         self.given_ticks.store(ticks, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `get`. It fails if the other thread has given up.
+        // ORDERING: Release, pairs with the Acquire load in `get`. It fails if the other thread has
+        // given up.
         self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
     }
 
@@ -134,8 +137,8 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange for a millisecond at the most. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process
-/// has no counter that it may read.
+/// Lets two CPUs exchange for a millisecond at the most. [`Exchanges::NONE`] if a thread did not
+/// get to its CPU, or if the process has no counter that it may read.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     match COUNTER.filter(|_| sys::counter_readable()) {
@@ -209,14 +212,15 @@ fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
     exchanges
 }
 
-/// The CPUs on which a thread of this process may run now, without those that the scheduler leaves alone; in ascending order.
-/// Empty if the system does not say.
+/// The CPUs on which a thread of this process may run now, without isolated ones, in ascending
+/// order. Empty if the system does not say.
 #[must_use]
 pub fn cpus() -> Vec<u32> {
     sys::comparable_cpus()
 }
 
-/// What `work` returns on `cpu`, in a thread that runs there alone; `None` if there is no such CPU, or not for this process.
+/// Calls `work` in a thread that is pinned to `cpu`, and returns its result. `None` if the process
+/// may not use such a CPU, or if `work` panics.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let pinned = move || sys::pin_this_thread(cpu).then(work);
@@ -230,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_nobody_gives_is_given_up() {
+    fn a_wait_for_a_token_that_never_comes_ends() {
         let Some(counter) = COUNTER.filter(|_| crate::sys::counter_readable()) else {
             eprintln!("SKIPPED: no counter that may be read");
             return;

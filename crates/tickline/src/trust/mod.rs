@@ -1,5 +1,6 @@
-//! Whether the counter may be used: the facts, what they were at the last judgement, and the comparison of the CPUs' counters. The
-//! verdicts themselves are `tickline_core::gate`'s; `engine/gates.rs` puts them into force.
+//! Whether the counter may serve: the facts, those of the last judgement, and the comparison of the
+//! CPUs' counters. The rules are in `tickline_core::gate`, and `engine/gates.rs` puts verdicts into
+//! force.
 
 pub(crate) mod compare;
 pub mod exchange;

@@ -10,7 +10,8 @@ use crate::trust::{compare, facts};
 /// What the last judgement found of the facts that may change at run time.
 #[derive(Debug)]
 pub(crate) struct TrustSnapshot {
-    /// The place of the clocksource in `Clocksource::NAMED`, counted from 1; 0 for one that is not there.
+    /// The place of the clocksource in `Clocksource::NAMED`, counted from 1; 0 for one that is not
+    /// there.
     clocksource: AtomicU8,
     /// Whether the kernel would accept the counter, by [`available_code`].
     available: AtomicU8,
@@ -44,14 +45,15 @@ impl TrustSnapshot {
     }
 
     pub(crate) fn note(&self, facts: &Facts, comparisons: u32) {
-        // ORDERING: Relaxed for all, written under the clock's lock or by the thread, figures on their own.
+        // ORDERING: Relaxed for all, written under the clock's lock or by the thread, figures on
+        // their own.
         self.clocksource.store(Self::code(facts.clocksource), Ordering::Relaxed);
         // ORDERING: as above.
         self.available.store(available_code(facts.available), Ordering::Relaxed);
         // ORDERING: as above.
         self.comparisons.store(comparisons, Ordering::Relaxed);
-        // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted where the program has switched
-        // the counter off.
+        // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted
+        // where the program has switched the counter off.
         let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
         let demand = if usable { demand(facts) } else { NeededComparison::Idle };
         // ORDERING: as above.
@@ -70,8 +72,9 @@ impl TrustSnapshot {
             })
     }
 
-    /// Whether the verdict depends on the kernel's list of clocksources. A kernel that keeps time with the counter accepts it. Any
-    /// other may reject it later, for its watchdog runs on, or may have been slow to accept it.
+    /// Whether the verdict depends on the kernel's list of clocksources. A kernel that keeps time
+    /// with the counter accepts it. Any other may reject it later, for its watchdog runs on, or may
+    /// have been slow to accept it.
     fn rests_on_availability(&self) -> bool {
         // ORDERING: as above.
         self.demand.load(Ordering::Relaxed) == NeededComparison::Needed as u8

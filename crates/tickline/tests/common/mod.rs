@@ -10,7 +10,8 @@ use tickline::{Clock, Driver, Reason, State};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
-/// Says that a test did not run. Straight to stderr, because the test harness hides the output of tests that pass.
+/// Says that a test did not run. Straight to stderr, because the test harness hides the output of
+/// tests that pass.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
@@ -25,7 +26,8 @@ fn in_an_emulator() -> bool {
     std::env::var_os(RUNNER).is_some()
 }
 
-/// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first lines last. Says so.
+/// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first
+/// lines last. Says so.
 pub(crate) fn skipped_as_too_slow() -> bool {
     let slow = cfg!(debug_assertions) && in_an_emulator();
     if slow {
@@ -36,8 +38,8 @@ pub(crate) fn skipped_as_too_slow() -> bool {
     slow
 }
 
-/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without effect, and keeps some signals for itself, so
-/// tests of those are skipped. Says so.
+/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without effect, and
+/// keeps some signals for itself, so tests of those are skipped. Says so.
 pub(crate) fn skipped_in_an_emulator() -> bool {
     let emulated = in_an_emulator();
     if emulated {
@@ -46,8 +48,8 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
     emulated
 }
 
-/// Runs `body` in a process of its own: the test `name` of this binary, started again with `environment`. Shows the child's output if
-/// it fails, and always what it skips.
+/// Runs `body` in a process of its own: the test `name` of this binary, started again with
+/// `environment`. Shows the child's output if it fails, and always what it skips.
 pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         watch_over();
@@ -88,8 +90,8 @@ fn watch_over() {}
 /// The exit code of a child on a machine that lacks what a test needs.
 pub(crate) const CANNOT: i32 = 77;
 
-/// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of waitpid(2). `body` may take no lock
-/// that another thread could hold at the fork.
+/// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
+/// waitpid(2). `body` may take no lock that another thread could hold at the fork.
 #[cfg(unix)]
 pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: see above.
@@ -115,7 +117,8 @@ pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
     assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
 }
 
-/// As [`in_fork`], on machines that may lack what the test needs. Then the child returns [`CANNOT`], and this says `why`.
+/// As [`in_fork`], on machines that may lack what the test needs. Then the child returns
+/// [`CANNOT`], and this says `why`.
 #[cfg(unix)]
 pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
     let status = status_of_fork(body);
@@ -127,7 +130,8 @@ pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
     }
 }
 
-/// Whether the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in common.
+/// Whether the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
+/// common.
 #[cfg(target_os = "linux")]
 pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     let before = os_monotonic_ns();
@@ -135,7 +139,8 @@ pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
     reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
 }
 
-/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it did.
+/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it
+/// did.
 #[cfg(target_os = "linux")]
 pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
     let start = Instant::now();
@@ -186,8 +191,8 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
-/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name, an old one to leave
-/// procfs after it was joined.
+/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name,
+/// an old one to leave procfs after it was joined.
 #[cfg(target_os = "linux")]
 pub(crate) fn await_tickline_threads(expected: usize) {
     let start = Instant::now();

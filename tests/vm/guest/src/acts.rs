@@ -1,4 +1,4 @@
-//! What is done to the kernel and to the machine while tickline is watched.
+//! The acts: changes to the kernel and to the machine, while the guest watches tickline.
 
 use std::fs;
 use std::io;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, Event, Reason, State, Trust};
 
+use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
-use crate::look::{comparison, state_name};
 use crate::readers::Readers;
 use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
 use crate::{cost, machine, report, spans, system};
@@ -18,15 +18,16 @@ use crate::{cost, machine, report, spans, system};
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The interval of the clock under test, unless the command line has another: the default one. The present one, as the status has
-/// it, may be shorter.
+/// The interval of the clock under test, unless the command line has another: the default one. The
+/// present one, in the status, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default interval (2 s). At another interval it
-/// sleeps for as long as that, which is within a line's window.
+/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default
+/// interval (2 s). At another interval it sleeps for as long as that, which is within a line's
+/// window.
 const SLEEP_S: u64 = 4;
 
-/// How long the clock is watched after that.
+/// How long the guest watches the clock after that.
 const RESUMED: Duration = Duration::from_secs(2);
 
 /// The guest's whole life.
@@ -71,7 +72,7 @@ fn other_interval() -> Option<Duration> {
     machine::setting("tickline.interval_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis)
 }
 
-/// What the program `tickline` says about the machine, as a phase of this name.
+/// The program `tickline`'s report on the machine, as a phase of this name.
 fn program(phase: &str, command: &mut Command) -> Value {
     match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
@@ -99,7 +100,8 @@ fn tickline() -> Command {
     Command::new("/tickline")
 }
 
-/// What the program says while the machine's clocks, or its own rights, are other than they should be.
+/// The program's reports while the machine's clocks, or the program's rights, are not as they
+/// should be.
 fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
@@ -115,7 +117,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whose word the clock takes, and what it does without, as the command line has it.
+/// What the clock trusts, by the command line.
 fn trusting(builder: ClockBuilder) -> ClockBuilder {
     let builder = match machine::setting("tickline.waive").as_deref() {
         Some("invariant") => builder.assume_invariant(),
@@ -130,7 +132,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
-        // The program is asked when the readers have stopped.
+        // The program runs after the readers have stopped.
         "none" | "ask-program" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
@@ -161,8 +163,8 @@ fn outcome(result: io::Result<()>) -> Value {
     }
 }
 
-/// The clocksource is switched and switched back while readers run, and tsc stays on offer: each time, the line that
-/// rests on the other reference must end, and the counter is judged anew.
+/// Switches the clocksource and switches it back while readers run; tsc stays available. Each time
+/// the line over the other reference must end, and the clock judges the gates again.
 fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
@@ -176,7 +178,7 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The TSC is taken from the kernel while readers run, whether it keeps time with it or not.
+/// Takes the TSC from the kernel while readers run, whether the kernel keeps time with it or not.
 fn take(lab: &Lab<'_>) -> io::Result<()> {
     lab.phase("taken", || {
         until(
@@ -188,7 +190,7 @@ fn take(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// How soon after `act` the line has ended, or where there was none, the gate that was closed has opened.
+/// How soon after `act` the line has ended, or, behind a closed gate, the gate has opened.
 fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, State::Fallback(_));
@@ -196,7 +198,7 @@ fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     until(lab, act, |state| closed() > before || (was_closed && !is_fallback(state)))
 }
 
-/// How soon after `act` it is `so`.
+/// How soon after `act` the state is `so`.
 fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, so: impl Fn(State) -> bool) -> Value {
     let interval_us = u64::try_from(INTERVAL.as_micros()).unwrap_or(u64::MAX);
     if let Err(error) = act() {
@@ -208,24 +210,25 @@ fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, so: impl Fn(State)
     seen["clocksources"] = machine::clocksources().into();
     seen["state"] = state_name(status.state).into();
     seen["reason"] = status.reason().map(|reason| reason.code()).into();
-    // The promise is one interval, so this is what a judge wants to know.
+    // The promise is one interval, so `cargo xtask vm` judges what is beyond it.
     let after_us = seen["after_us"].as_u64().unwrap_or(u64::MAX);
     seen["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
     seen
 }
 
-/// Sets the clock by each of the steps, seconds, and sees how soon Unix time follows.
+/// Sets the clock by each of the steps, s, and reports how soon Unix time follows.
 fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
     for seconds in steps {
         lab.phase("set_clock", || {
             if let Err(error) = system::step_clock(*seconds) {
                 return json!({ "error": error.to_string() });
             }
-            // Steps are of a second and more, so half of one tells old from new whatever the brackets' width.
+            // A step is a second or more, so half a second tells old from new, however wide the
+            // bracket is.
             let mut seen = wait_for(PATIENCE, || {
                 let (before_ns, now_ns, after_ns) = (realtime_ns(), lab.clock.unix_ns(), realtime_ns());
-                let apart_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
-                apart_ns < 500_000_000
+                let distance_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
+                distance_ns < 500_000_000
             });
             seen["seconds"] = (*seconds).into();
             seen
@@ -233,7 +236,7 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
     }
 }
 
-/// The NTP daemon's strongest medicine.
+/// The largest rates that an NTP daemon sets.
 fn adjust(lab: &Lab<'_>) -> io::Result<()> {
     for (ppm, turn, steady) in
         [(500, "rate_up", "steady_up"), (-500, "rate_down", "steady_down"), (0, "rate_zero", "steady_zero")]
@@ -248,7 +251,7 @@ fn adjust(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The last CPU goes and comes back.
+/// Takes the last CPU offline and brings it back.
 fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     let last = machine::cpus().saturating_sub(1);
     let file = format!("/sys/devices/system/cpu/cpu{last}/online");
@@ -260,7 +263,7 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Suspend to RAM; the real-time clock wakes the machine.
+/// Suspends to RAM; the real-time clock wakes the machine.
 fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
     if !fs::read_to_string("/sys/power/state")?.split_whitespace().any(|state| state == "mem") {
@@ -270,7 +273,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     let mut sleep_s = SLEEP_S;
     if let Some(interval) = other_interval() {
         sleep_s = interval.as_secs();
-        // As long as rho is large, the thread comes more often.
+        // The interval is shorter while the maximum drift is large.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
         lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
     }
@@ -290,8 +293,8 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the clock says of itself straight after a resume: until when, ms, a reading was outside of its own limits; until when that
-/// was so while the status did not say "disrupted"; and how far readings were ahead of the OS clock.
+/// The clock straight after a resume. Until when, ms, a reading missed its own bounds; until when
+/// it did while the status was not "disrupted"; and how far readings were ahead of the OS clock.
 fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);

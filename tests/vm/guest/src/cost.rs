@@ -9,11 +9,12 @@ use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::system::{monotonic_ns, realtime_ns};
 
-/// Calls a round: some 0.1 to 1 ms, so that a round without an interrupt is common.
+/// Calls in a batch: some 0.1 to 1 ms, so that a batch without an interrupt is common.
 const CALLS: u32 = 1_000;
 
-/// Rounds; the fastest counts. They are interleaved, so that all meet the same weather.
-const ROUNDS: u32 = 100;
+/// Batches; the fastest counts. Those of all calls are interleaved, so that all meet the same
+/// disturbances.
+const BATCHES: u32 = 100;
 
 /// So many different calls.
 const CALLED: usize = 8;
@@ -22,19 +23,19 @@ const CALLED: usize = 8;
 pub(crate) fn measure(clock: &Clock) -> Value {
     let counter = HardwareCounter::if_present();
     let calls: [(&str, &dyn Fn() -> u64); CALLED] = [
-        ("now_ns", &|| round_ns(|| clock.now_ns())),
-        ("now_ordered_ns", &|| round_ns(|| clock.now_ordered_ns())),
-        ("unix_ns", &|| round_ns(|| clock.unix_ns())),
-        ("reading", &|| round_ns(|| clock.reading())),
-        ("clock_gettime_monotonic", &|| round_ns(monotonic_ns)),
-        ("clock_gettime_realtime", &|| round_ns(realtime_ns)),
-        ("system_time", &|| round_ns(SystemTime::now)),
-        ("bare_counter", &|| round_ns(|| counter.map(|counter| counter.now()))),
+        ("now_ns", &|| batch_ns(|| clock.now_ns())),
+        ("now_ordered_ns", &|| batch_ns(|| clock.now_ordered_ns())),
+        ("unix_ns", &|| batch_ns(|| clock.unix_ns())),
+        ("reading", &|| batch_ns(|| clock.reading())),
+        ("clock_gettime_monotonic", &|| batch_ns(monotonic_ns)),
+        ("clock_gettime_realtime", &|| batch_ns(realtime_ns)),
+        ("system_time", &|| batch_ns(SystemTime::now)),
+        ("bare_counter", &|| batch_ns(|| counter.map(|counter| counter.now()))),
     ];
     let mut fastest_ns = [u64::MAX; CALLED];
-    for _ in 0..ROUNDS {
-        for ((_, round), fastest_ns) in calls.iter().zip(&mut fastest_ns) {
-            *fastest_ns = (*fastest_ns).min(round());
+    for _ in 0..BATCHES {
+        for ((_, batch), fastest_ns) in calls.iter().zip(&mut fastest_ns) {
+            *fastest_ns = (*fastest_ns).min(batch());
         }
     }
     let ps: serde_json::Map<String, Value> = calls
@@ -53,7 +54,7 @@ pub(crate) fn measure(clock: &Clock) -> Value {
     })
 }
 
-fn round_ns<T>(call: impl Fn() -> T) -> u64 {
+fn batch_ns<T>(call: impl Fn() -> T) -> u64 {
     let start_ns = monotonic_ns();
     for _ in 0..CALLS {
         black_box(call());

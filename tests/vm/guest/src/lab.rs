@@ -1,4 +1,4 @@
-//! A clock under observation: phases of looks while something happens.
+//! A clock under observation: phases of bracketed readings while something happens.
 
 use std::thread;
 use std::time::Duration;
@@ -6,45 +6,45 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tickline::Clock;
 
-use crate::look::{Look, state_name};
+use crate::brackets::{Brackets, state_name};
 use crate::readers::Readers;
 use crate::system::monotonic_ns;
 use crate::{machine, report};
 
-/// Looks in a row, and the pause between two such rows: the readers are to have most of the CPUs.
+/// Brackets in a row, and the pause between two rows, which leaves most of the CPUs to the readers.
 const ROW: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long anything is waited for: on a busy machine a comparison of the counters may take several tries. What is expected,
-/// and how soon, is not decided here.
+/// The longest wait for an event. On a busy machine a comparison of the counters may take several
+/// tries. `cargo xtask vm` decides what it expects, and how soon.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause between two questions for something that is to happen.
+/// The pause between two checks for an event.
 const POLL: Duration = Duration::from_micros(200);
 
-/// A clock, and those who read it.
+/// A clock, and the threads that read it.
 #[derive(Debug)]
 pub(crate) struct Lab<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) readers: &'a Readers,
-    /// The name of the state that is worth waiting for.
+    /// The name of the state to wait for.
     pub(crate) awaits: &'a str,
 }
 
 impl Lab<'_> {
-    /// Looks while `work` is done on another thread, and reports both.
+    /// Takes brackets while another thread does `work`, and reports both.
     pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Value + Send) {
         let (start_ns, counts) = (monotonic_ns(), self.readers.counts());
-        let mut look = Look::new(self.clock);
+        let mut brackets = Brackets::new(self.clock);
         let done = thread::scope(|scope| {
             let worker = scope.spawn(work);
             while !worker.is_finished() {
-                look.row(self.clock, ROW);
+                brackets.row(self.clock, ROW);
                 thread::sleep(PAUSE);
             }
             worker.join().unwrap_or_else(|_| json!({ "error": "panicked" }))
         });
-        let mut seen = look.report(self.clock);
+        let mut seen = brackets.report(self.clock);
         seen["phase"] = name.into();
         seen["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();
         seen["clocksource"] = machine::clocksource().into();
@@ -53,7 +53,7 @@ impl Lab<'_> {
         report::line(&seen);
     }
 
-    /// Looks for `time`.
+    /// Takes brackets for `time`.
     pub(crate) fn watch(&self, name: &str, time: Duration) {
         self.phase(name, || {
             thread::sleep(time);
@@ -61,7 +61,8 @@ impl Lab<'_> {
         });
     }
 
-    /// Looks until the clock's state is the one that was announced, but no longer than `time`, and then for a second more.
+    /// Takes brackets until the clock has the state that the command line announced, for `time` at
+    /// most, and then for a second more.
     pub(crate) fn watch_until_settled(&self, name: &str, time: Duration) {
         self.phase(name, || {
             let reached = wait_for(time, || state_name(self.clock.status().state) == self.awaits);
@@ -71,7 +72,8 @@ impl Lab<'_> {
     }
 }
 
-/// Waits until `happened`, for at most `time`: whether it did, and after how many microseconds of the guest's time.
+/// Waits until `happened`, for `time` at most. Returns whether it did, and after how many
+/// microseconds of the guest's time.
 pub(crate) fn wait_for(time: Duration, mut happened: impl FnMut() -> bool) -> Value {
     let start_ns = monotonic_ns();
     loop {

@@ -26,8 +26,8 @@ pub(crate) fn choose_clocksource(name: &str) -> std::io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/current_clocksource"), name)
 }
 
-/// Takes a clocksource away from the kernel for good, as it does itself with one that it finds unstable: it uses
-/// another one, and offers this one no more.
+/// Takes a clocksource away from the kernel for good, as it does itself with one that it finds
+/// unstable: it uses another one, and offers this one no more.
 pub(crate) fn take_clocksource(name: &str) -> std::io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/unbind_clocksource"), name)
 }

@@ -1,18 +1,19 @@
-//! The first process of a guest: reads from the kernel's command line what to do, does it to the kernel and to tickline,
-//! reports what it saw as JSON, and powers off. It judges nothing: expectations are `cargo xtask vm`'s.
+//! The first process of a guest. It reads an act from the kernel's command line, performs it on the
+//! kernel and on tickline, reports as JSON, and powers off. `cargo xtask vm` judges the report.
 //!
-//! `tickline.act=NAME` names the act (`acts.rs`), `tickline.trust=kernel` or `measured` says whose word counts,
-//! `tickline.waive=invariant` does without the invariant counter, and `tickline.awaits=STATE` says which state is worth waiting
-//! for before the act. `tickline.readers=sparing` has the readers leave the OS clock alone.
+//! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
+//! what the clock trusts, and `tickline.waive=invariant` assumes an invariant counter.
+//! `tickline.awaits=STATE` is the state to wait for before the act. With `tickline.readers=sparing`
+//! the readers do not read the OS clock.
 
 #[cfg(target_os = "linux")]
 mod acts;
 #[cfg(target_os = "linux")]
+mod brackets;
+#[cfg(target_os = "linux")]
 mod cost;
 #[cfg(target_os = "linux")]
 mod lab;
-#[cfg(target_os = "linux")]
-mod look;
 #[cfg(target_os = "linux")]
 mod machine;
 #[cfg(target_os = "linux")]
@@ -26,7 +27,8 @@ mod system;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a disaster.
+    // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a
+    // disaster.
     if std::process::id() != 1 {
         #[expect(clippy::print_stderr, reason = "somebody has started it by hand")]
         {

@@ -1,5 +1,6 @@
-//! One thread a CPU, reading all the time: each takes the largest reading that any has handed over, reads the clock, and
-//! hands over the larger one. An ordered reading that is smaller than what was handed over before it began is a backward step.
+//! One thread on each CPU that reads all the time: it loads the largest reading of all threads,
+//! reads the clock, and stores the larger one. An ordered reading below the value that the thread
+//! has loaded is a backward step.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Scope;
@@ -9,17 +10,17 @@ use tickline::Clock;
 
 use crate::system;
 
-/// Readings between two looks at the flags.
+/// Readings between two loads of the flags.
 const BATCH: u64 = 256;
 
-/// One reading of the OS clock for so many of ours: it is many times slower where it is bad.
+/// Readings of tickline for one of the OS clock, which may be many times slower.
 const OS_EVERY: u64 = 16;
 
-/// How readily the readers give way, as nice(2) counts: the clock's thread and whoever looks are to get the CPU at once,
-/// while readers take all that is left.
+/// The readers' niceness, nice(2). The clock's thread and the brackets get the CPU at once, and
+/// readers take the rest.
 const NICE: i32 = 10;
 
-/// A clock's backward steps, and the largest value handed over.
+/// A clock's backward steps, and its largest reading.
 #[derive(Debug, Default)]
 struct Handover {
     largest_ns: AtomicU64,
@@ -29,7 +30,7 @@ struct Handover {
     backward_ns: AtomicU64,
 }
 
-/// What one thread has seen of a clock since it last told.
+/// One thread's counts of a clock since it last added them up.
 #[derive(Debug, Default)]
 struct Seen {
     readings: u64,
@@ -40,8 +41,8 @@ struct Seen {
 
 impl Handover {
     fn once(&self, own_ns: &mut u64, seen: &mut Seen, read: impl FnOnce() -> u64) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this value was complete
-        // before it was stored.
+        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this
+        // value was complete before it was stored.
         let before_ns = self.largest_ns.load(Ordering::Acquire);
         let now_ns = read();
         // ORDERING: Release, as above.
@@ -79,7 +80,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What has been counted since `earlier`, but the largest steps since the start.
+    /// Counts since `earlier`, and the largest steps since the start.
     pub(crate) fn since(&self, earlier: &Self) -> Value {
         json!({
             "readings": self.readings - earlier.readings,
@@ -104,7 +105,8 @@ pub(crate) struct Readers {
     /// Whether to read the OS clock in between.
     os_too: bool,
     stop: AtomicBool,
-    /// Raised to have the readers tie themselves to their CPUs again: the kernel breaks a tie when the CPU goes.
+    /// Raised to make the readers pin themselves again: the kernel unpins a thread when its CPU
+    /// goes.
     pin_again: AtomicUsize,
 }
 
@@ -160,7 +162,7 @@ impl Readers {
             let wanted = self.pin_again.load(Ordering::Relaxed);
             if pinned != wanted {
                 pinned = wanted;
-                system::pin(cpu).ok(); // a CPU that is offline: the thread reads on another
+                system::pin(cpu).ok(); // if the CPU is offline, the thread reads on another
             }
             for round in 0..BATCH {
                 self.ordered.once(&mut own_ns, &mut seen, || clock.now_ordered_ns());

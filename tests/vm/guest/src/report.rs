@@ -24,7 +24,7 @@ pub(crate) fn open() -> io::Result<()> {
 
 /// Reports.
 pub(crate) fn line(value: &Value) {
-    // One write, so that lines do not mix. Nobody is left to tell of a failure.
+    // One write, so that lines do not mix. A failure cannot be reported.
     if let Some(mut port) = OPEN.get() {
         port.write_all(format!("{value}\n").as_bytes()).ok();
     }

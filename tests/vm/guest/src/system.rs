@@ -1,4 +1,4 @@
-//! What the guest asks of its kernel.
+//! The guest's system calls.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -67,7 +67,7 @@ pub(crate) fn power_off() -> ! {
     }
 }
 
-/// Ties the calling thread to one CPU. Fails if that is offline.
+/// Pins the calling thread to one CPU. Fails if that is offline.
 pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -77,7 +77,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })
 }
 
-/// Makes the calling thread give way to others that are not as nice.
+/// Makes the calling thread nicer.
 pub(crate) fn be_nice(nice: i32) {
     // SAFETY: changes nothing but this thread's weight.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };

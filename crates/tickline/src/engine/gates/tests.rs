@@ -11,8 +11,8 @@ use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 use crate::status::Status;
 use crate::trust::facts::played;
 
-/// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates until there is a line. `None`,
-/// with a message, if another reason closes the gate here.
+/// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates
+/// until there is a line. `None`, with a message, if another reason closes the gate here.
 fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
     let ps = |ns: u64| ns * 1_000;
     played::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
@@ -32,7 +32,8 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     }
 }
 
-/// Whether the line serves Unix time. A value cannot tell, for the OS clock's is as near, so this asks the inlined path.
+/// Whether the line serves Unix time. A value cannot tell, for the OS clock's is as near, so this
+/// asks the inlined path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
     let ns = signed(engine.unix_ns());
@@ -77,8 +78,8 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
-/// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter running does. `false` if the
-/// line has just ended, or was replaced within the start granularity.
+/// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
+/// running does. `false` if the line has just ended, or was replaced within the start granularity.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
     let state = cell.load();
@@ -96,8 +97,8 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
         && cell.publish(state.word.replacing(), word, &next, &bounds)
 }
 
-/// The state says that the line is ahead of the OS clock before any iteration has found it. The next iteration does, and until the
-/// line is back the state is not "fast".
+/// The state says that the line is ahead of the OS clock before any iteration has found it. The
+/// next iteration does, and until the line is back the state is not "fast".
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);

@@ -11,7 +11,8 @@ const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
 #[derive(Debug, Clone)]
 pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
 
-/// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`); `cpu_set_t` has 1,024.
+/// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`);
+/// `cpu_set_t` has 1,024.
 const MASK_BITS: usize = 8192;
 const MOST_CPUS: u32 = 8192;
 const _: () = assert!(MOST_CPUS as usize == MASK_BITS);
@@ -20,8 +21,8 @@ const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
 const MASK_BYTES: usize = MASK_BITS / 8;
 
 impl CpuMask {
-    /// Where the calling thread may run: its own choice, without CPUs that are offline or not in the cpuset. `None` if the kernel does
-    /// not say.
+    /// Where the calling thread may run: its own choice, without CPUs that are offline or not in
+    /// the cpuset. `None` if the kernel does not say.
     pub(crate) fn of_this_thread() -> Option<Self> {
         Self::of(0)
     }
@@ -29,8 +30,9 @@ impl CpuMask {
     /// The same of another thread, by its id; 0 is the calling one.
     fn of(thread: libc::pid_t) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
-        // SAFETY: the mask is valid for writes of its length, and no less aligned than `cpu_set_t`, an array of the same words;
-        // the call takes any length. An unknown thread is an error code.
+        // SAFETY: the mask is valid for writes of its length, and no less aligned than `cpu_set_t`,
+        // an array of the same words; the call takes any length. An unknown thread is an error
+        // code.
         let result = unsafe { libc::sched_getaffinity(thread, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
         (result == 0).then_some(mask)
     }
@@ -47,14 +49,15 @@ impl CpuMask {
         self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
-    /// Lets the calling thread run on these CPUs only; it is on one of them at the return. `false` if the process may use none of
-    /// them now.
+    /// Lets the calling thread run on these CPUs only; it is on one of them at the return. `false`
+    /// if the process may use none of them now.
     pub(crate) fn apply(&self) -> bool {
         // SAFETY: the mask is valid for reads of its length, otherwise as in `of_this_thread`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 
-    /// Lets the calling thread run on these CPUs again; if the process has lost them all, on those that it has.
+    /// Lets the calling thread run on these CPUs again; if the process has lost them all, on those
+    /// that it has.
     pub(crate) fn restore(&self) {
         if !self.apply() {
             // The kernel ignores CPUs that do not exist, or that the process may not use.
@@ -63,8 +66,8 @@ impl CpuMask {
     }
 }
 
-/// How many CPU ids this kernel can ever have, by its own list (`Documentation/admin-guide/cputopology.rst`), else how many are
-/// configured.
+/// How many CPU ids this kernel can ever have, by its own list
+/// (`Documentation/admin-guide/cputopology.rst`), else how many are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
     let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
     list.and_then(|list| tickline_core::cpu_list::ids_in_list(&list)).or_else(|| {
@@ -78,8 +81,8 @@ pub(crate) fn is_isolated(cpu: usize) -> bool {
     read(ISOLATED, |list| tickline_core::cpu_list::names(list, cpu))
 }
 
-/// The CPUs on which a thread of this process may run now, without isolated ones, in ascending order. Empty if the system does not
-/// say. Allocates.
+/// The CPUs on which a thread of this process may run now, without isolated ones, in ascending
+/// order. Empty if the system does not say. Allocates.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());

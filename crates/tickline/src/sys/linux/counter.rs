@@ -1,7 +1,7 @@
 //! Linux: whether a process may read the counter.
 
-/// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has, and arm64 since Linux 6.12. A kernel
-/// without this call can't deny the counter in this way.
+/// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has, and arm64 since
+/// Linux 6.12. A kernel without this call can't deny the counter in this way.
 pub(crate) fn counter_readable() -> bool {
     let mut mode: libc::c_int = libc::PR_TSC_ENABLE;
     // SAFETY: PR_GET_TSC writes one int to the address given, or fails.

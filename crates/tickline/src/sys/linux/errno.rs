@@ -1,7 +1,7 @@
 //! Linux: readings leave `errno` as it was.
 
-/// Puts `errno` back when it is dropped. A reading may make system calls that fail, perhaps in a signal handler, while the program is
-/// about to read its own `errno`.
+/// Puts `errno` back when it is dropped. A reading may make system calls that fail, perhaps in a
+/// signal handler, while the program is about to read its own `errno`.
 #[derive(Debug)]
 pub(crate) struct PreserveErrno(libc::c_int);
 

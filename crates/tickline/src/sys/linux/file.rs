@@ -5,8 +5,8 @@ use core::ffi::CStr;
 /// How much of a file is read, bytes. A list of isolated CPUs can be long.
 const FILE_BYTES: usize = 1_024;
 
-/// An open file, closed when it is dropped. Each use opens it again: a daemon may close a descriptor that is kept, and its number may
-/// become another file's.
+/// An open file, closed when it is dropped. Each use opens it again: a daemon may close a
+/// descriptor that is kept, and its number may become another file's.
 pub(crate) struct File(libc::c_int);
 
 impl File {

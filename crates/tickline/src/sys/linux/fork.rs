@@ -7,8 +7,9 @@ use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
 
-/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). Null before the first
-/// use. [`UNAVAILABLE`] if the kernel gives no such page, so that the answer stays the same for the whole process.
+/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
+/// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such page, so
+/// that the answer stays the same for the whole process.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// Stands for a page that the kernel did not give. Nothing reads or writes it.
@@ -16,8 +17,8 @@ static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
 const PAGE_BYTES: usize = 4096;
 
-/// A number that is the same for all threads of this process, and differs from that of each ancestor; never 0. A signal handler may
-/// call this.
+/// A number that is the same for all threads of this process, and differs from that of each
+/// ancestor; never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
     match page() {
         Some(token) => {
@@ -33,8 +34,8 @@ pub(crate) fn token() -> u64 {
                 Err(theirs) => theirs,
             }
         }
-        // For kernels before 4.14 and minimal probes. This is wrong for a child that has the id of an ancestor: one that has ended, or
-        // one in another pid namespace.
+        // For kernels before 4.14 and minimal probes. This is wrong for a child that has the id of
+        // an ancestor: one that has ended, or one in another pid namespace.
         None => process_id(),
     }
 }
@@ -53,12 +54,13 @@ fn page() -> Option<&'static AtomicU64> {
     if ptr::eq(known, &raw const UNAVAILABLE) {
         return None;
     }
-    // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid AtomicU64.
+    // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid
+    // AtomicU64.
     unsafe { known.as_ref() }
 }
 
-/// From now on [`token`] makes no page (`mmap`, `madvise`), but asks for the process id each time. A page that exists stays in use, for
-/// it costs no system call.
+/// From now on [`token`] makes no page (`mmap`, `madvise`), but asks for the process id each time.
+/// A page that exists stays in use, for it costs no system call.
 pub(crate) fn forgo_page() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
@@ -83,7 +85,8 @@ fn make_page() -> *mut AtomicU64 {
     // SAFETY: the mapping was just made, and is this function's own.
     let wiped = mapped && unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
     let wanted = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
-    // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same reason.
+    // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same
+    // reason.
     let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if mapped && !(wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.

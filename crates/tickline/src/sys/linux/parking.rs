@@ -1,7 +1,8 @@
 //! Linux: a sleep that another thread can end, on one futex and without a descriptor.
 //!
-//! `std`'s condition variable does not serve. It reads the clock for its deadline, through the vDSO, which is fatal
-//! where the process may not read the counter (`sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
+//! `std`'s condition variable does not serve. It reads the clock for its deadline, through the
+//! vDSO, which is fatal where the process may not read the counter (`sys/reference/linux.rs`). A
+//! relative `FUTEX_WAIT` needs no clock.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -24,8 +25,8 @@ impl Parking {
     pub(crate) fn wait(&self, time: Duration) {
         // The kernel's timespec for this call has the width of long, whatever libc's has.
         let timeout: [libc::c_long; 2] = [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())];
-        // SAFETY: the word and the timeout are valid for the call; the kernel goes to sleep only if the word is still 0, so
-        // a stop before that is not missed.
+        // SAFETY: the word and the timeout are valid for the call; the kernel goes to sleep only if
+        // the word is still 0, so a stop before that is not missed.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

@@ -1,15 +1,16 @@
-//! Linux: a sleep that ends early when somebody sets the clock, the machine resumes, or another thread says so. One timer descriptor
-//! serves all three.
+//! Linux: a sleep that ends early when somebody sets the clock, the machine resumes, or another
+//! thread says so. One timer descriptor serves all three.
 //!
-//! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the clock is set
-//! (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`, `timerfd_resume`, called by `timekeeping_resume` from
-//! 5.15 on; before that by `hrtimers_resume` and `clock_was_set_delayed`. The kernel may measure a sleep
-//! of less than a second as 0; then there is no notice. The notifier polls the timer and arms it again, which reports `ECANCELED`. It
-//! never reads or writes it.
+//! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the
+//! clock is set (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`,
+//! `timerfd_resume`, called by `timekeeping_resume` from 5.15 on; before that by `hrtimers_resume`
+//! and `clock_was_set_delayed`. The kernel may measure a sleep of less than a second as 0; then
+//! there is no notice. The notifier polls the timer and arms it again, which reports `ECANCELED`.
+//! It never reads or writes it.
 //!
-//! A daemon's `closefrom` may have closed the descriptor, and its number may since be another file's. So before each use it must
-//! answer `timerfd_gettime` with the odd interval that was set at the start. If it does not, the notifier abandons it, and sleeps on
-//! a futex.
+//! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
+//! file's. So before each use it must answer `timerfd_gettime` with the odd interval that was set
+//! at the start. If it does not, the notifier abandons it, and sleeps on a futex.
 
 use core::ptr;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -29,7 +30,8 @@ pub(crate) enum Woken {
     Stopped,
 }
 
-/// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never expires.
+/// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never
+/// expires.
 const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
 
 /// See the [module](self).
@@ -54,7 +56,8 @@ impl ClockSetNotifier {
         notice
     }
 
-    /// A notifier that makes no system call but the futex's, and does not notice when somebody sets the clock.
+    /// A notifier that makes no system call but the futex's, and does not notice when somebody sets
+    /// the clock.
     pub(crate) fn without_timer() -> Self {
         Self { timer: AtomicI32::new(-1), parking: Parking::default() }
     }
@@ -103,12 +106,13 @@ impl ClockSetNotifier {
         let timeout = timespec(time);
         // SAFETY: one pollfd and a timeout, both valid; no signal mask.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        // After a wake-up, arming the timer again reports whether somebody set the clock (Linux `fs/timerfd.c`, `timerfd_setup`: the
-        // timer is armed even where the answer is ECANCELED).
+        // After a wake-up, arming the timer again reports whether somebody set the clock (Linux
+        // `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
         poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
     }
 
-    /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer, the present one goes on to its end.
+    /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer,
+    /// the present one goes on to its end.
     pub(crate) fn stop(&self) {
         self.parking.stop();
         if let Some(timer) = self.timer() {
@@ -120,13 +124,15 @@ impl ClockSetNotifier {
 impl Drop for ClockSetNotifier {
     fn drop(&mut self) {
         if let Some(timer) = self.timer() {
-            // SAFETY: the descriptor is this notifier's, as was just checked, and nothing uses it after this.
+            // SAFETY: the descriptor is this notifier's, as was just checked, and nothing uses it
+            // after this.
             unsafe { libc::close(timer) };
         }
     }
 }
 
-/// Far enough in the future to never come, s since 1970: the year 2262, the end of 64-bit nanoseconds.
+/// Far enough in the future to never come, s since 1970: the year 2262, the end of 64-bit
+/// nanoseconds.
 const FAR_S: u64 = 9_223_372_036;
 
 /// Arms `timer` for `expiry_s` seconds after 1970 (a time in the past: at once).
@@ -180,8 +186,8 @@ mod tests {
         }
     }
 
-    /// A daemon that closes every descriptor and opens others: the number that was the timer's is now a pipe's. It must not
-    /// be read, armed or closed.
+    /// A daemon that closes every descriptor and opens others: the number that was the timer's is
+    /// now a pipe's. It must not be read, armed or closed.
     #[test]
     fn a_descriptor_that_is_another_files_now_is_left_alone() {
         let notice = ClockSetNotifier::new();

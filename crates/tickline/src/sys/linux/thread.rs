@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-/// Blocks all signals of the calling thread until it is dropped. A thread that is made meanwhile inherits that, so it never runs a
-/// handler of the program.
+/// Blocks all signals of the calling thread until it is dropped. A thread that is made meanwhile
+/// inherits that, so it never runs a handler of the program.
 #[derive(Debug)]
 pub(crate) struct SignalsBlocked(libc::sigset_t);
 
@@ -34,7 +34,8 @@ pub(crate) fn make_realtime(thread: &JoinHandle<()>) -> io::Result<()> {
     // SAFETY: sched_param is plain data.
     let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
     parameter.sched_priority = 1;
-    // SAFETY: a thread that was neither joined nor detached has a valid id; the parameter is valid, and a refusal is an error code.
+    // SAFETY: a thread that was neither joined nor detached has a valid id; the parameter is valid,
+    // and a refusal is an error code.
     let refusal =
         unsafe { libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_RR, &raw const parameter) };
     if refusal == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refusal)) }

@@ -1,4 +1,5 @@
-//! Linux: `clock_gettime` through libc's symbol, so that tickline follows a program that interposes it (simulators, `faketime`).
+//! Linux: `clock_gettime` through libc's symbol, so that tickline follows a program that interposes
+//! it (simulators, `faketime`).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,11 +18,12 @@ static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
 const ROUTE_UNKNOWN: u8 = 0;
 /// By libc, which goes through the vDSO where there is one.
 const ROUTE_LIBC: u8 = 1;
-/// By a system call, because the process may not read the counter (`PR_SET_TSC`). The vDSO executes `rdtsc` as well, and would get
-/// a SIGSEGV.
+/// By a system call, because the process may not read the counter (`PR_SET_TSC`). The vDSO executes
+/// `rdtsc` as well, and would get a SIGSEGV.
 const ROUTE_KERNEL: u8 = 2;
 
-/// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted between the two tries again.
+/// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted
+/// between the two tries again.
 const TRIES: u32 = 4;
 
 /// Unknown here: the gates take it from the clocksource.
@@ -29,13 +31,15 @@ pub(crate) fn step_ns() -> i64 {
     0
 }
 
-/// Takes libc's clock without asking whether the process may read the counter, unless the answer is known.
+/// Takes libc's clock without asking whether the process may read the counter, unless the answer is
+/// known.
 pub(crate) fn trust_libc() {
     // ORDERING: Relaxed, the number itself is all there is.
     ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
-/// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did, the time would be 0.
+/// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did,
+/// the time would be 0.
 #[inline]
 fn read_ns(clock: libc::clockid_t) -> i64 {
     try_read_ns(clock).unwrap_or(0)
@@ -95,8 +99,8 @@ impl Reference for OsClock {
         read_ns(libc::CLOCK_REALTIME)
     }
 
-    /// From `adjtimex(2)`: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100 s, so one more is
-    /// 100 ppm.
+    /// From `adjtimex(2)`: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100
+    /// s, so one more is 100 ppm.
     fn steering_ppb(&self) -> Option<i64> {
         let (timex, _) = kernel_timex()?;
         #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
@@ -105,15 +109,16 @@ impl Reference for OsClock {
         Some(from_freq.saturating_add(tick.saturating_sub(10_000).saturating_mul(100_000)))
     }
 
-    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes. Where the kernel measures its
-    /// sleep by the battery's clock, as on most PCs, it does so in whole seconds: a short one may add 0
-    /// (`timekeeping_resume` in `kernel/time/timekeeping.c`).
+    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
+    /// Where the kernel measures its sleep by the battery's clock, as on most PCs, it does so in
+    /// whole seconds: a short one may add 0 (`timekeeping_resume` in `kernel/time/timekeeping.c`).
     fn suspended_ns(&self) -> Option<i64> {
         for _ in 0..TRIES {
             let before_ns = read_ns(libc::CLOCK_MONOTONIC);
             let boottime_ns = try_read_ns(libc::CLOCK_BOOTTIME)?;
             let after_ns = read_ns(libc::CLOCK_MONOTONIC);
-            // A suspend between two of these does not widen the bracket. The difference is then that from before it, or from after it.
+            // A suspend between two of these does not widen the bracket. The difference is then
+            // that from before it, or from after it.
             if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_ERROR_NS) {
                 return Some(boottime_ns.saturating_sub(before_ns));
             }
@@ -122,8 +127,8 @@ impl Reference for OsClock {
     }
 }
 
-/// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex` maxerror), ns; `None` while it
-/// says that the clock is not synchronised.
+/// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex`
+/// maxerror), ns; `None` while it says that the clock is not synchronised.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     let (timex, state) = kernel_timex()?;
     if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {

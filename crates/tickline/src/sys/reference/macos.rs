@@ -1,8 +1,9 @@
 //! macOS: `clock_gettime_nsec_np`, which libc serves without the kernel.
 //!
-//! The monotonic clock is `CLOCK_UPTIME_RAW`: what `mach_absolute_time` counts, in nanoseconds (clock_gettime(3)), and what
-//! `std::time::Instant` is made of, so that readings compare with those of other programs. It stops while the machine sleeps, as
-//! Linux's `CLOCK_MONOTONIC` does, and is never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
+//! The monotonic clock is `CLOCK_UPTIME_RAW`: what `mach_absolute_time` counts, in nanoseconds
+//! (clock_gettime(3)), and what `std::time::Instant` is made of, so that readings compare with
+//! those of other programs. It stops while the machine sleeps, as Linux's `CLOCK_MONOTONIC` does,
+//! and is never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
 
 use tickline_core::sample::Reference;
 
@@ -27,7 +28,8 @@ impl Reference for OsClock {
     }
 }
 
-/// Unknown here: at 24 MHz it is 41.7 ns, less than the gates assume where the clocksource is unknown.
+/// Unknown here: at 24 MHz it is 41.7 ns, less than the gates assume where the clocksource is
+/// unknown.
 pub(crate) fn step_ns() -> i64 {
     0
 }

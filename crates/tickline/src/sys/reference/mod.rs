@@ -41,14 +41,16 @@ mod other;
 )))]
 use other as system;
 
-// `step_ns` is the resolution of the monotonic clock, ns, where the gates do not know it from the clocksource; else 0.
+// `step_ns` is the resolution of the monotonic clock, ns, where the gates do not know it from the
+// clocksource; else 0.
 pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
 
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
-/// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown: how the kernel steers the clock (`adjtimex`),
-/// and how long the machine was suspended (a third clock, which a seccomp filter may not allow).
+/// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown: how the
+/// kernel steers the clock (`adjtimex`), and how long the machine was suspended (a third clock,
+/// which a seccomp filter may not allow).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Followed(pub(crate) Probes);
 

@@ -1,5 +1,5 @@
-//! Systems without any clock, such as `wasm32-unknown-unknown`, where those of `std` panic. A reading never panics, so it is 0, and the
-//! state is [`Unavailable`](crate::State::Unavailable).
+//! Systems without any clock, such as `wasm32-unknown-unknown`, where those of `std` panic. A
+//! reading never panics, so it is 0, and the state is [`Unavailable`](crate::State::Unavailable).
 
 use tickline_core::sample::Reference;
 

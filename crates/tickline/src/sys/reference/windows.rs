@@ -1,7 +1,9 @@
-//! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and `GetSystemTimePreciseAsFileTime`.
+//! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and
+//! `GetSystemTimePreciseAsFileTime`.
 //!
-//! The first counts from the start of the machine, at a frequency that is fixed then. Changes of the system's time do not affect it.
-//! On Windows XP and later neither of its two calls fails. The second exists from Windows 8 on, and is Unix time in steps of 100 ns.
+//! The first counts from the start of the machine, at a frequency that is fixed then. Changes of
+//! the system's time do not affect it. On Windows XP and later neither of its two calls fails. The
+//! second exists from Windows 8 on, and is Unix time in steps of 100 ns.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,8 +53,9 @@ impl Reference for OsClock {
     }
 }
 
-/// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of the processor's frequency, which is
-/// slower than the 3.58 MHz that the gates assume where the clocksource is unknown.
+/// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of the
+/// processor's frequency, which is slower than the 3.58 MHz that the gates assume where the
+/// clocksource is unknown.
 pub(crate) fn step_ns() -> i64 {
     // The time of one count, rounded up.
     ns_of_counts_floor(1, counts_per_second()).saturating_add(1)

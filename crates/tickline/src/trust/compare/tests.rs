@@ -17,7 +17,8 @@ fn the_counters_of_this_machine_are_compared() {
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, Comparison::Impossible),
         1 => assert_eq!(comparison, Comparison::Single),
-        // This machine's counters may be unsynchronised, and its CPUs too busy; but the comparison must have ended.
+        // This machine's counters may be unsynchronised, and its CPUs too busy; but the comparison
+        // must have ended.
         _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
     }
     // ORDERING: Relaxed, as in `drop`.
@@ -27,7 +28,8 @@ fn the_counters_of_this_machine_are_compared() {
     }
 }
 
-/// Symptom: only the first rest took any time, because the scope of a pair leaves its maker unparked.
+/// Symptom: only the first rest took any time, because the scope of a pair leaves its maker
+/// unparked.
 #[test]
 fn a_rest_lasts_after_a_pair_and_ends_at_a_stop() {
     let stop = AtomicBool::new(false);
@@ -40,8 +42,8 @@ fn a_rest_lasts_after_a_pair_and_ends_at_a_stop() {
     assert!(!rest(&stop));
 }
 
-/// What clocks make of a comparison's result: one that may have a line for each CPU, and one that may not. No other test of this
-/// binary has a clock.
+/// What clocks make of a comparison's result: one that may have a line for each CPU, and one that
+/// may not. No other test of this binary has a clock.
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     if let Err(why) = crate::per_cpu::needs() {

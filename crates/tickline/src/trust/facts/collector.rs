@@ -1,8 +1,9 @@
 //! Collects the facts in stages, so that no reader spends the time for all of them in one call.
 //!
-//! A stage takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps there, a file of the kernel's, or a
-//! measurement. Each stage that reads the counter asks first whether the process may. The clock's own facts may change between two
-//! calls, so the collector takes them at the end.
+//! A stage takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps
+//! there, a file of the kernel's, or a measurement. Each stage that reads the counter asks first
+//! whether the process may. The clock's own facts may change between two calls, so the collector
+//! takes them at the end.
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
@@ -19,10 +20,12 @@ use crate::options::{Environment, Policy, Probes};
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, counter_readable};
 
-/// How long a collection may take, ns, before it begins anew. A program may stop reading between two stages.
+/// How long a collection may take, ns, before it begins anew. A program may stop reading between
+/// two stages.
 const GOOD_FOR_NS: i64 = 1_000_000_000;
 
-/// What a step does. The processor always answers the same, so a stage asks it, and others keep the answers.
+/// What a step does. The processor always answers the same, so a stage asks it, and others keep the
+/// answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Nothing: to make the token of the caller's lock takes two system calls the first time.
@@ -69,8 +72,8 @@ impl OsClockFacts {
         self.probes == Probes::Full
     }
 
-    /// Minimal probes don't ask the system whether the process may read the counter, so they don't read it. A comparison of the
-    /// CPUs' counters before has shown that it may.
+    /// Minimal probes don't ask the system whether the process may read the counter, so they don't
+    /// read it. A comparison of the CPUs' counters before has shown that it may.
     fn may_measure(&self) -> bool {
         self.is_full()
             || matches!(self.comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))

@@ -6,8 +6,8 @@ use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
 
-/// A measurement of cost runs 5 batches of 16 calls, and the fastest batch counts. A batch takes 0.1 to 12 us, so an interrupt spoils
-/// one batch at most.
+/// A measurement of cost runs 5 batches of 16 calls, and the fastest batch counts. A batch takes
+/// 0.1 to 12 us, so an interrupt spoils one batch at most.
 const CALLS: u32 = 16;
 const BATCHES: u32 = 5;
 
@@ -28,7 +28,8 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     Cost { counter_ps, os_ps, os_unix_ps }
 }
 
-/// The time of one call in the fastest batch, ps. Each figure contains the cost of the OS clock that takes the time.
+/// The time of one call in the fastest batch, ps. Each figure contains the cost of the OS clock
+/// that takes the time.
 fn fastest_ps(call: impl Fn()) -> u64 {
     let mut fastest_ns = i64::MAX;
     for _ in 0..BATCHES {

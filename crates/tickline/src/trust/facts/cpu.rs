@@ -5,7 +5,8 @@ use tickline_core::gate::Hypervisor;
 #[cfg(target_arch = "x86_64")]
 use leaf::cpuid;
 
-/// CPUID, each leaf read once: it traps under a hypervisor (4 us on AMD EPYC, family 26, under KVM).
+/// CPUID, each leaf read once: it traps under a hypervisor (4 us on AMD EPYC, family 26, under
+/// KVM).
 #[cfg(target_arch = "x86_64")]
 mod leaf {
     use core::arch::x86_64::{__cpuid, CpuidResult};
@@ -48,7 +49,8 @@ mod leaf {
             }
         };
         let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return ask() };
-        // ORDERING: Acquire, pairs with the Release store below: a thread that sees the leaf as known sees its registers.
+        // ORDERING: Acquire, pairs with the Release store below: a thread that sees the leaf as
+        // known sees its registers.
         if !leaf.is_known.load(Ordering::Acquire) {
             let said = ask();
             for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
@@ -117,21 +119,23 @@ const EXTENDED: u32 = 0x8000_0000;
 #[cfg(target_arch = "x86_64")]
 const ADVANCED_POWER: u32 = 0x8000_0007;
 
-/// The invariant TSC: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3, appendix E.4.6).
+/// The invariant TSC: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3,
+/// appendix E.4.6).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn invariant() -> Option<bool> {
     let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
     Some(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
 }
 
-/// Unknown: the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no register says so.
+/// Unknown: the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no register
+/// says so.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn invariant() -> Option<bool> {
     None
 }
 
-/// The first of the leaves that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level
-/// Functional Specification, 2.4).
+/// The first of the leaves that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`;
+/// Hypervisor Top Level Functional Specification, 2.4).
 #[cfg(target_arch = "x86_64")]
 const HYPERVISOR: u32 = 0x4000_0000;
 
@@ -161,12 +165,14 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// Whether a process that may not read the counter may not read its frequency either. So it is with `CNTFRQ_EL0` and
-/// `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`), but not with CPUID.
+/// Whether a process that may not read the counter may not read its frequency either. So it is with
+/// `CNTFRQ_EL0` and `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`),
+/// but not with CPUID.
 pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
 
-/// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow it) or the processor
-/// (leaf 15h: crystal Hz times a ratio, Intel SDM vol. 2A, CPUID) names it, Hz.
+/// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow
+/// it) or the processor (leaf 15h: crystal Hz times a ratio, Intel SDM vol. 2A, CPUID) names it,
+/// Hz.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn nominal_hz() -> Option<u64> {
     if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR).eax >= HYPERVISOR_KHZ {
@@ -184,7 +190,8 @@ pub(crate) fn nominal_hz() -> Option<u64> {
     Some(hz).filter(|hz| *hz != 0)
 }
 
-/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that may read the counter.
+/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that
+/// may read the counter.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn nominal_hz() -> Option<u64> {
     crate::sys::COUNTER.map(|counter| counter.nominal_hz()).filter(|hz| *hz != 0)

@@ -1,5 +1,6 @@
-//! Targets without a counter that this crate reads, and those whose processor tells programs nothing about it: RISC-V, where
-//! the ISA manual demands one rate (volume I, Zicntr) and the frequency stands in the device tree.
+//! Targets without a counter that this crate reads, and those whose processor tells programs
+//! nothing about it: RISC-V, where the ISA manual demands one rate (volume I, Zicntr) and the
+//! frequency stands in the device tree.
 
 use tickline_core::gate::Hypervisor;
 

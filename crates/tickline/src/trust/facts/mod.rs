@@ -1,4 +1,5 @@
-//! Collectors of the facts that gates judge. They decide nothing, allocate nothing, and may run in a signal handler.
+//! Collectors of the facts that gates judge. They decide nothing, allocate nothing, and may run in
+//! a signal handler.
 
 mod collector;
 mod cost;

@@ -11,8 +11,8 @@ static NOMINAL_HZ: AtomicU64 = AtomicU64::new(NOT_ASKED);
 const NOT_ASKED: u64 = 0;
 const NOT_NAMED: u64 = 1;
 
-/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With minimal probes it is unknown where
-/// the process needs a right to read it.
+/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With
+/// minimal probes it is unknown where the process needs a right to read it.
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
     // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
     let mut known = NOMINAL_HZ.load(Ordering::Relaxed);

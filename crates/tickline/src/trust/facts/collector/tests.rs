@@ -50,7 +50,8 @@ fn an_old_collection_begins_anew() {
     assert_eq!((collector.next, collector.cost), (Stage::Processor, None));
 }
 
-/// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family 6, model 207, under KVM.
+/// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
+/// 6, model 207, under KVM.
 #[test]
 fn a_reader_does_one_stage_a_call() {
     if COUNTER.is_none() {

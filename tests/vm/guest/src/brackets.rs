@@ -1,7 +1,8 @@
-//! Looks: readings between two of the OS clock.
+//! Brackets: readings between two reads of the OS clock.
 //!
-//! A reading outside its bracket is wrong by at least the distance, whatever the bracket's width; one inside says no more than
-//! the width. So what counts are distances, and limits that miss the bracket.
+//! A reading outside its bracket is wrong by the distance at least, however wide the bracket is.
+//! One inside says no more than the width. So this records distances, and bounds that miss the
+//! bracket.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,13 @@ use tickline::{Clock, Comparison, Event, Events, Reason, State};
 
 use crate::system::{monotonic_ns, realtime_ns};
 
-/// Looks before offsets are taken: they show how narrow brackets get.
-const TRIAL_LOOKS: u64 = 200;
+/// Brackets before offsets count: they show how narrow brackets get.
+const TRIALS: u64 = 200;
 
-/// What was seen in a phase.
+/// The brackets of a phase.
 #[derive(Debug)]
-pub(crate) struct Look {
-    looks: u64,
+pub(crate) struct Brackets {
+    count: u64,
     narrowest_ns: u64,
     /// `now_ordered_ns` outside its bracket.
     outside: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Look {
     /// Offset from the middle of narrow brackets, ns.
     least_offset_ns: i64,
     most_offset_ns: i64,
-    /// `reading()` whose limits missed the bracket.
+    /// `reading()` whose bounds missed the bracket.
     bound_violated: u64,
     bound_missed_ns: u64,
     widest_bound_ns: u64,
@@ -34,21 +35,21 @@ pub(crate) struct Look {
     unix_outside_ns: u64,
     unix_bound_violated: u64,
     unix_widest_bound_ns: u64,
-    /// `reading()` that was served by a line, and so has limits of the line.
+    /// `reading()` by a line, with the line's bounds.
     by_line: u64,
-    /// States, one for each row of looks.
+    /// States, one for each row.
     fast: u64,
     calibrating: u64,
     fallback: u64,
-    /// Reasons for not using the counter, seen in any row.
+    /// Reasons for not using the counter, in any row.
     reasons: BTreeSet<&'static str>,
     events: Events,
 }
 
-impl Look {
+impl Brackets {
     pub(crate) fn new(clock: &Clock) -> Self {
         Self {
-            looks: 0,
+            count: 0,
             narrowest_ns: u64::MAX,
             outside: 0,
             ahead_ns: 0,
@@ -71,7 +72,7 @@ impl Look {
         }
     }
 
-    /// So many looks.
+    /// Takes `count` brackets.
     pub(crate) fn row(&mut self, clock: &Clock, looks: u32) {
         match clock.status().state {
             State::Fast => self.fast += 1,
@@ -82,7 +83,7 @@ impl Look {
             _ => self.calibrating += 1,
         }
         for _ in 0..looks {
-            self.looks += 1;
+            self.count += 1;
             self.ordered(clock);
             self.bounds(clock);
             self.unix(clock);
@@ -98,8 +99,8 @@ impl Look {
         self.ahead_ns = self.ahead_ns.max(ahead_ns);
         self.behind_ns = self.behind_ns.max(behind_ns);
         let width_ns = after_ns - before_ns;
-        // Brackets a quarter wider than the narrowest still say where their middle is.
-        if self.looks > TRIAL_LOOKS && width_ns <= self.narrowest_ns + self.narrowest_ns / 4 {
+        // A bracket a quarter wider than the narrowest is still narrow.
+        if self.count > TRIALS && width_ns <= self.narrowest_ns + self.narrowest_ns / 4 {
             let middle_ns = before_ns + width_ns / 2;
             let offset_ns = now_ns.wrapping_sub(middle_ns).cast_signed();
             self.least_offset_ns = self.least_offset_ns.min(offset_ns);
@@ -133,7 +134,7 @@ impl Look {
         let between_ns = realtime_ns();
         let reading = clock.unix_reading();
         let after_ns = realtime_ns();
-        // A clock that was set meanwhile leaves no bracket.
+        // There is no bracket if the clock was set meanwhile.
         if (before_ns..=after_ns).contains(&between_ns) {
             let outside_ns = now_ns.saturating_sub(between_ns).max(before_ns.saturating_sub(now_ns));
             self.unix_outside += u64::from(outside_ns > 0);
@@ -147,7 +148,7 @@ impl Look {
         }
     }
 
-    /// What was seen, with the clock's state at the end.
+    /// The record, with the clock's state at the end.
     pub(crate) fn report(&self, clock: &Clock) -> Value {
         let status = clock.status();
         let events: serde_json::Map<String, Value> = Event::ALL
@@ -172,8 +173,8 @@ impl Look {
             "fast_percent": share(self.fast),
             "calibrating_percent": share(self.calibrating),
             "fallback_percent": share(self.fallback),
-            "looks": self.looks,
-            "bounded_percent": self.by_line * 100 / self.looks.max(1),
+            "looks": self.count,
+            "bounded_percent": self.by_line * 100 / self.count.max(1),
             "narrowest_bracket_ns": self.narrowest_ns,
             "outside": self.outside,
             "ahead_ns": self.ahead_ns,
@@ -195,7 +196,7 @@ impl Look {
     }
 }
 
-/// What a comparison of the CPUs' counters has found, in a report.
+/// The comparison of the CPUs' counters, in a report.
 pub(crate) fn comparison(comparison: Comparison) -> Value {
     match comparison {
         Comparison::Pending => json!({ "found": "pending" }),

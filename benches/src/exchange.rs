@@ -1,17 +1,17 @@
-//! Backward steps between threads: each takes the largest reading so far, reads the clock, and hands over the larger one.
+//! Backward steps between threads: each takes the largest reading so far, reads the clock, and stores the larger one.
 //!
-//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a random time, between two handovers
+//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a random time, between two exchanges
 //! or in the middle of one, so that threads meet at ever new places. Meanwhile a publisher replaces the line every
 //! millisecond by one whose slope differs: the reference is CLOCK_MONOTONIC bent by a rate that changes at random. Sometimes
 //! it sleeps past the end of the window, or closes a gate, so that readers fall back to the reference and the line has to
 //! recover. The control loop, the cell and the counter are the real ones.
 //!
-//! What shows that a backward step would be seen: the same threads with counters that are set apart on purpose
-//! ([`set_apart`]), and with a counter that is read without a fence ([`plain`]).
+//! What shows that a backward step would be seen: the same threads with counters that are unsynchronised on purpose
+//! ([`unsynchronised`]), and with a counter that is read without a fence ([`plain`]).
 //!
 //! What this is for: what the CPU does with the instructions, which no model shows. What it is not for: a thread that is stopped
 //! in the middle of a reading just when the line changes. That is too rare to be waited for (readings without their second
-//! look were seen to pass this); tickline-core's tests stop threads there on purpose, see docs/mutants.md.
+//! check of the line have passed this); tickline-core's tests stop threads there on purpose, see docs/mutants.md.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,23 +28,23 @@ use tickline_core::shared::{Event, Shared, Source};
 
 use crate::os::monotonic_ns;
 
-/// The largest rate by which the reference may be bent to either side, ppm: a floor after a reset of the counter allows for a
-/// change of rate by 500 (`shared.rs` in core), which two bends make together.
+/// The largest rate by which the reference may be bent to either side, ppm: the high-water mark after a reset of the counter
+/// allows for a change of rate by 500 (`shared.rs` in core), which two bends make together.
 pub const MAX_PPM: u64 = 250;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Handovers between two sleeps of a thread, at most: about a millisecond.
+/// Exchanges between two sleeps of a thread, at most: about a millisecond.
 const RUN: u64 = 40_000;
 
-/// The longest sleep of a thread between, or in the middle of, handovers, us.
+/// The longest sleep of a thread between, or in the middle of, exchanges, us.
 const NAP_US: u64 = 100;
 
 /// The longest sleep of the publisher, us: some three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
-/// Of so many rounds of the publisher one is followed by a long sleep, and another by a gate that is closed and opened.
+/// Of so many iterations of the publisher one is followed by a long sleep, and another by a gate that is closed and opened.
 const RARELY: u64 = 256;
 
 /// What the threads have seen.
@@ -53,7 +53,7 @@ pub struct Count {
     /// Threads.
     pub threads: usize,
     /// Readings, each compared with the largest one before.
-    pub handovers: u64,
+    pub exchanges: u64,
     /// Readings that were smaller than one that had been complete before they began.
     pub backward: u64,
     /// The largest backward step, in the unit of the readings.
@@ -67,8 +67,8 @@ pub struct Count {
 pub struct Report {
     /// What the threads have seen.
     pub count: Count,
-    /// Rounds of the publisher.
-    pub rounds: u64,
+    /// Iterations of the publisher.
+    pub iterations: u64,
     /// The range of the slopes against the first one, ppm.
     pub slopes_ppm: (i64, i64),
     /// What has happened to the clock.
@@ -112,7 +112,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
         while !clock.cell.word().is_published() {
             std::thread::yield_now();
         }
-        let count = hand_over(time, |_| {
+        let count = exchange(time, |_| {
             // What `now_ordered_ns` does: the inlined path, else the slow one.
             if let Some(ns) = clock.read_ordered(&counter) {
                 return (ns.unsigned_abs(), false);
@@ -122,9 +122,9 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
         });
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
-        let (rounds, slopes_ppm) = publisher.join().expect("the publisher");
+        let (iterations, slopes_ppm) = publisher.join().expect("the publisher");
         let events = Event::ALL.iter().map(|event| (*event, clock.events(*event))).collect();
-        Report { count, rounds, slopes_ppm, events }
+        Report { count, iterations, slopes_ppm, events }
     })
 }
 
@@ -136,19 +136,19 @@ pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
 
 /// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward steps on any machine.
 #[must_use]
-pub fn set_apart(counter: HardwareCounter, time: Duration) -> Count {
-    hand_over(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
+pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
+    exchange(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
 }
 
 /// Readings of any clock for `time`, in its own unit.
 #[must_use]
 pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
-    hand_over(time, |_| (read(), false))
+    exchange(time, |_| (read(), false))
 }
 
-/// Hands over the largest value between threads for `time`; `read` is told which thread asks, and returns a value and
-/// whether the reference served it.
-fn hand_over(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
+/// Exchanges the largest value between threads for `time`. `read` gets the thread's number, and returns a value and whether the
+/// reference served it.
+fn exchange(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
     let threads = cpus.len().max(2);
@@ -165,13 +165,13 @@ fn hand_over(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Coun
                     let start = Instant::now();
                     while start.elapsed() < time {
                         for _ in 0..random.below(RUN) {
-                            count.hand_over(largest, || read(index), || {}, || {});
+                            count.exchange(largest, || read(index), || {}, || {});
                         }
                         let nap = Duration::from_micros(random.below(NAP_US));
                         match random.below(3) {
                             0 => sleep(nap),
-                            1 => count.hand_over(largest, || read(index), || sleep(nap), || {}),
-                            _ => count.hand_over(largest, || read(index), || {}, || sleep(nap)),
+                            1 => count.exchange(largest, || read(index), || sleep(nap), || {}),
+                            _ => count.exchange(largest, || read(index), || {}, || sleep(nap)),
                         }
                     }
                     count
@@ -191,16 +191,16 @@ impl Count {
     pub fn and(self, other: Self) -> Self {
         Self {
             threads: self.threads.max(other.threads),
-            handovers: self.handovers + other.handovers,
+            exchanges: self.exchanges + other.exchanges,
             backward: self.backward + other.backward,
             largest: self.largest.max(other.largest),
             by_reference: self.by_reference + other.by_reference,
         }
     }
 
-    /// One handover; `before` and `after` the reading something may happen.
+    /// One exchange; `before` and `after` the reading something may happen.
     #[inline(always)]
-    fn hand_over(
+    fn exchange(
         &mut self,
         largest: &AtomicU64,
         read: impl FnOnce() -> (u64, bool),
@@ -215,7 +215,7 @@ impl Count {
         after();
         // ORDERING: Release, as above.
         largest.fetch_max(now, Ordering::AcqRel);
-        self.handovers += 1;
+        self.exchanges += 1;
         self.by_reference += u64::from(by_reference);
         if now < earlier {
             self.backward += 1;
@@ -224,7 +224,7 @@ impl Count {
     }
 }
 
-/// A line every millisecond, mostly. Returns the rounds and the range of slopes against the first one, ppm.
+/// A line every millisecond, mostly. Returns the iterations and the range of slopes against the first one, ppm.
 fn publish(
     counter: HardwareCounter,
     clock: &Shared<Latch>,
@@ -242,7 +242,7 @@ fn publish(
         renewal: Renewal::Ahead,
     });
     let mut random = Random::new(usize::MAX);
-    let (mut rounds, mut slopes, mut first) = (0, (0, 0), None);
+    let (mut iterations, mut slopes, mut first) = (0, (0, 0), None);
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
         reference.bend(random.between(ppm));
@@ -254,13 +254,13 @@ fn publish(
         if state.word.is_published() {
             let slope = state.line.slope;
             let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
-            if rounds > 100 {
+            if iterations > 100 {
                 slopes = (ppm.min(slopes.0), ppm.max(slopes.1));
             } else {
                 first = Some(slope);
             }
         }
-        rounds += 1;
+        iterations += 1;
         match random.below(RARELY) {
             0 => sleep(Duration::from_micros(random.below(LONG_NAP_US))),
             1 => {
@@ -271,7 +271,7 @@ fn publish(
             _ => sleep(Duration::from_nanos(outcome.next_in_ns.min(INTERVAL_NS))),
         }
     }
-    (rounds, slopes)
+    (iterations, slopes)
 }
 
 /// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been gathered by then.

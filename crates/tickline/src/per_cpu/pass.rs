@@ -9,14 +9,15 @@ use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::per_cpu::{PinnedCounter, Unit};
 use tickline_core::sample::Reference;
 
-use super::{FALLEN_BACK, Table, UNVISITED, VISITED, state_of};
+use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, state_of};
 use crate::status::CpuState;
 use crate::sys::reference::OsClock;
 use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
-/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy machine it takes milliseconds to move
-/// away and to come back, and the first lines, which are short, would end meanwhile. Intervals grow by half from one iteration to
-/// the next, so the thread moves on after some 10 iterations and 6 ms.
+/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy
+/// machine it takes milliseconds to move away and to come back, and the first lines, which are
+/// short, would end meanwhile. Intervals grow by half from one iteration to the next, so the thread
+/// moves on after some 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
 /// The most iterations for which the thread stays.
@@ -24,7 +25,7 @@ const STAY_ITERATIONS: u32 = 16;
 
 /// What the thread remembers of the CPUs.
 #[derive(Debug, Default)]
-pub(crate) struct CpuSweep {
+pub(crate) struct CpuPass {
     cpus: Vec<CpuCalibration>,
     /// Whether somebody set the OS clock since the last pass.
     forced: bool,
@@ -35,7 +36,8 @@ struct CpuCalibration {
     control: Option<Box<Control>>,
     /// When the next calibration is due, ns.
     due_ns: i64,
-    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs more than a calibration.
+    /// From when on the thread may calibrate, ns, if it is awake for another CPU. A wake-up costs
+    /// more than a calibration.
     ready_ns: i64,
     /// Since when there is no line, ns; `None` before the first calibration.
     waiting_since_ns: Option<i64>,
@@ -50,14 +52,14 @@ impl Drop for AffinityGuard<'_> {
     }
 }
 
-impl CpuSweep {
+impl CpuPass {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
         self.forced = true;
     }
 
-    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread. Returns the time until the next CPU
-    /// is due, ns.
+    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
+    /// Returns the time until the next CPU is due, ns.
     pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
         self.cpus.resize_with(table.units.len(), CpuCalibration::default);
@@ -69,12 +71,12 @@ impl CpuSweep {
         }
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         let guard = AffinityGuard(&mask);
-        for (cpu, (calibration, note)) in self.cpus.iter_mut().zip(&table.notes).enumerate() {
+        for (cpu, (calibration, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::ask`.
-            if !mask.contains(cpu) && !note.asked.load(Ordering::Relaxed) {
+            if !mask.contains(cpu) && !record.asked.load(Ordering::Relaxed) {
                 *calibration = CpuCalibration::default();
                 // ORDERING: Relaxed, for display.
-                note.state.store(UNVISITED, Ordering::Relaxed);
+                record.state.store(IDLE, Ordering::Relaxed);
                 continue;
             }
             if calibration.ready_ns <= OsClock.monotonic_ns() {
@@ -103,7 +105,7 @@ impl CpuCalibration {
         config: &Config,
         notifier: &ClockSetNotifier,
     ) -> Woken {
-        let (Some(unit), Some(note)) = (table.units.get(cpu), table.notes.get(cpu)) else {
+        let (Some(unit), Some(record)) = (table.units.get(cpu), table.records.get(cpu)) else {
             return Woken::Timeout;
         };
         let (mut outcome, mut woken) = (None, Woken::Timeout);
@@ -123,14 +125,14 @@ impl CpuCalibration {
         match outcome {
             Some(Outcome { iteration: Iteration::Published | Iteration::Recovered, .. }) => {
                 // ORDERING: Relaxed, for display.
-                note.published_ns.store(now_ns, Ordering::Relaxed);
+                record.published_ns.store(now_ns, Ordering::Relaxed);
                 self.waiting_since_ns = Some(now_ns);
             }
             Some(_) => {}
             None => {
-                note.fail();
+                record.fail();
                 // ORDERING: Relaxed, see `CpuRecord::ask`. A reader on that CPU will ask again.
-                note.asked.store(false, Ordering::Relaxed);
+                record.asked.store(false, Ordering::Relaxed);
             }
         }
         let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
@@ -139,15 +141,16 @@ impl CpuCalibration {
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
         let fallen_back = state_of(unit.cell.word().is_published(), waited_ns) == CpuState::Fallback;
-        let state = if fallen_back { FALLEN_BACK } else { VISITED };
+        let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
         // ORDERING: Relaxed, for display; only this thread writes it.
-        if note.state.swap(state, Ordering::Relaxed) != state && fallen_back {
-            note.fail();
+        if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {
+            record.fail();
         }
         woken
     }
 
-    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay on the CPU.
+    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread did not stay
+    /// on the CPU.
     fn iterate(
         &mut self,
         cpu: usize,
