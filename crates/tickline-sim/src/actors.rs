@@ -21,7 +21,7 @@ use crate::world::{Actor, Hand, Hands, Look, Step, SteppedCell, World};
 /// How long before somebody goes on readers come to watch, ps.
 const HASTE_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for somebody. A closing word is looked at a thousand times at most, in two
+/// A reading that takes more steps than this waits for somebody. A word that announces a replacement is read a thousand times at most, in two
 /// steps each; a few may follow each other.
 const READING_STEPS: u64 = 20_000;
 
@@ -191,7 +191,7 @@ impl Cast {
             return None;
         }
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
-        self.clock.keeper.set_due(self.world.told_ns().saturating_add(next_in_ns));
+        self.clock.keeper.set_due(self.world.returned_ns().saturating_add(next_in_ns));
         self.world.actors[me].serving.set(false);
         Some(outcome)
     }
@@ -217,7 +217,7 @@ impl Cast {
             Verdict::Open => *control = Some(Control::new(self.clock.config)),
             Verdict::Passing => {
                 let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
-                return Conclusion::Waiting(self.world.told_ns().saturating_add(interval_ns));
+                return Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns));
             }
             Verdict::Closed => return Conclusion::Closed,
         }
@@ -412,7 +412,7 @@ impl Cast {
         }
     }
 
-    /// What `act` returns; somebody who finishes a closing meanwhile leaves the clock without a line.
+    /// What `act` returns; somebody who finishes a replacement meanwhile leaves the clock without a line.
     pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
         let rescues = self.clock.events(Event::Help);
         let result = act();
@@ -472,8 +472,8 @@ impl Cast {
         if matches!(source, Source::Line { .. }) {
             self.world.me().look.set(self.world.me().counter_look.get());
         }
-        let Look { told_ns, unit, .. } = self.world.me().look.get();
-        let offset_ns = ns - told_ns;
+        let Look { returned_ns, unit, .. } = self.world.me().look.get();
+        let offset_ns = ns - returned_ns;
         Mark {
             at_ns: 0,
             offset_ns,

@@ -68,7 +68,7 @@ counts! {
     rounds: "rounds", saturating_add;
     /// Published lines, first lines included.
     publications: "publications", saturating_add;
-    /// Times that somebody else finished a preempted writer's closing.
+    /// Times that somebody else finished a preempted writer's replacement.
     rescues: "rescues", saturating_add;
     /// Windows that passed.
     expiries: "expiries", saturating_add;
@@ -124,7 +124,7 @@ pub(crate) struct Begin {
 /// Stamps that a thread keeps, at most.
 const KEPT_STAMPS: usize = 6;
 
-/// A stamp that its thread may convert, and what the thread has been told before and after it.
+/// A stamp that its thread may convert, and the readings of the thread before and after it.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     ticks: u64,
@@ -134,7 +134,7 @@ struct Kept {
     before_ns: i64,
     after_ns: i64,
     /// What it was converted to, ns.
-    told_ns: Option<i64>,
+    returned_ns: Option<i64>,
 }
 
 /// Bounds whose evidence is not known yet.
@@ -292,7 +292,7 @@ impl Check {
             self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
         }
         drop(counts);
-        self.offset(ns - look.told_ns, look.at_ps);
+        self.offset(ns - look.returned_ns, look.at_ps);
     }
 
     /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
@@ -354,7 +354,7 @@ impl Check {
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
-        // Whatever rho is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
+        // Whatever maximum drift is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
         // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
         let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
@@ -390,7 +390,7 @@ impl Check {
         if look.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
         }
-        let truth_ns = look.told_ns + self.world.clocks.borrow().unix_offset_ns();
+        let truth_ns = look.returned_ns + self.world.clocks.borrow().unix_offset_ns();
         let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(slack_ns);
         assert!(
             ns.abs_diff(truth_ns) <= limit_ns,
@@ -413,7 +413,7 @@ impl Check {
         }
         let before_ns = self.own_last_ns[me][ONE_LINE].get();
         let look = self.world.me().look.get();
-        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, told_ns: None });
+        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, returned_ns: None });
     }
 
     /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
@@ -429,7 +429,7 @@ impl Check {
     pub(crate) fn converted(&self, place: usize, ns: i64) {
         let me = self.world.running.get();
         let mut stamps = self.own_stamps[me].borrow_mut();
-        let Kept { look, before_ns, after_ns, told_ns, .. } = stamps[place];
+        let Kept { look, before_ns, after_ns, returned_ns, .. } = stamps[place];
         let (reset_ps, jumped_ps) = {
             let clocks = self.world.clocks.borrow();
             (clocks.reset_ps, clocks.jumped_ps)
@@ -448,24 +448,24 @@ impl Check {
         if self.limits.step_back_ns == 0 {
             assert!(
                 ns >= before_ns,
-                "order of stamps: {ns} ns, though {before_ns} ns had been told before: {} ns back",
+                "order of stamps: {ns} ns, though {before_ns} ns had been returned before: {} ns back",
                 before_ns - ns
             );
             assert!(
                 ns <= after_ns,
-                "order of stamps: {ns} ns, though {after_ns} ns was told after: {} ns back",
+                "order of stamps: {ns} ns, though {after_ns} ns was returned after: {} ns back",
                 ns - after_ns
             );
             assert!(
-                told_ns.is_none_or(|told_ns| ns == told_ns),
-                "a stamp is {ns} ns, and was {told_ns:?} ns when it was converted before"
+                returned_ns.is_none_or(|returned_ns| ns == returned_ns),
+                "a stamp is {ns} ns, and was {returned_ns:?} ns when it was converted before"
             );
             self.counts.borrow_mut().stamps_checked += 1;
         }
         for (other, kept) in stamps.iter_mut().enumerate() {
             match other.cmp(&place) {
                 Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
-                Ordering::Equal => kept.told_ns = Some(ns),
+                Ordering::Equal => kept.returned_ns = Some(ns),
                 Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
             }
         }
@@ -476,7 +476,7 @@ impl Check {
         }
         // One that was taken late, when no line was in use, is of the end of its line.
         if look.at_ps > jumped_ps && look.word.is_published() {
-            self.offset(ns - look.told_ns, look.at_ps);
+            self.offset(ns - look.returned_ns, look.at_ps);
         }
     }
 

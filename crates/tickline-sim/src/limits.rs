@@ -64,7 +64,7 @@ impl Limits {
         // so far ahead of the reference: past it the reference must vouch for them (rule 13).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        // A high-water mark taken on the faster CPU has its slack and its granule, too.
+        // A high-water mark taken on the faster CPU has its margin and its start granularity, too.
         let skew_ns = if machine.skew_ticks == 0 || scenario.clock.per_cpu {
             0
         } else {
@@ -76,7 +76,7 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A high-water mark is the old line at the end of the granule of a tick 5 us later.
+        // A high-water mark is the old line at the end of the start granularity of a tick 5 us later.
         let high_water_ns = MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS);
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
@@ -101,7 +101,7 @@ impl Limits {
             }
         }
         if scenario.clock.per_cpu {
-            // Readings of a line begin two granules after its start, and end as much later.
+            // Readings of a line begin twice the start granularity after its start, and end as much later.
             let first_ns = ticks_ns(2 * START_GRANULARITY_TICKS);
             let lost_ns = lost_ns(scenario).min(longest_window_ns);
             jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });

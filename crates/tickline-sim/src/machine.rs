@@ -143,11 +143,11 @@ impl Clocks {
     /// The reference, ns, as a call tells it at `at_ps`, which is not before any earlier call's.
     pub(crate) fn reference_ns(&mut self, at_ps: u64) -> i64 {
         self.advance(at_ps);
-        self.told(self.true_ns(at_ps))
+        self.returned(self.true_ns(at_ps))
     }
 
     /// What a call says when the reference is at `ns`.
-    pub(crate) fn told(&self, ns: i64) -> i64 {
+    pub(crate) fn returned(&self, ns: i64) -> i64 {
         ns - ns.rem_euclid(self.reference.quantum_ns)
     }
 

@@ -98,15 +98,15 @@ impl Cast {
             if self.clock.forced.take() {
                 visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
             }
-            let mut next_ns = self.world.told_ns().saturating_add(interval_ns);
+            let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
             for (cpu, visit) in visits.iter_mut().enumerate() {
-                if visit.ready_ns <= self.world.told_ns() {
+                if visit.ready_ns <= self.world.returned_ns() {
                     self.calibrate(cpu, visit);
                 }
                 next_ns = next_ns.min(visit.due_ns);
             }
             self.world.me().bound.set(false);
-            let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.told_ns() };
+            let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.returned_ns() };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
@@ -130,7 +130,7 @@ impl Cast {
         }
         let wait_ns = outcome.map_or(interval_ns, |outcome| outcome.next_in_ns);
         let wait_ns = i64::try_from(wait_ns).expect("an interval");
-        visit.due_ns = self.world.told_ns().saturating_add(wait_ns);
+        visit.due_ns = self.world.returned_ns().saturating_add(wait_ns);
         visit.ready_ns = visit.due_ns - (wait_ns >> 2);
     }
 
@@ -277,7 +277,7 @@ impl Check {
         }
         let delta = look.ticks.wrapping_sub(word.to_bits());
         let window = match from {
-            // Without the two granules at its start, and as much later.
+            // Without twice the start granularity at its start, and as much later.
             From::Inlined => published.window_ticks + 2 * START_GRANULARITY_TICKS,
             _ => 2 * published.window_ticks,
         };

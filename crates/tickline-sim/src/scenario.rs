@@ -51,7 +51,7 @@ pub struct Machine {
     pub same_counter: bool,
     /// The step of the reference, ns: 1 to 1,000.
     pub quantum_ns: u64,
-    /// The reference tells some of its callers what it was up to so long ago, ns, but never less than it has told before, as
+    /// The reference returns to some of its callers what it was up to so long ago, ns, but never less than before, as
     /// Linux' `read_hpet` does: 0 to 10,000. Not with the same counter.
     #[serde(default)]
     pub stale_ns: u64,
@@ -107,7 +107,7 @@ pub struct Chance {
     /// For up to this long, ns: at most 60 s.
     pub stall_ns: u64,
     /// How far the CPU may execute a look at the counter from its place in the program, ns: at most 4,000, which is what a
-    /// join's slack is for.
+    /// the margin of the meeting point is for.
     pub out_of_order_ns: u64,
 }
 

@@ -32,7 +32,7 @@ pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 /// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
-/// One call in so many is told something older than its question: two CPUs must meet at the timer, and the one that waits be
+/// One call in so many returns something older than its question: two CPUs must meet at the timer, and the one that waits be
 /// stopped while it does.
 const STALE_ONE_IN: u32 = 1_000;
 
@@ -62,8 +62,8 @@ pub(crate) type Hand = Yielder<(), Step>;
 pub(crate) struct Look {
     /// What the counter said, ticks.
     pub(crate) ticks: u64,
-    /// What the reference would have told then, ns...
-    pub(crate) told_ns: i64,
+    /// What the reference would have returned then, ns...
+    pub(crate) returned_ns: i64,
     /// ...and before it is rounded down to its step.
     pub(crate) true_ns: i64,
     /// When it was, ps.
@@ -126,8 +126,8 @@ pub(crate) struct World {
     pub(crate) online: RefCell<Vec<bool>>,
     /// Until when each CPU stands still, ps.
     pub(crate) paused_ps: Vec<Cell<u64>>,
-    /// The largest that the reference has told, ns.
-    told_ns: Cell<i64>,
+    /// The largest that the reference has returned, ns.
+    returned_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
 }
 
@@ -150,7 +150,7 @@ impl World {
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
-            told_ns: Cell::new(i64::MIN),
+            returned_ns: Cell::new(i64::MIN),
             skew_ticks,
         })
     }
@@ -179,19 +179,19 @@ impl World {
     }
 
     /// What the reference tells now, ns.
-    pub(crate) fn told_ns(&self) -> i64 {
+    pub(crate) fn returned_ns(&self) -> i64 {
         self.clocks.borrow_mut().reference_ns(self.now_ps.get())
     }
 
-    /// What a caller is told while the reference would tell `told_ns`: perhaps something older.
-    fn tell(&self, told_ns: i64) -> i64 {
+    /// What a caller gets while the reference would return `returned_ns`: perhaps something older.
+    fn tell(&self, returned_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
         let mut chance = self.chance.borrow_mut();
         let age_ns =
             if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
-        let told_ns = told_ns - i64::try_from(age_ns).expect("checked");
-        self.told_ns.set(self.told_ns.get().max(told_ns));
-        self.told_ns.get()
+        let returned_ns = returned_ns - i64::try_from(age_ns).expect("checked");
+        self.returned_ns.set(self.returned_ns.get().max(returned_ns));
+        self.returned_ns.get()
     }
 
     fn ticks_at(&self, at_ps: u64) -> u64 {
@@ -203,12 +203,12 @@ impl World {
         let unit = self.unit_of(self.me());
         let Unit { word, born_ps, lines, .. } = &self.units[unit];
         let (word, born_ps, lines) = (word.get(), born_ps.get(), lines.get());
-        self.told_ns(); // brings the clocks up to now
+        self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
         self.me().look.set(Look {
             ticks,
-            told_ns: clocks.told(true_ns),
+            returned_ns: clocks.returned(true_ns),
             true_ns,
             at_ps,
             word,
@@ -282,13 +282,13 @@ impl Reference for Hands {
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
         world.note_look(0, world.now_ps.get());
-        world.tell(world.me().look.get().told_ns)
+        world.tell(world.me().look.get().returned_ns)
     }
 
     fn realtime_ns(&self) -> i64 {
         let world = &self.0;
         world.step(Step::Reference);
-        world.told_ns() + world.clocks.borrow().unix_offset_ns()
+        world.returned_ns() + world.clocks.borrow().unix_offset_ns()
     }
 
     fn steering_ppb(&self) -> Option<i64> {

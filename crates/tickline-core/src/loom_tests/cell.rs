@@ -106,7 +106,7 @@ fn a_high_water_mark_is_never_a_mixture() {
         };
         let first = publish(&cell, Word::default(), 1);
         let high_water_ns = |live: Word| line(live).line.at(tick(number_of(live)));
-        let floors = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
+        let marks = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
         let by_reference = retire(first);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
@@ -114,7 +114,7 @@ fn a_high_water_mark_is_never_a_mixture() {
                 let state = cell.load();
                 if cell.is_still(state.word) && state.word.phase() == Phase::NoLine {
                     let number = state.word.start_ticks() >> 20;
-                    assert_eq!(state.high_water_ns(), floors[usize::try_from(number - 1).unwrap()]);
+                    assert_eq!(state.high_water_ns(), marks[usize::try_from(number - 1).unwrap()]);
                     seen.note(format!("line {number}"));
                 }
             })

@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "2",
-        "the counter is read before closing, not after",
+        "the counter is read before the replacement is announced, not after",
         "control.rs",
         "        let at_ticks = counter.now_ordered();
         let next",
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "2",
-        "lines meet without slack",
+        "lines meet without a margin",
         "control.rs",
         "let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);",
         "let margin_ticks = 0;",
@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && loads < REPLACING_LOADS",
         "true",
     ),
-    mutant("3", "readers wait for an opening", "shared/reading.rs", "loads < FIRST_LOADS", "true"),
+    mutant("3", "readers wait for a first publication", "shared/reading.rs", "loads < FIRST_LOADS", "true"),
     mutant(
         "3",
         "readers wait while the counter stands still",
@@ -89,7 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "3",
-        "a writer leaves the closing of a writer that is gone",
+        "a writer leaves the replacement of a writer that is gone",
         "control.rs",
         "                    shared.help(&state, counter, reference);
                     continue;",
@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "3",
-        "a new line fills the slot in use, from which others take the floor",
+        "a new line fills the slot in use, from which others take the high-water mark",
         "word.rs",
         "(self.0 & SLOT_BIT) ^ SLOT_BIT;",
         "self.0 & SLOT_BIT;",
@@ -123,14 +123,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
-        "every floor is the start of the line",
+        "every high-water mark is the start of the line",
         HIGH_WATER,
         "        line.start_ticks.wrapping_add(last)",
         "        line.start_ticks.wrapping_add(last & 0)",
     ),
     mutant(
         "5",
-        "an early closing leaves the end of the window as the floor",
+        "a line that ends early leaves the end of the window as the high-water mark",
         HIGH_WATER,
         "if delta < valid_ticks {
             last",
@@ -139,28 +139,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
-        "a floor has no slack",
+        "a high-water mark has no margin",
         HIGH_WATER,
         "last = delta.saturating_add(margin_ticks).min(valid_ticks);",
         "last = delta;",
     ),
     mutant(
         "5",
-        "a passed window, or a reset, leaves the end of the line as the floor",
+        "a passed window, or a reset, leaves the end of the line as the high-water mark",
         HIGH_WATER,
         "last = last.min(vouched.max(inlined_ticks));",
         "",
     ),
     mutant(
         "5",
-        "the floor after a suspend counts on no other suspend before it",
+        "the high-water mark after a suspend counts on no other suspend before it",
         HIGH_WATER,
         "last = last.min(vouched.max(inlined_ticks));",
         "last = last.min(vouched);",
     ),
     mutant(
         "5",
-        "a reset without a suspend leaves the end of the window as the floor",
+        "a reset without a suspend leaves the end of the window as the high-water mark",
         HIGH_WATER,
         "if unsuspended {",
         "if false {",
@@ -233,42 +233,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "13",
-        "the floor of a line that is over is where it was found",
+        "the high-water mark of a line that is over is where it was found",
         "shared.rs",
         "let ticks = if reset { ticks } else { state.end_ticks() };",
         "",
     ),
     mutant(
         "5",
-        "the floor is taken for the start of the line",
+        "the high-water mark is taken for the start of the line",
         "cell.rs",
         "self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })",
         "self.line.base_ns",
     ),
     mutant(
         "5",
-        "the floor of a passed window is rounded up beyond the line's end",
+        "the high-water mark of a passed window is rounded up beyond the line's end",
         "cell.rs",
         "if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks }",
         "ticks",
     ),
     mutant(
         "5",
-        "the tick of a floor is rounded down",
+        "the tick of a high-water mark is rounded down",
         "word.rs",
         "let rounded_ticks = ticks.wrapping_add(META_MASK) & !META_MASK;",
         "let rounded_ticks = ticks & !META_MASK;",
     ),
     mutant(
         "5",
-        "opening a gate forgets the floor",
+        "opening a gate forgets the high-water mark",
         "word.rs",
         "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
         "Self((self.0 & META_MASK & !(CHANGES_MASK | GATE_BIT)) | ",
     ),
     mutant(
         "6",
-        "cold readings make no second look",
+        "readings without a line make no second look",
         "shared/reading.rs",
         "                self.cell
                     .is_still(word)
@@ -278,14 +278,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "6",
-        "cold readings ignore the floor",
+        "readings without a line ignore the high-water mark",
         "shared/reading.rs",
         "reference_ns.max(state.high_water_ns())",
         "reference_ns",
     ),
     mutant(
         "7",
-        "a recovery asks the reference only before it opens",
+        "a recovery asks the reference only before it announces itself",
         "control.rs",
         "let from = target.at(at_ticks).max(most);",
         "let from = target.at(at_ticks);",
@@ -299,7 +299,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "a recovery does not open the clock before it asks the reference",
+        "a recovery does not announce itself before it asks the reference",
         "control.rs",
         "        let first = State { word: state.word.first_publication(), ..*state };
         if !shared.cell.swap(state.word, first.word) {
@@ -309,7 +309,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "an opening that is given up loses its floor",
+        "a first publication that is given up loses its high-water mark",
         "word.rs",
         "    pub const fn given_up(self) -> Self {
         self.with_phase(0)",
@@ -318,7 +318,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "a recovery line starts below the floor",
+        "a recovery line starts below the high-water mark",
         "discipline.rs",
         ".max(fixed_from_ns(high_water_ns));",
         ";",
@@ -375,7 +375,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "8",
-        "a cold word does not keep the gate of the word that was closed",
+        "a word without a line does not keep the gate of the word that was closed",
         "word.rs",
         "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
         "(self.0 & (SLOT_BIT | CHANGES_MASK))",
@@ -414,7 +414,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ".max(fixed_from_ns(high_water_ns));
     Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
     ),
-    mutant("10", "a later word may have the same granule", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
+    mutant("10", "a later word may have the same start", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
     mutant(
         "10",
         "a word may come at any tick",
@@ -431,7 +431,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "10",
-        "a cold word forgets how often the counter was reset",
+        "a word without a line forgets how often the counter was reset",
         "word.rs",
         "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
         "(self.0 & (SLOT_BIT | GATE_BIT))",
@@ -452,7 +452,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "10",
-        "each eighth opening of a gate raises the floor",
+        "each eighth opening of a gate raises the high-water mark",
         "word.rs",
         "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
         "let granule = if self.0 & CHANGES_MASK == CHANGES_MASK { START_GRANULARITY_TICKS } else { 0 };
@@ -506,7 +506,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "12",
-        "stamps do not wait for what comes of a closing",
+        "stamps do not wait for what comes of a replacement",
         "shared/stamp.rs",
         "                    // What comes of it, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
@@ -515,14 +515,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "12",
-        "a stamp that was taken late is above the floor",
+        "a stamp that was taken late is above the high-water mark",
         "shared/stamp.rs",
         "Phase::NoLine => state.high_water_ns(),",
         "Phase::NoLine => i64::MAX,",
     ),
     mutant(
         "12",
-        "a stamp that was taken late is above the floor once the clock has a line again",
+        "a stamp that was taken late is above the high-water mark once the clock has a line again",
         "timeline.rs",
         "limit_ns = newer.high_water_ns;",
         "",

@@ -110,7 +110,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         ENTRY,
     ),
     weaker(
-        "the floor before a past line changes before its tag is gone",
+        "the high-water mark before a past line changes before its tag is gone",
         "timeline.rs",
         "self.high_water_ns.store(past.high_water_ns, Ordering::Release)",
         TO_STORE,
@@ -152,7 +152,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         ENTRY,
     ),
     weaker(
-        "the floor before a past line is read after the second look",
+        "the high-water mark before a past line is read after the second look",
         "timeline.rs",
         "self.high_water_ns.load(Ordering::Acquire)",
         TO_LOAD,
@@ -267,7 +267,7 @@ pub(crate) const UNTOLD: &[Untold] = &[
         text: "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
         from: "AcqRel",
         to: "Release",
-        why: "keeps the read of the counter that follows a closing behind it; the modelled counter is never read early",
+        why: "keeps the read of the counter that follows the announcement of a replacement behind it; the modelled counter is never read early",
     },
     Untold {
         file: "timeline.rs",

@@ -41,7 +41,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "per CPU",
-        "a lost seat's counter runs ahead, so that a floor freezes the clock for the window",
+        "the counter of a thread that was moved runs ahead, so that a high-water mark freezes the clock for the window",
         "per_cpu.rs",
         "last_ticks.wrapping_sub(LOST_TICKS)",
         "last_ticks.wrapping_add(LOST_TICKS)",
