@@ -34,9 +34,10 @@ pub(crate) fn make_realtime(thread: &JoinHandle<()>) -> io::Result<()> {
     // SAFETY: sched_param is plain data.
     let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
     parameter.sched_priority = 1;
+    // std's type is an integer everywhere, musl's is a pointer.
+    let id = thread.as_pthread_t() as libc::pthread_t;
     // SAFETY: a thread that was neither joined nor detached has a valid id; the parameter is valid,
     // and a refusal is an error code.
-    let refusal =
-        unsafe { libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_RR, &raw const parameter) };
+    let refusal = unsafe { libc::pthread_setschedparam(id, libc::SCHED_RR, &raw const parameter) };
     if refusal == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refusal)) }
 }
