@@ -12,7 +12,7 @@ use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
-use tickline_core::sample::{Resolutions, Reference};
+use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
 /// Looks at the machine that one call may take, with all that comes in between: an iteration of four attempts takes some 300.
@@ -223,7 +223,10 @@ fn run(input: &Input) {
         }
         // The cell takes a slope of 0 for a line that was never published.
         let state = shared.cell.load();
-        assert!(!state.word.is_published() || state.line.slope > Slope::default(), "a line that stands still");
+        assert!(
+            !state.word.is_published() || state.line.slope > Slope::default(),
+            "a line that stands still"
+        );
     }
 }
 
