@@ -158,9 +158,10 @@ fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
 const HEAD: &str = "\
 # Mutants
 
-Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
-the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out; *ordering*: an
-atomic access has a weaker one, and what went red is a model by loom.
+Each row takes one rule out of `tickline-core`, and names the tests that fail then. `cargo xtask
+mutate --write` writes this file; the mutants are in `xtask/src/mutate/table/`. *Rule*: its number
+in DESIGN.md, \"Order\", or what else is taken out. *Ordering*: an atomic access has a weaker one, and
+a model by loom fails.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|

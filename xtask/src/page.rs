@@ -1,6 +1,7 @@
-//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and prints it. A page fails if the
-//! browser has something to say about it, if it asks for anything from anywhere, if it is wider than the window, if
-//! texts of a chart overlap or are cut off, or if its data is not what it should be.
+//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and prints
+//! it. A page fails if the browser reports an error, if the page requests anything, if it is wider
+//! than the window, if texts of a chart overlap or are cut off, or if its data is not what it should
+//! be. `--screenshot FILE` makes the picture of the documentation.
 
 mod browser;
 
@@ -54,6 +55,10 @@ const CHECKS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The lower end of the charts, in pixels of the page: the picture for the documentation ends there.
+const END_OF_CHARTS: &str =
+    "document.querySelector('.charts').getBoundingClientRect().bottom + window.scrollY";
+
 /// Faults that are printed.
 const SHOWN: usize = 40;
 
@@ -62,16 +67,20 @@ fn folder() -> PathBuf {
     root.join("target/page")
 }
 
-/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one that has passed. Without
-/// an argument, a report of this machine and a sample are made and opened; else the page that is named.
+/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one
+/// that has passed. Without an argument, a report of this machine and a sample are made and checked;
+/// with a file's name, that page is. `--screenshot` stores the upper part of a report of this machine.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
         ["--browser"] => {
             return if browser::name().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
-        [] => report().and_then(|report| check(&[report, sample()?])),
-        [page] => check(&[PathBuf::from(page)]),
-        _ => Err("usage: cargo xtask page [FILE]".to_owned()),
+        [] => report(Build::Debug).and_then(|report| check(&[report, sample()?])),
+        ["--screenshot", picture] => {
+            report(Build::Release).and_then(|report| screenshot(&report, Path::new(picture)))
+        }
+        [page] if !page.starts_with('-') => check(&[PathBuf::from(page)]),
+        _ => Err("usage: cargo xtask page [FILE | --screenshot FILE]".to_owned()),
     };
     match result {
         Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
@@ -89,12 +98,28 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
+/// How the program is built that makes the report: for figures, by the compiler's optimiser, and the
+/// report then watches the clock for longer.
+#[derive(Debug, Clone, Copy)]
+enum Build {
+    Debug,
+    Release,
+}
+
 /// A report of this machine.
-fn report() -> Result<PathBuf, String> {
+fn report(build: Build) -> Result<PathBuf, String> {
     std::fs::create_dir_all(folder()).map_err(|error| error.to_string())?;
     let page = folder().join("report.html");
     let mut command = Command::new("cargo");
-    command.args(["run", "-q", "-p", "tickline-cli", "--", "report", "--secs", "2", "--out"]).arg(&page);
+    command.args(["run", "-q", "-p", "tickline-cli"]);
+    let secs = match build {
+        Build::Debug => "2",
+        Build::Release => {
+            command.arg("--release");
+            "20"
+        }
+    };
+    command.args(["--", "report", "--secs", secs, "--out"]).arg(&page);
     let status = command.status().map_err(|error| error.to_string())?;
     // 1 is a machine whose counter cannot be used: its report is a page, too.
     match status.code() {
@@ -135,6 +160,24 @@ fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
         browser::store(&printed["data"], &folder().join(format!("{stem}.pdf")))?;
     }
     println!("screenshots and prints are in {}", folder().display());
+    Ok(faults)
+}
+
+/// Stores a picture of the page from its top to the end of the charts. Says what is wrong with the
+/// page, as [`look`] does.
+fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
+    let mut browser = Browser::start(&folder())?;
+    let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
+    let [width, _] = WIDTHS;
+    let whole = folder().join("whole.png");
+    let faults = look(&mut browser, &format!("file://{}", path.display()), (width, SCHEMES[0]), &whole)?;
+    let end = browser.evaluate(END_OF_CHARTS)?;
+    let height = end.as_f64().ok_or_else(|| format!("the end of the charts: {end}"))?.ceil();
+    let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+    let seen =
+        browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true, "clip": clip }))?;
+    browser::store(&seen["data"], picture)?;
+    println!("{}: {width} x {height} pixels", picture.display());
     Ok(faults)
 }
 

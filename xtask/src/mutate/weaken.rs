@@ -198,7 +198,8 @@ pub(super) fn untold() -> String {
 const UNTOLD_HEAD: &str = "
 ## Orderings without a mutant
 
-No model by loom tells these from weaker ones. Every other ordering in their files is in the table above, or `Relaxed`.
+No model by loom tells these from weaker ones. Every other ordering in their files is in the table
+above, or `Relaxed`.
 
 | file | ordering | weaker | why it is not weaker, and why no model sees it |
 |---|---|---|---|

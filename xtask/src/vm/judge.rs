@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::check::{Check, Rule, is_apart};
+use super::check::{Check, Rule, are_unsynchronised};
 use super::qemu::Run;
 use super::scenario::Scenario;
 
@@ -77,10 +77,10 @@ fn untestable(phases: &[Value]) -> Option<String> {
     ))
 }
 
-/// What decided which expectations are the right ones, where that is not the usual.
+/// Says so where unsynchronised counters decided which expectations are the right ones.
 pub(super) fn note(phases: &[Value]) -> Option<String> {
-    let apart = phases.iter().find(|phase| is_apart(phase))?;
-    Some(format!("the CPUs' counters were found apart: {}", apart["comparison"]))
+    let unsynchronised = phases.iter().find(|phase| are_unsynchronised(phase))?;
+    Some(format!("the CPUs' counters were found unsynchronised: {}", unsynchronised["comparison"]))
 }
 
 /// A value of every phase of this name: `path` is one of keys, separated by dots. `Null` where there is none.
@@ -208,8 +208,8 @@ mod tests {
         let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "unsynchronised" } });
         let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "synchronised" } });
         for (when, rule, bad, good) in [
-            (When::Apart, Rule::Is("fallback"), &used, &refused),
-            (When::NotApart, Rule::Is("fast"), &refused, &used),
+            (When::Unsynchronised, Rule::Is("fallback"), &used, &refused),
+            (When::NotUnsynchronised, Rule::Is("fast"), &refused, &used),
         ] {
             let check = Check { when, ..Check::new("p", "state", rule, "so") };
             assert!(fault(&check, slice::from_ref(bad)).is_some(), "{when:?}");

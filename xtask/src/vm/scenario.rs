@@ -107,8 +107,9 @@ enum Readers {
 /// What serves the readings in a quiet phase.
 #[derive(Debug, Clone, Copy)]
 enum Serves {
-    /// The counter; but if the comparison has found two CPUs' counters apart, the OS clock for that reason. The emulator's
-    /// counters never step back, whoever reads them, so they should never be found apart.
+    /// The counter, or the OS clock if the comparison has found two CPUs' counters
+    /// unsynchronised. The emulator's counters never step back, whoever reads them, so that
+    /// should never be found.
     Counter,
     /// The OS clock, for one of these reasons.
     Os(&'static [&'static str]),
@@ -149,8 +150,8 @@ impl Scenario {
 
     fn one_cpu(mut self) -> Self {
         self.cpus = 1;
-        // Nobody hands over.
-        self.checks.retain(|check| check.path != "readers.handovers");
+        // There is nobody to exchange readings with.
+        self.checks.retain(|check| check.path != "readers.exchanges");
         self
     }
 
@@ -189,8 +190,8 @@ impl Scenario {
             let why = "the program tickline says the same";
             match after {
                 Serves::Counter => {
-                    self.in_step("program", "exit_code", Rule::Exactly(0), why);
-                    self.apart("program", "exit_code", Rule::Exactly(1), why);
+                    self.unless_unsynchronised("program", "exit_code", Rule::Exactly(0), why);
+                    self.if_unsynchronised("program", "exit_code", Rule::Exactly(1), why);
                 }
                 Serves::Os(_) => self.check("program", "exit_code", Rule::Exactly(1), why),
             }
@@ -203,8 +204,18 @@ impl Scenario {
     fn quiet(mut self, phase: &'static str, serves: Serves) -> Self {
         self.state(phase, serves);
         if matches!(serves, Serves::Counter) {
-            self.in_step(phase, "fast_percent", Rule::AtLeast(50), "the counter serves most of the time");
-            self.in_step(phase, "bounded_percent", Rule::AtLeast(50), "reading() gives the line's limits");
+            self.unless_unsynchronised(
+                phase,
+                "fast_percent",
+                Rule::AtLeast(50),
+                "the counter serves most of the time",
+            );
+            self.unless_unsynchronised(
+                phase,
+                "bounded_percent",
+                Rule::AtLeast(50),
+                "reading() gives the line's limits",
+            );
         }
         self.check(phase, "bound_violated", Rule::AtMost(0), "the OS clock is within the stated limits");
         self.check(phase, "unix_bound_violated", Rule::AtMost(0), "Unix time is, too");
@@ -239,8 +250,8 @@ impl Scenario {
     fn state(&mut self, phase: &'static str, serves: Serves) {
         match serves {
             Serves::Counter => {
-                self.in_step(phase, "state", Rule::Is("fast"), "what serves");
-                self.in_step(phase, "reason", Rule::Nothing, "no gate is closed");
+                self.unless_unsynchronised(phase, "state", Rule::Is("fast"), "what serves");
+                self.unless_unsynchronised(phase, "reason", Rule::Nothing, "no gate is closed");
                 self.unused_if_apart(phase);
             }
             Serves::Os(reasons) => {
@@ -253,19 +264,24 @@ impl Scenario {
     /// The counter is used where its rate changes all the time, as the emulator's does beside another clock if two CPUs read it:
     /// lines then last for a fraction of a millisecond, and there may be none at any one moment.
     fn used_though_it_jumps(&mut self, phase: &'static str) {
-        self.in_step(phase, "reason", Rule::Nothing, "no gate is closed");
-        self.in_step(phase, "fast_percent", Rule::AtLeast(10), "the counter serves now and then");
+        self.unless_unsynchronised(phase, "reason", Rule::Nothing, "no gate is closed");
+        self.unless_unsynchronised(
+            phase,
+            "fast_percent",
+            Rule::AtLeast(10),
+            "the counter serves now and then",
+        );
         self.unused_if_apart(phase);
     }
 
     fn unused_if_apart(&mut self, phase: &'static str) {
-        self.apart(phase, "state", Rule::Is("fallback"), "counters that are apart are not used");
-        self.apart(phase, "reason", Rule::Is("unsynchronised"), "and that is the reason");
+        self.if_unsynchronised(phase, "state", Rule::Is("fallback"), "unsynchronised counters are not used");
+        self.if_unsynchronised(phase, "reason", Rule::Is("unsynchronised"), "and that is the reason");
     }
 
     /// After each switch the counter is judged by what is known of it: the kernel would accept it, and the comparison decides.
     fn judged_anew(mut self) -> Self {
-        self.in_step("judged", "work.reached", Rule::True, "the counter is used again");
+        self.unless_unsynchronised("judged", "work.reached", Rule::True, "the counter is used again");
         self.used_though_it_jumps("switched_steady");
         let why = "the counters were compared";
         self.check("switched_steady", "comparison.found", Rule::OneOf(COMPARED), why);
@@ -305,7 +321,7 @@ impl Scenario {
     fn times_cheaper(self, times: u64) -> Self {
         let why = "a reading is so much cheaper than the OS clock, percent";
         let mut this = self;
-        this.in_step("end", "cost.os_to_now_percent", Rule::AtLeast(times * 100), why);
+        this.unless_unsynchronised("end", "cost.os_to_now_percent", Rule::AtLeast(times * 100), why);
         this
     }
 
@@ -334,8 +350,8 @@ impl Scenario {
         code: &'static str,
         fix: &'static str,
     ) -> Self {
-        self.in_step(phase, "finding.code", Rule::Is(code), "the program's first finding");
-        self.in_step(phase, "finding.fix", Rule::Has(fix), "what the program says to do");
+        self.unless_unsynchronised(phase, "finding.code", Rule::Is(code), "the program's first finding");
+        self.unless_unsynchronised(phase, "finding.fix", Rule::Has(fix), "what the program says to do");
         self.findings.push(Expected { phase, about, code });
         self
     }
@@ -357,14 +373,20 @@ impl Scenario {
         self.checks.push(Check::new(phase, path, rule, why));
     }
 
-    /// The same, where the counters were not found apart.
-    fn in_step(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
-        self.checks.push(Check { when: When::NotApart, ..Check::new(phase, path, rule, why) });
+    /// The same, unless the counters were found unsynchronised.
+    fn unless_unsynchronised(
+        &mut self,
+        phase: &'static str,
+        path: &'static str,
+        rule: Rule,
+        why: &'static str,
+    ) {
+        self.checks.push(Check { when: When::NotUnsynchronised, ..Check::new(phase, path, rule, why) });
     }
 
-    /// The same, where they were.
-    fn apart(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
-        self.checks.push(Check { when: When::Apart, ..Check::new(phase, path, rule, why) });
+    /// The same, if they were.
+    fn if_unsynchronised(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
+        self.checks.push(Check { when: When::Unsynchronised, ..Check::new(phase, path, rule, why) });
     }
 
     /// For the kernel: its own settings, and the guest's.
@@ -392,7 +414,7 @@ fn always() -> Vec<Check> {
         at_end("readers.backward_in_thread", Rule::AtMost(0), "readings never step back within a thread"),
         at_end("readers.readings", Rule::AtLeast(100_000), "the readers have read"),
         // Far more where two CPUs run at once; few where the machine below lets them take turns.
-        at_end("readers.handovers", Rule::AtLeast(10), "the readers have handed over"),
+        at_end("readers.exchanges", Rule::AtLeast(10), "the readers have exchanged readings"),
         followed("work.reached", Rule::True, "Unix time follows a clock that was set"),
         followed("work.after_us", Rule::AtMost(PROMPT_US), "it does so within 50 ms"),
     ]
