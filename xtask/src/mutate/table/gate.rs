@@ -86,9 +86,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "nobody comes when the gates are to be judged again",
         "gate/keeper.rs",
         "            Stage::New => true,
-            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
+            // one that stored it.
             Stage::Open | Stage::Waiting",
-        "            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+        "            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
+            // one that stored it.
             Stage::New | Stage::Open | Stage::Waiting",
     ),
     mutant(

@@ -508,7 +508,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "12",
         "stamps do not wait for what comes of a replacement",
         "shared/stamp.rs",
-        "                    // What comes of it, a line or a high-water mark, decides.
+        "                    // The result, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;",
         "                    i64::MAX",
