@@ -1,8 +1,8 @@
 //! A machine for tests: a counter, a reference and a cell whose every step can be interrupted.
 //!
-//! One thread plays all parts. Before each step a hook may run, and do whatever another thread could have done at that
-//! moment, including letting time pass: preemption at an exact place. Hooks refer to the machine that owns them, so
-//! machines and clocks of tests are leaked.
+//! One thread plays all parts. Before each step a hook may run, and do whatever another thread
+//! could have done at that moment, including letting time pass: preemption at an exact place.
+//! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
 
@@ -61,11 +61,13 @@ impl Hooks {
     }
 }
 
-/// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz, so one tick is 1 ns.
+/// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz,
+/// so one tick is 1 ns.
 pub(crate) struct Machine {
     pub(crate) hooks: Hooks,
     ticks: Cell<u64>,
-    /// Reference minus ticks at `since`, and the reference's rate above the counter's from there, ppb.
+    /// Reference minus ticks at `since`, and the reference's rate above the counter's from there,
+    /// ppb.
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
@@ -236,7 +238,8 @@ pub(crate) fn new_control() -> Control {
     })
 }
 
-/// Iterations, each when it is due, until the clock has been in its steady state for some intervals.
+/// Iterations, each when it is due, until the clock has been in its steady state for some
+/// intervals.
 pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control: &mut Control) {
     let mut steady = 0;
     for _ in 0..200 {
@@ -256,7 +259,8 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     panic!("the clock did not settle");
 }
 
-/// Ends the line without a break in the samples: closes and opens a gate, and lets the high-water mark's margin pass.
+/// Ends the line without a break in the samples: closes and opens a gate, and lets the high-water
+/// mark's margin pass.
 pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));
@@ -292,7 +296,8 @@ impl Reference for Steered {
     }
 }
 
-/// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
+/// Says aloud that a test did not run: straight to stderr, because the test harness hides what
+/// passing tests print.
 pub(crate) fn skip(why: &str) {
     use std::io::Write;
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();

@@ -1,7 +1,8 @@
 //! The arithmetic against an oracle in integers without limits, with random values of every size.
 //!
-//! A failure prints the smallest case found, and writes its seed to `arithmetic.proptest-regressions`, which is tried first
-//! from then on: commit it. `PROPTEST_CASES=100000` looks longer (cheap properties multiply it).
+//! A failure prints the smallest case found, and writes its seed to
+//! `arithmetic.proptest-regressions`, which is tried first from then on: commit it.
+//! `PROPTEST_CASES=100000` looks longer (cheap properties multiply it).
 #![cfg(not(miri))] // there is no unsafe code below, and Miri would take an hour
 
 mod properties;
@@ -17,8 +18,8 @@ use tickline_core::word::Word;
 
 use properties::{discipline, estimate, line, word};
 
-/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where that may be an emulator, since
-/// integers are the same everywhere.
+/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where that
+/// may be an emulator, since integers are the same everywhere.
 fn config(diligence: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let diligence = if cfg!(target_arch = "x86_64") { diligence } else { 1 };
@@ -185,7 +186,8 @@ proptest! {
         line::check_spans(slope, ticks, ns);
     }
 
-    /// Among them what Windows counts at: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET), 2.6 GHz over 1,024.
+    /// Among them what Windows counts at: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET), 2.6 GHz over
+    /// 1,024.
     #[test]
     fn counts_of_a_clock_of_any_frequency((counts, hz) in (number(), number())) {
         line::check_counts(counts, hz);

@@ -127,7 +127,8 @@ fn concurrent_readers_never_see_a_mixture() {
     assert!(checked >= 2, "each reader has seen the last line at least");
 }
 
-/// Bounds are published as of the newest sample, and read as of the start of the line, wherever that lies.
+/// Bounds are published as of the newest sample, and read as of the start of the line, wherever
+/// that lies.
 #[test]
 fn bounds_count_from_the_start_of_the_line() {
     let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));

@@ -1,15 +1,18 @@
-//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two rates at its ticks.
+//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two
+//! rates at its ticks.
 
 use super::*;
 use crate::testing::{HookedClock, Machine, new_clock};
 
-/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are multiples of [`STEP_NS`].
+/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are
+/// multiples of [`STEP_NS`].
 const DITHER_PPB: i64 = 200;
 
 /// 200 ppb of this are 1 ns.
 const STEP_NS: u64 = 5_000_000;
 
-/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock meanwhile.
+/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock
+/// meanwhile.
 struct Kernel {
     machine: &'static Machine,
     chance: u64,
@@ -79,8 +82,9 @@ impl Kernel {
     }
 }
 
-/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a maximum drift that
-/// was learnt down to 10 ppb and nothing for dither, 1 bound in 20 was wrong.
+/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not
+/// when it has been learnt. With a maximum drift that was learnt down to 10 ppb and nothing for
+/// dither, 1 bound in 20 was wrong.
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {
     let mut all = 0;
@@ -106,7 +110,8 @@ fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
 }
 
-/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is unknown again, and its rate counts.
+/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is
+/// unknown again, and its rate counts.
 #[test]
 fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();

@@ -1,5 +1,5 @@
-//! How well the control loop follows its reference: at start-up, in the steady state, through changes of rate, jumps and
-//! suspends.
+//! How well the control loop follows its reference: at start-up, in the steady state, through
+//! changes of rate, jumps and suspends.
 
 use super::*;
 use crate::testing::{INTERVAL_NS, Machine, Steered, end_line, new_clock, settle, settled_clock};
@@ -28,7 +28,8 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     assert_eq!(clock.events(Event::Disruption), 0);
 }
 
-/// From nothing to the first line in two iterations, and to the full interval once the kernel's dither is known; good at every moment.
+/// From nothing to the first line in two iterations, and to the full interval once the kernel's
+/// dither is known; good at every moment.
 #[test]
 fn start_up_is_short_and_never_far_off() {
     let machine = Machine::new();
@@ -57,7 +58,8 @@ fn start_up_is_short_and_never_far_off() {
     assert!(age < 10_000_000_000, "the full interval after {age} ns");
 }
 
-/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its interval.
+/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its
+/// interval.
 #[test]
 fn a_violent_slew_is_followed() {
     let (machine, clock, mut control) = settled_clock();
@@ -77,7 +79,8 @@ fn a_violent_slew_is_followed() {
     assert!(error.abs() < 100, "{error} ns");
 }
 
-/// A change of rate by 1 ppm is found within two intervals, and never costs more than a microsecond.
+/// A change of rate by 1 ppm is found within two intervals, and never costs more than a
+/// microsecond.
 #[test]
 fn a_small_rate_change_is_found_within_two_intervals() {
     let (machine, clock, mut control) = settled_clock();
@@ -132,14 +135,16 @@ fn a_change_of_steering_widens_rho() {
     }
 }
 
-/// What the samples leave open belongs to the maximum drift: during start-up, when slopes are vague, the truth stays inside the bounds.
+/// What the samples leave open belongs to the maximum drift: during start-up, when slopes are
+/// vague, the truth stays inside the bounds.
 #[test]
 fn the_bounds_hold_while_the_slope_is_vague() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut checked = 0;
     for iteration in 0..24_u64 {
-        // The reference tells the time at the start of a read, then at its end: the middles are as wrong as they can be.
+        // The reference tells the time at the start of a read, then at its end: the middles are
+        // as wrong as they can be.
         machine.look_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns - 1_000);
@@ -157,8 +162,8 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     assert_eq!(clock.events(Event::BoundViolation), 0);
 }
 
-/// A suspend with the counter running, noticed by the next iteration: from then on the bounds hold, and the clock says that it is
-/// not back yet until it is.
+/// A suspend with the counter running, noticed by the next iteration: from then on the bounds
+/// hold, and the clock says that it is not back yet until it is.
 #[test]
 fn after_a_suspend_the_clock_says_so_until_it_is_back() {
     for (asleep_ns, windows) in [(50_000_000_u64, 1), (900_000_000, 1), (5_000_000_000, 1), (700_000_000, 3)]
@@ -193,15 +198,15 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
             }
         }
         let back_ns = back_ns.expect("still off");
-        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less. Each of the short lines
-        // then takes off half of what is left.
+        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less.
+        // Each of the short lines then takes off half of what is left.
         let limit_ns = 2 * i64::try_from(asleep_ns * windows).unwrap().min(974_000_000) + 900_000_000;
         assert!(back_ns <= limit_ns, "{asleep_ns}: back after {back_ns} ns, limit {limit_ns} ns");
     }
 }
 
-/// A suspend between the first samples, with the counter running on, would make a slope that is far too small, and so a
-/// window of hours. A third sample contradicts it.
+/// A suspend between the first samples, with the counter running on, would make a slope that is
+/// far too small, and so a window of hours. A third sample contradicts it.
 #[test]
 fn a_suspend_while_learning_makes_no_line() {
     for asleep_ns in [300_000_000, 1_900_000_000, 10_000_000_000, 8 * 3_600_000_000_000] {
@@ -248,7 +253,8 @@ fn a_frozen_reference_makes_no_line() {
     assert!((clock.read(machine).unwrap() - machine.truth_ns()).abs() < 100);
 }
 
-/// The kernel says that it steers differently: the maximum drift contains the new rate at once, whatever the change and whenever it came.
+/// The kernel says that it steers differently: the maximum drift contains the new rate at once,
+/// whatever the change and whenever it came.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
@@ -274,7 +280,8 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery
+/// comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_iterations() {
     struct Slow(Cell<u64>);
@@ -323,8 +330,9 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
     }
 }
 
-/// A thread that always comes 5 ms late is no reason to be without a line, however far the line is off: with an interval of 10 ms lines
-/// were cut to 625 us while they were, which is 3.75 ms at most, so every one of them died before the next.
+/// A thread that always comes 5 ms late is no reason to be without a line, however far the line
+/// is off: with an interval of 10 ms lines were cut to 625 us while they were, which is 3.75 ms
+/// at most, so every one of them died before the next.
 #[test]
 fn lines_that_are_off_live_until_a_late_thread_has_come() {
     let machine = Machine::new();
@@ -340,7 +348,8 @@ fn lines_that_are_off_live_until_a_late_thread_has_come() {
     (0..200).for_each(|_| late_round());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
-        // Just after a change lines are short because one sample says nothing of the rate, and those do die.
+        // Just after a change lines are short because one sample says nothing of the rate, and
+        // those do die.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_round();
     }
@@ -362,8 +371,8 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
 }
 
-/// After a break in the watch the rate may be another one: no line before three samples agree, and short windows first;
-/// also where the first sample contradicts the old bounds by little.
+/// After a break in the watch the rate may be another one: no line before three samples agree,
+/// and short windows first; also where the first sample contradicts the old bounds by little.
 #[test]
 fn a_break_in_the_watch_voids_what_was_known() {
     for change_ppb in [0, 100_000] {
@@ -394,8 +403,8 @@ fn a_break_in_the_watch_voids_what_was_known() {
     }
 }
 
-/// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond what it was, and a
-/// jump forgets that.
+/// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond
+/// what it was, and a jump forgets that.
 #[test]
 fn rho_is_learnt_slowly_and_forgotten_at_once() {
     let machine = Machine::new();
@@ -457,7 +466,8 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
     }
 }
 
-/// A reference that stops while the clock is live ends the line: iterations become rare, and the clock stops with it.
+/// A reference that stops while the clock is live ends the line: iterations become rare, and the
+/// clock stops with it.
 #[test]
 fn a_reference_that_stops_while_live_costs_little() {
     let (machine, clock, mut control) = settled_clock();
@@ -475,7 +485,8 @@ fn a_reference_that_stops_while_live_costs_little() {
     settle(machine, clock, &mut control);
 }
 
-/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds: iterations one interval apart are no break.
+/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds:
+/// iterations one interval apart are no break.
 #[test]
 fn a_fast_counter_learns_after_a_long_fruitless_time() {
     struct Fast(&'static Machine);
@@ -503,8 +514,8 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     assert!(iterations(100, Some(Iteration::Recovered)), "never fast");
 }
 
-/// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
-/// has not become a larger one to the other side.
+/// A line may be used to the end of its validity: however late the next one comes, the offset
+/// that it was bent to remove has not become a larger one to the other side.
 #[test]
 fn a_late_renewal_does_not_swing() {
     let (machine, clock, mut control) = settled_clock();
@@ -521,11 +532,13 @@ fn a_late_renewal_does_not_swing() {
     assert!(swung.abs() < lead + lead / 10, "{lead} ns became {swung} ns");
 }
 
-/// While a line is off its target, the next one is due soon, however long the reference has been watched.
+/// While a line is off its target, the next one is due soon, however long the reference has been
+/// watched.
 #[test]
 fn a_line_off_its_target_is_renewed_soon() {
     let (machine, clock, mut control) = settled_clock();
-    // So far that the dither is known again, and would leave lines as long as ever, long before the lead is gone.
+    // So far that the dither is known again, and would leave lines as long as ever, long before
+    // the lead is gone.
     machine.jump_reference(-6_000_000_000);
     for iterations in 0.. {
         let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
@@ -539,7 +552,8 @@ fn a_line_off_its_target_is_renewed_soon() {
     }
 }
 
-/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the same.
+/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the
+/// same.
 #[test]
 fn a_slow_machine_gets_a_line() {
     let machine = Machine::new();
@@ -553,8 +567,9 @@ fn a_slow_machine_gets_a_line() {
     assert!(error.abs() <= 8_000, "{error} ns");
 }
 
-/// Where an iteration takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
-/// rate since. Samples of 37 to 75 ms made lines at an interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+/// Where an iteration takes longer than half of the interval, its samples are too old for any
+/// line: the reference may have changed its rate since. Samples of 37 to 75 ms made lines at an
+/// interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
     const SHORT_NS: u64 = 1_000_000;
@@ -581,8 +596,8 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }
 
-/// A control loop that is begun anew finds a line that was bent to remove an offset. It took that line's slope for the reference's, and
-/// published bounds that excluded the reference.
+/// A control loop that is begun anew finds a line that was bent to remove an offset. It took that
+/// line's slope for the reference's, and published bounds that excluded the reference.
 #[test]
 fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();

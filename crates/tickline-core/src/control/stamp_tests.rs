@@ -1,4 +1,5 @@
-//! Rule 12: stamps, taken and converted at any step of a writer, are in order with each other and with readings.
+//! Rule 12: stamps, taken and converted at any step of a writer, are in order with each other and
+//! with readings.
 
 use super::*;
 use crate::shared::Source;
@@ -25,7 +26,8 @@ fn once_at(
     ran
 }
 
-/// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its writer goes on.
+/// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its
+/// writer goes on.
 #[test]
 fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
     for first in [false, true] {
@@ -82,7 +84,8 @@ fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
     assert!(ns >= before, "{ns} after {before}");
 }
 
-/// Rule 12: a line whose publication fails converts no stamp, neither before it fails nor after that.
+/// Rule 12: a line whose publication fails converts no stamp, neither before it fails nor after
+/// that.
 #[test]
 fn rule_12_a_line_that_is_not_published_converts_nothing() {
     for first in [false, true] {
@@ -126,7 +129,8 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
     }
 }
 
-/// Rule 12: a thread that was stopped between its reads of the word and of the counter, while a gate was closed.
+/// Rule 12: a thread that was stopped between its reads of the word and of the counter, while a
+/// gate was closed.
 #[test]
 fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     for recovers in [false, true] {
@@ -161,8 +165,8 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     }
 }
 
-/// Rule 12: the same, stopped for longer than the window of a line that has been published meanwhile. Nobody has found yet that
-/// it is over.
+/// Rule 12: the same, stopped for longer than the window of a line that has been published
+/// meanwhile. Nobody has found yet that it is over.
 #[test]
 fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_next() {
     let (machine, clock, control) = settled_clock();
@@ -207,8 +211,9 @@ impl Counter for Early {
     fn barrier(&self) {}
 }
 
-/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old line may be the one at which that
-/// was last read. A stamp of that tick went by the new line, which may have stepped forward.
+/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old
+/// line may be the one at which that was last read. A stamp of that tick went by the new line,
+/// which may have stepped forward.
 #[test]
 fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     let (machine, clock, mut control) = settled_clock();
@@ -227,8 +232,9 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     assert_eq!(ns_of(clock, machine, ticks), ns);
 }
 
-/// Rule 12: two plain reads of the counter that the CPU makes early, before a line is published; the words that it loads are of
-/// the new line, which steps forward. The first makes a reading, the second a stamp.
+/// Rule 12: two plain reads of the counter that the CPU makes early, before a line is published;
+/// the words that it loads are of the new line, which steps forward. The first makes a reading,
+/// the second a stamp.
 #[test]
 fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
     for shift in [100, 300, 500, 700, 900] {

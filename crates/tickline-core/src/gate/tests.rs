@@ -149,8 +149,9 @@ fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, 
     (first_closed(&verdicts), unix_by_os(&verdicts), warned)
 }
 
-/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well, though the OS told that faster ("Time, but
-/// Faster": `gettimeofday` in 35.7 ns, `gethrtime` in 119.8, the counter in 40.4).
+/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well,
+/// though the OS told that faster ("Time, but Faster": `gettimeofday` in 35.7 ns, `gethrtime` in
+/// 119.8, the counter in 40.4).
 #[test]
 fn unix_time_and_monotonic_time_are_judged_separately() {
     const SLOW: Option<Reason> = Some(Reason::Slow);

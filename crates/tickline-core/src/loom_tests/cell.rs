@@ -40,7 +40,8 @@ fn accepted(word: Word) -> String {
 /// What a reader must have met in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after the second load belongs to one line, though the writer comes round to the slot it reads.
+/// What a reader accepts after the second load belongs to one line, though the writer comes round
+/// to the slot it reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
@@ -195,7 +196,8 @@ fn slot(k: u64) -> Slot {
     if k % 2 == 0 { Slot::A } else { Slot::B }
 }
 
-/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks again as its users do.
+/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks
+/// again as its users do.
 fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     let ns = loop {
         match timeline.convert(ticks, slot(newest)) {
@@ -208,8 +210,8 @@ fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     number.unwrap_or_else(|| panic!("a mixture: {ns}"))
 }
 
-/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or nothing; or the new line, whole, or
-/// nothing.
+/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or
+/// nothing; or the new line, whole, or nothing.
 #[test]
 fn an_entry_is_never_a_mixture() {
     check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
@@ -231,8 +233,8 @@ fn an_entry_is_never_a_mixture() {
     });
 }
 
-/// A tick is converted with one line, whole, while the ring comes round to its entry; and with the line of its time, if
-/// that is still there.
+/// A tick is converted with one line, whole, while the ring comes round to its entry; and with
+/// the line of its time, if that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
     const { assert!(CAPACITY == 2) };
@@ -243,7 +245,8 @@ fn a_conversion_uses_one_line() {
         let reader = {
             let (timeline, seen) = (timeline.clone(), seen.clone());
             thread::spawn(move || {
-                // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is left.
+                // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is
+                // left.
                 let number = line_at(&timeline, 2_500, 2);
                 assert!([2, 3, 4].contains(&number), "line {number}");
                 seen.note(format!("line {number}"));
@@ -255,8 +258,9 @@ fn a_conversion_uses_one_line() {
     });
 }
 
-/// A tick is converted with one line, whole, while another is taken back and a third takes its place; and never with the one
-/// that was taken back, as long as the word has the slot of its predecessor.
+/// A tick is converted with one line, whole, while another is taken back and a third takes its
+/// place; and never with the one that was taken back, as long as the word has the slot of its
+/// predecessor.
 #[test]
 fn a_line_that_is_taken_back_converts_nothing() {
     check(Some(4), &["line 1", "line 3"], |seen| {
@@ -277,7 +281,8 @@ fn a_line_that_is_taken_back_converts_nothing() {
     });
 }
 
-/// Ticks of before the first line are converted with that, whole, while the counter starts again and another line takes its place.
+/// Ticks of before the first line are converted with that, whole, while the counter starts again
+/// and another line takes its place.
 #[test]
 fn a_first_line_is_never_a_mixture() {
     check(None, &["line 1", "line 3"], |seen| {

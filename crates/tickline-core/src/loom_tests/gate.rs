@@ -1,5 +1,6 @@
-//! The gate: threads that switch the counter off and on, and set a policy, while the holder of the clock's lock judges and does
-//! iterations. The rules are those of `gate::keeper`; what is asserted is what it says follows from them.
+//! The gate: threads that switch the counter off and on, and set a policy, while the holder of
+//! the clock's lock judges and does iterations. The rules are those of `gate::keeper`; what is
+//! asserted is what it says follows from them.
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A clock without a line of which enough is known for a line, its gate closed and yet to be judged.
+    /// A clock without a line of which enough is known for a line, its gate closed and yet to be
+    /// judged.
     fn new() -> (Self, Control) {
         let (clock, control, time) = without_line();
         let scene = Self { keeper: made(Keeper::new()), clock, time, against: made(AtomicU64::new(0)) };
@@ -73,7 +75,8 @@ impl Scene {
         if iteration == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(iteration) }
     }
 
-    /// Nobody acts any more: what the next two iterations, of which one may have to notice a late closing, come to.
+    /// Nobody acts any more: what the next two iterations, of which one may have to notice a late
+    /// closing, come to.
     fn settle(&self, control: &mut Control, seen: &Seen) {
         self.time.pass(8_000);
         let first = self.serve(control);
@@ -99,7 +102,8 @@ impl Scene {
     }
 }
 
-/// When `disable()` has returned no reading uses the counter, though the gate was just being judged, and a line published.
+/// When `disable()` has returned no reading uses the counter, though the gate was just being
+/// judged, and a line published.
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
@@ -166,8 +170,8 @@ fn a_policy_is_set_under_a_judge() {
     });
 }
 
-/// A policy that opens a gate is followed, though that gate was just being closed; symptom of `enable()` that came so: the gate
-/// stayed closed.
+/// A policy that opens a gate is followed, though that gate was just being closed; symptom of
+/// `enable()` that came so: the gate stayed closed.
 #[test]
 fn a_gate_that_is_being_closed_is_asked_for() {
     check(Some(3), &["Some(Published)"], |seen| {

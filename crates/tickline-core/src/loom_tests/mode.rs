@@ -1,5 +1,6 @@
-//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or gives it up, while a reader does an iteration
-//! with the common line, and the program switches the counter off.
+//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or
+//! gives it up, while a reader does an iteration with the common line, and the program switches
+//! the counter off.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
 
-/// Stands for the CPUs' lines; loom reports a thread that reads its content without having seen it made.
+/// Stands for the CPUs' lines; loom reports a thread that reads its content without having seen
+/// it made.
 struct Table(UnsafeCell<u64>);
 
 // SAFETY: written before it is lent; loom checks that.
@@ -43,7 +45,8 @@ fn content(table: &Table) -> u64 {
     table.0.with(|content| unsafe { *content })
 }
 
-/// Whoever finds a table finds it made, whether it was just lent, or opened by another thread than the one that made it.
+/// Whoever finds a table finds it made, whether it was just lent, or opened by another thread
+/// than the one that made it.
 #[test]
 fn a_table_is_made_before_it_is_found() {
     check(None, &["none", "lent", "open", "closed again"], |seen| {

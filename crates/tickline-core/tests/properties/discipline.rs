@@ -1,6 +1,7 @@
 //! What holds for `steer`, `join` and `recover`: the order that `discipline` promises.
 //!
-//! Everything is compared in exact values, where these fit: a `FixedNs` or an `i64` that is saturated is no promise.
+//! Everything is compared in exact values, where these fit: a `FixedNs` or an `i64` that is
+//! saturated is no promise.
 
 use num_bigint::BigInt;
 use tickline_core::discipline::{STEP_PPB, Steering, join, recover, steer};
@@ -50,7 +51,8 @@ pub(crate) fn check_steer(old: &Line, at_ticks: u64, target: &Target, horizon_ti
     steering
 }
 
-/// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher than that takes.
+/// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
+/// than that takes.
 pub(crate) fn check_meeting(
     old: &Line,
     steering: &Steering,
@@ -107,8 +109,8 @@ fn is_exact(line: &Line, ticks: u64) -> bool {
         && i64::try_from(floor_ns(&exact_at(line, ticks))).is_ok()
 }
 
-/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the high-water mark, and no higher
-/// than that takes.
+/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the high-water
+/// mark, and no higher than that takes.
 pub(crate) fn check_recover(
     edge: FixedNs,
     high_water_ns: i64,

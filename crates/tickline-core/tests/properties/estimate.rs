@@ -1,4 +1,5 @@
-//! What holds for brackets and histories whose samples come from a true line: nothing that they claim excludes the truth.
+//! What holds for brackets and histories whose samples come from a true line: nothing that they
+//! claim excludes the truth.
 
 use num_bigint::BigInt;
 use tickline_core::estimate::{Fit, History};
@@ -60,7 +61,8 @@ impl Now {
         }
     }
 
-    /// Lets `ticks` pass at a rate within rho that `choice` chooses: the extremes as often as what lies between.
+    /// Lets `ticks` pass at a rate within rho that `choice` chooses: the extremes as often as
+    /// what lies between.
     fn pass(&mut self, ticks: u64, choice: u64) {
         let (least, most) = self.rates;
         let rate = match choice % 4 {
@@ -112,8 +114,9 @@ pub(crate) fn check_bracket(
     assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A bracket's points are on their sides of the truth; the bounds contains it, at the sample and `ahead_ticks` later; where
-/// the rate is constant, nothing is dropped, the fit contains the rate and the target is within the fit's limits.
+/// A bracket's points are on their sides of the truth; the bounds contains it, at the sample and
+/// `ahead_ticks` later; where the rate is constant, nothing is dropped, the fit contains the rate
+/// and the target is within the fit's limits.
 pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
     for (index, look) in looks.iter().enumerate() {
@@ -175,7 +178,8 @@ fn check_extremes(history: &History, fit: &Fit) {
     );
 }
 
-/// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would tell it.
+/// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would
+/// tell it.
 fn check_bounds(history: &History, truth: &Truth, now: &Now) {
     let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
     let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));
@@ -184,7 +188,8 @@ fn check_bounds(history: &History, truth: &Truth, now: &Now) {
     assert!(wide(bounds.lower.at_any(now.ticks)) <= ns && ns <= wide(bounds.upper.at_any(now.ticks)));
 }
 
-/// The target is in the middle of what is feasible, and so is the truth inside: now and one horizon later.
+/// The target is in the middle of what is feasible, and so is the truth inside: now and one
+/// horizon later.
 fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_ticks: u64) {
     let Some(target) = history.target(fit, horizon_ticks) else {
         assert_eq!(horizon_ticks, 0, "{history:?}");

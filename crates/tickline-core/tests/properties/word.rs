@@ -45,7 +45,8 @@ pub(crate) fn check_life(before: Word, at_ticks: u64, margin_ticks: u64, high_wa
     }
 }
 
-/// Rule 10: however often a gate is closed and opened, no state comes again within eight times, and the high-water mark stays.
+/// Rule 10: however often a gate is closed and opened, no state comes again within eight times,
+/// and the high-water mark stays.
 pub(crate) fn check_gates(cold: Word, changes: usize) {
     let mut seen = vec![cold];
     let mut word = cold;

@@ -17,8 +17,8 @@ struct Simulated {
     /// Raw ticks between two reads: at least, and how many more by chance, in parts.
     read_parts: u64,
     jitter_parts: u64,
-    /// For how long after a step the counter shows its first tick before it shows its last one, parts. Zen 5 under KVM does
-    /// that: it moves by 26, seldom by 1 and 25.
+    /// For how long after a step the counter shows its first tick before it shows its last one,
+    /// parts. Zen 5 under KVM does that: it moves by 26, seldom by 1 and 25.
     first_tick_parts: u64,
     /// Every so many reads something takes the CPU away; 0 for never.
     interrupted_every: u64,
@@ -238,7 +238,8 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
         let is_scaled = up_to(2) == 0;
         let ratio = if is_scaled { ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000) } else { (1, 1) };
         let first_tick_parts = if is_scaled { 0 } else { up_to(step_ticks * PARTS / 16) };
-        // Reads that fall into step with the first ticks show anything, which is what the waits are for.
+        // Reads that fall into step with the first ticks show anything, which is what the waits
+        // are for.
         let (read_percent, jitter_percent) = (1 + up_to(400), up_to(200).max(if is_scaled { 0 } else { 20 }));
         let machine = Simulated {
             ratio,

@@ -11,8 +11,8 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
     clock.read_slow(machine, machine)
 }
 
-/// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it, from which a reader had the
-/// line's value: the high-water mark is the end of the window.
+/// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it,
+/// from which a reader had the line's value: the high-water mark is the end of the window.
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
     // Who says nothing when the line is made, or when it ends, may have been suspended.
@@ -53,8 +53,8 @@ fn rule_5_the_high_water_mark_after_a_reset_knows_of_suspends_long_ago() {
     }
 }
 
-/// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other and unnoticed, does not
-/// lower the high-water mark of a reset below what was read.
+/// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other
+/// and unnoticed, does not lower the high-water mark of a reset below what was read.
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
     for (before_ppb, after_ppb) in
@@ -81,8 +81,9 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
     }
 }
 
-/// Rule 13: past the window a line counts only for ticks that the reference vouches for; otherwise the machine was
-/// suspended while the counter ran, and whatever reads the line would be ahead by as much.
+/// Rule 13: past the window a line counts only for ticks that the reference vouches for;
+/// otherwise the machine was suspended while the counter ran, and whatever reads the line would
+/// be ahead by as much.
 #[test]
 fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     let soft_end = |clock: &HookedClock| {
@@ -114,8 +115,9 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_slow(machine, machine).is_some());
 }
 
-/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it ends the line, and
-/// the reference comes to vouch for a later reading meanwhile: the high-water mark is not below that one.
+/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before
+/// it ends the line, and the reference comes to vouch for a later reading meanwhile: the
+/// high-water mark is not below that one.
 #[test]
 fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
