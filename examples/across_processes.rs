@@ -1,12 +1,14 @@
-//! One timescale for all processes: a stamp that is sent to another process is compared with what that one reads.
+//! One timescale for all processes: a stamp that is sent to another process is compared with what
+//! that one reads.
 //!
 //! `cargo run --release --example across_processes`
 //!
 //! Its output has: "there", "back", "0 of them backward", "serves".
 //!
-//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a round trip can be measured.
-//! Between processes, and between threads, only `now_ordered_ns` is in order: a stamp that was made before another is not
-//! larger, save for the two clocks' bounds, since each process has calibrated its own.
+//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a
+//! round trip can be measured. Between processes, and between threads, only `now_ordered_ns` is
+//! in order: a stamp that was made before another is not larger, save for the two clocks' bounds,
+//! since each process has calibrated its own.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"

@@ -1,12 +1,12 @@
-//! What is known for certain: readings with limits, the least and the most that something took, and which of two threads
-//! came first.
+//! What is known for certain: readings with limits, the least and the most that something took,
+//! and which of two threads came first.
 //!
 //! `cargo run --release --example error_bounds`
 //!
 //! Its output has: "took between", "before", "cannot be told", "UTC", "serves".
 //!
-//! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`, and nothing jumped since the last
-//! recalibration.
+//! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
+//! and nothing jumped since the last recalibration.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::iter;

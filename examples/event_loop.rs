@@ -1,4 +1,5 @@
-//! The manual driver: an event loop that keeps its own clock true, beside its sockets and timers, without a thread for it.
+//! The manual driver: an event loop that keeps its own clock true, beside its sockets and timers,
+//! without a thread for it.
 //!
 //! `cargo run --release --example event_loop`
 //!
@@ -39,7 +40,8 @@ impl LoopClock {
         Ok(Self { clock, due_ns: 0, rounds: 0, interval: Duration::ZERO })
     }
 
-    /// The time, ns, after an iteration if one is due: once in each turn of the loop, so that all it does has one time.
+    /// The time, ns, after an iteration if one is due: once in each turn of the loop, so that all
+    /// it does has one time.
     fn turn(&mut self) -> u64 {
         if self.clock.now_ns() >= self.due_ns {
             self.interval = self.clock.maintain();

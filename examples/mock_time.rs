@@ -1,10 +1,12 @@
-//! Tests that need no patience: a cache whose entries end after a minute, and a clock that is moved by hand.
+//! Tests that need no patience: a cache whose entries end after a minute, and a clock that is
+//! moved by hand.
 //!
 //! `cargo run --release --features mock --example mock_time`
 //!
 //! Its output has: "at 0 s: found", "at 59 s: found", "at 60 s: gone", "written at UnixTime".
 //!
-//! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version = "0.1", features = ["mock"] }`.
+//! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version =
+//! "0.1", features = ["mock"] }`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::collections::HashMap;

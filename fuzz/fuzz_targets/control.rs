@@ -1,8 +1,9 @@
-//! The control loop and its readers on a machine that does whatever the input says: between any two reads of a clock the
-//! counter and the reference may jump anywhere, and a reader or a gate may come in between. Nothing panics or overflows,
-//! and every call returns.
+//! The control loop and its readers on a machine that does whatever the input says: between any
+//! two reads of a clock the counter and the reference may jump anywhere, and a reader or a gate
+//! may come in between. Nothing panics or overflows, and every call returns.
 //!
-//! That readings are in order and bounds hold is not checked here: on such a machine neither is promised.
+//! That readings are in order and bounds hold is not checked here: on such a machine neither is
+//! promised.
 #![no_main]
 
 use std::cell::{Cell, RefCell};
@@ -15,10 +16,12 @@ use tickline_core::line::Slope;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// Looks at the machine that one call may take, with all that comes in between: an iteration of four attempts takes some 300.
+/// Looks at the machine that one call may take, with all that comes in between: an iteration of
+/// four attempts takes some 300.
 const MAX_LOOKS: u32 = 20_000;
 
-/// From so many looks in one call on, time passes faster and faster: a reader that waits for a time waits for that time.
+/// From so many looks in one call on, time passes faster and faster: a reader that waits for a
+/// time waits for that time.
 const PATIENT_LOOKS: u32 = 2_000;
 
 /// Calls in one input, and calls within calls.

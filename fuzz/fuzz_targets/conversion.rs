@@ -1,4 +1,5 @@
-//! Words, lines, slopes and the discipline with arbitrary values: the properties of `arithmetic.rs`, steered by coverage.
+//! Words, lines, slopes and the discipline with arbitrary values: the properties of
+//! `arithmetic.rs`, steered by coverage.
 #![no_main]
 
 #[path = "../../crates/tickline-core/tests/properties/discipline.rs"]

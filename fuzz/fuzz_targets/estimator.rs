@@ -1,4 +1,5 @@
-//! The estimator: samples of a true line (the properties of `arithmetic.rs`), and samples of nothing at all.
+//! The estimator: samples of a true line (the properties of `arithmetic.rs`), and samples of
+//! nothing at all.
 #![no_main]
 
 #[path = "../../crates/tickline-core/tests/properties/estimate.rs"]

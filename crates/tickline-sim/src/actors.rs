@@ -1,5 +1,6 @@
-//! What the actors do: threads that read, whoever drives the control loop, and whoever opens and closes the gate. All of it
-//! is the code of `tickline-core`, the decisions of the reader driver included; `serve` and `watch` stand for those of `tickline`'s engine.
+//! The actors: threads that read, drivers of the control loop, and threads that open and close
+//! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
+//! `serve` and `watch` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,16 +19,17 @@ use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
 use crate::world::{Actor, Hand, Hands, Look, Step, SteppedCell, World};
 
-/// How long before somebody goes on readers come to watch, ps.
+/// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for somebody. A word that announces a replacement is read a thousand times at most, in two
-/// steps each; a few may follow each other.
+/// A reading that takes more steps than this waits for another thread. A reader loads a word that
+/// announces a replacement a thousand times at most, in two steps each; a few such words may
+/// follow each other.
 const READING_STEPS: u64 = 20_000;
 
 /// The clock under attack.
 pub(crate) struct Clock {
-    /// One, or one for each CPU.
+    /// One unit, or one for each CPU.
     pub(crate) units: Box<[Shared<SteppedCell>]>,
     control: TryLock<Option<Control>>,
     pub(crate) config: Config,
@@ -36,12 +38,12 @@ pub(crate) struct Clock {
     pub(crate) readers_drive: Cell<bool>,
     keeper: Keeper,
     callers: Callers,
-    /// What a judgement comes to now, and what the last one came to.
+    /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
-    /// Whether the thread that visits the CPUs was woken for all of them.
+    /// Whether the thread that calibrates the CPUs was woken for all of them.
     pub(crate) forced: Cell<bool>,
-    /// What the program is to do, each by the next of its threads that has nothing to do.
+    /// What the program is to do; the next idle thread takes each.
     pub(crate) orders: RefCell<VecDeque<Order>>,
 }
 
@@ -78,7 +80,7 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        // What `resolution_ticks` would find, or 0 where brackets need none.
+        // The result of `resolution_ticks`, or 0 where brackets need none.
         let step_ticks = machine.counter_step;
         let (counter_ticks, resolution_ticks) =
             if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
@@ -139,7 +141,8 @@ impl Cast {
         self.below(most_ps >> shift)
     }
 
-    // ---- drivers ----------------------------------------------------------------------------------------------
+    // ----
+    // drivers ----------------------------------------------------------------------------------------------
 
     /// The thread.
     pub(crate) fn drive(&self, hand: &Hand) {
@@ -160,10 +163,11 @@ impl Cast {
         }
     }
 
-    /// An iteration, and a second one after a recovery. `None` if somebody else is at it.
+    /// An iteration, and a second one after a recovery. `None` if another thread has the lock.
     fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
-        // SAFETY: the token is the same for all actors of this process, and a forked one gets another.
+        // SAFETY: the token is the same for all actors of this process, and a forked one gets
+        // another.
         let mut guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) }?;
         self.world.actors[me].serving.set(true);
         self.world.actors[me].patience.set(u64::MAX);
@@ -196,7 +200,8 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Readers look at the facts only after an iteration, so a verdict against the counter stays when they drive.
+    /// Readers collect the facts only after an iteration, so a verdict against the counter stays
+    /// when they drive.
     fn gate_after_round(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
         self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
@@ -206,7 +211,8 @@ impl Cast {
         Line(self.clock.shared(), self.hands())
     }
 
-    /// Judges the gates, in a few steps: facts are collected one after the other, and something may happen meanwhile.
+    /// Judges the gates in a few steps: facts are collected one after the other, and other
+    /// threads run in between.
     fn judge(&self, control: &mut Option<Control>) -> Conclusion {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
@@ -224,7 +230,8 @@ impl Cast {
         Conclusion::Open
     }
 
-    /// Has the gates judged again if the facts have changed. Returns whether that should be now.
+    /// Has the gates judged again if the facts have changed. Returns whether they must be judged
+    /// now.
     fn watch(&self) -> bool {
         let stage = self.clock.keeper.stage();
         let current = self.clock.verdict.get() == self.clock.judged.get();
@@ -246,7 +253,7 @@ impl Cast {
         let noted = &self.world.units[unit];
         let idle_ps = now_ps - noted.round_began_ps.replace(now_ps);
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
-            self.check.disturbed(now_ps); // nobody has looked after the clock for a while
+            self.check.disturbed(now_ps); // no iteration has come for a while
         }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
@@ -260,7 +267,8 @@ impl Cast {
         outcome
     }
 
-    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when an iteration is due.
+    /// As `tickline`'s engine: readers that call often renew a line past its window, and start
+    /// one when an iteration is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
         let wanted = self.clock.callers.wants_iteration(reading, self.clock.config.interval_ns, is_due);
@@ -271,7 +279,8 @@ impl Cast {
         served
     }
 
-    // ---- readers ----------------------------------------------------------------------------------------------
+    // ----
+    // readers ----------------------------------------------------------------------------------------------
 
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
@@ -296,8 +305,9 @@ impl Cast {
         }
     }
 
-    /// Any time, and then `false`; or until a line is replaced, which is the moment to read: soon after the driver wakes up,
-    /// or around the time at which somebody goes on who was stopped in the middle of an iteration.
+    /// How long to wait: any time, and then `false`; or until a line is replaced, which is the
+    /// moment to read. That is soon after the driver wakes up, or around the time at which an
+    /// actor goes on that was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.some_ps(most_ps);
@@ -311,7 +321,7 @@ impl Cast {
         let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            // Some fifty brackets are an iteration.
+            // An iteration takes as long as some fifty brackets.
             None => driver.map(|driver| {
                 let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
                 until_ps(driver) + self.below(round_ps)
@@ -355,7 +365,8 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
-                    // Nothing has happened since the reading's second look, so this belongs to its line.
+                    // Nothing has happened since the reading's second load of the word, so this
+                    // belongs to its line.
                     let slack_ns = shared.cell.peek_unix_bound_ns();
                     complete();
                     check.not_behind_the_gate(begin);
@@ -390,7 +401,7 @@ impl Cast {
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
-            // What it looked at in vain is not what the reading was made of.
+            // A read whose attempt failed is not part of the reading.
             me.look.set(look);
             me.counter_look.set(counter_look);
             me.loaded.set(loaded);
@@ -412,7 +423,7 @@ impl Cast {
         }
     }
 
-    /// What `act` returns; somebody who finishes a replacement meanwhile leaves the clock without a line.
+    /// Runs `act`. A thread that helps meanwhile leaves the clock without a line.
     pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
         let rescues = self.clock.events(Event::Help);
         let result = act();
@@ -430,7 +441,7 @@ impl Cast {
         self.check.converted(place, ns);
     }
 
-    /// A reader that does nothing but take down offsets and bounds at even times, for a plot.
+    /// A reader that only records offsets and bounds at even times, for a plot.
     pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
         self.world.enter(hand);
         let (shared, hands) = (self.clock.shared(), self.hands());
@@ -485,9 +496,11 @@ impl Cast {
         }
     }
 
-    // ---- gatekeepers ------------------------------------------------------------------------------------------
+    // ----
+    // gatekeepers ------------------------------------------------------------------------------------------
 
-    /// A thread of the program that switches the counter off and on, and sets policies, when told to; the scheduler wakes it.
+    /// A thread of the program that switches the counter off and on, and sets policies, by order;
+    /// the scheduler wakes it.
     pub(crate) fn keep_gate(&self, hand: &Hand) {
         self.world.enter(hand);
         let (keeper, line) = (&self.clock.keeper, self.line());

@@ -1,15 +1,17 @@
-//! A line for each CPU: the state of each CPU's cell, the thread that visits the CPUs, the readers, and
-//! the checks.
+//! A line for each CPU: the state of each CPU's cell, the thread that calibrates the CPUs, the
+//! readers, and the checks.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `visit` stand for
-//! `CpuSweep` and `CpuCalibration` of `tickline`. One step reads the counter and the CPU's id, as `rdtscp`
-//! does. Before every other step the scheduler may move the thread. A thread that is bound to its CPU is
-//! moved as well, though seldom, and whenever its CPU goes offline.
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `visit` stand
+//! for `CpuSweep` and `CpuCalibration` of `tickline`. One step reads the counter and the CPU's
+//! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
+//! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! A reader reads the counter before the word, so its line may be younger than its look at the counter.
-//! The check therefore keeps every line that was published, by its word ([`Check::by_own_line`]).
+//! A reader reads the counter before the word, so its line may be younger than its read of the
+//! counter. The check therefore keeps every line that was published, by its word
+//! ([`Check::by_own_line`]).
 //!
-//! The mode leaves out the gate (faults of the gate do nothing), stamps, and the choice of the mode.
+//! Not simulated here: the gate (faults of the gate do nothing), stamps, and the choice of the
+//! mode.
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
@@ -26,13 +28,13 @@ use crate::world::{Actor, Hand, Hands, Look, Step, World};
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 
-/// A bound thread that is stopped is moved once in so many times: somebody changed its cpuset.
+/// One stop of a bound thread in so many moves it, as a change of its cpuset does.
 const UNBOUND_ONE_IN: u32 = 16;
 
 // ---- the world ----------------------------------------------------------------------------
 
 impl World {
-    /// Whose cell this actor's readings are by.
+    /// The unit whose cell serves this actor's readings.
     pub(crate) fn unit_of(&self, actor: &Actor) -> usize {
         if self.scenario.clock.per_cpu { actor.cpu.get() as usize } else { 0 }
     }
@@ -88,7 +90,7 @@ struct CpuCalibration {
 }
 
 impl Cast {
-    /// The thread, which visits the CPUs by turns.
+    /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self, hand: &Hand) {
         self.world.enter(hand);
         let mut visits: Vec<CpuCalibration> =
@@ -159,7 +161,8 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for it.
+    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for
+    /// it.
     fn go_to(&self, cpu: usize) -> bool {
         let (world, me) = (&self.world, self.world.me());
         if !world.online.borrow()[cpu] {
@@ -208,7 +211,7 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = per_cpu::read_unix(units, &hands) {
-                    // As for one line: nothing has happened since the second look.
+                    // As for one line: nothing has happened since the second load of the word.
                     let slack_ns = units[unit_looked_at()].cell.peek_unix_bound_ns();
                     complete();
                     return check.unix(ns, slack_ns);
@@ -252,8 +255,8 @@ impl Cast {
 // ---- what is checked ----------------------------------------------------------------------
 
 impl Check {
-    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which the
-    /// line counts.
+    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which
+    /// the line counts.
     pub(crate) fn by_own_line(&self, unit: usize, ns: i64, from: From) {
         let world = self.world();
         let (word, look) = (world.me().loaded.get(), world.me().look.get());
@@ -265,7 +268,7 @@ impl Check {
         let by_line_ns = published.line.at(look.ticks);
         assert!(ns == by_line_ns, "{ns} ns on CPU {unit}, by its line it is {by_line_ns} ns");
         match from {
-            // The line was published after this look: then it counts from its predecessor's end.
+            // The line was published after this read, so it counts from its predecessor's end.
             From::Inlined => {
                 let (at_ps, moves_ps) = (look.at_ps, self.tick_ps());
                 assert!(
@@ -277,7 +280,7 @@ impl Check {
         }
         let delta = look.ticks.wrapping_sub(word.to_bits());
         let window = match from {
-            // Without twice the start granularity at its start, and as much later.
+            // It begins twice the start granularity later, and ends as much later.
             From::Inlined => published.window_ticks + 2 * START_GRANULARITY_TICKS,
             _ => 2 * published.window_ticks,
         };
@@ -288,12 +291,12 @@ impl Check {
         self.counts.borrow_mut().by_cpu += 1;
     }
 
-    /// The word that a reading loaded was in the cell when it looked at the counter.
+    /// The word that a reading loaded was in the cell when it read the counter.
     pub(crate) fn in_use(&self, look: &Look, word: Word) {
         assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
     }
 
-    /// How long the counter shows the same, ps: one at another rate too.
+    /// How long the counter shows the same value, ps; also enough for one of another rate.
     fn tick_ps(&self) -> u64 {
         let machine = &self.world().scenario.machine;
         2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz

@@ -1,4 +1,5 @@
-//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine without a kernel.
+//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine
+//! without a kernel.
 
 use core::arch::x86_64::__cpuid;
 
@@ -21,8 +22,8 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         clocksource: Clocksource::Unknown,
         counters_clocksource: Clocksource::Tsc,
         available: None,
-        // QEMU's emulation does not call its counter invariant, though nothing here ever changes its rate. On a machine that
-        // is to be trusted, this is `false`.
+        // QEMU's emulation does not call its counter invariant, though nothing here ever changes
+        // its rate. On a machine that is to be trusted, this is `false`.
         invariant_waived: true,
         invariant: Some(is_invariant()),
         counter_present: true,
