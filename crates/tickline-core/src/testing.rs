@@ -22,7 +22,7 @@ pub(crate) enum Step {
     /// A read of the CPU's id (`per_cpu` only).
     CpuId,
     Reference,
-    /// A change to a word that is not live.
+    /// A change to a word that is not published.
     Swap(Word),
     Publish(Word),
     /// After a try to publish.
@@ -36,7 +36,7 @@ pub(crate) fn leak<T>(value: T) -> &'static T {
 
 type Hook = Box<dyn FnMut(Step)>;
 
-/// Runs before each step; not while it is running.
+/// Runs before each step, but not before its own steps.
 #[derive(Default)]
 pub(crate) struct Hooks(RefCell<Option<Hook>>);
 
@@ -74,7 +74,7 @@ pub(crate) struct Machine {
     /// How long it has been suspended, and whether the reference says so.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
-    /// How long a read of the reference takes before and after the moment that it returns.
+    /// How long a read of the reference takes before and after the moment whose time it returns.
     pub(crate) look_ticks: Cell<(u64, u64)>,
 }
 
@@ -99,7 +99,7 @@ impl Machine {
         self.ticks.set(self.ticks.get() + ns);
     }
 
-    /// The reference now, without looking.
+    /// The reference now, without a step.
     pub(crate) fn truth_ns(&self) -> i64 {
         let since = i64::try_from(self.ticks.get() - self.since_ticks.get()).unwrap();
         let bend = i128::from(since) * i128::from(self.rate_ppb.get()) / 1_000_000_000;
@@ -259,8 +259,8 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     panic!("the clock did not settle");
 }
 
-/// Ends the line without a break in the samples: closes and opens a gate, and lets the high-water
-/// mark's margin pass.
+/// Retires the line without a break in the samples: closes and opens a gate, and lets the
+/// high-water mark's margin pass.
 pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));
@@ -296,8 +296,8 @@ impl Reference for Steered {
     }
 }
 
-/// Says aloud that a test did not run: straight to stderr, because the test harness hides what
-/// passing tests print.
+/// Says that a test did not run: straight to stderr, because the test harness hides the output of
+/// tests that pass.
 pub(crate) fn skip(why: &str) {
     use std::io::Write;
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();

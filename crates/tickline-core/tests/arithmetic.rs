@@ -2,7 +2,7 @@
 //!
 //! A failure prints the smallest case found, and writes its seed to
 //! `arithmetic.proptest-regressions`, which is tried first from then on: commit it.
-//! `PROPTEST_CASES=100000` looks longer (cheap properties multiply it).
+//! `PROPTEST_CASES=100000` tries more (cheap properties multiply it).
 #![cfg(not(miri))] // there is no unsafe code below, and Miri would take an hour
 
 mod properties;
@@ -18,8 +18,8 @@ use tickline_core::word::Word;
 
 use properties::{discipline, estimate, line, word};
 
-/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where that
-/// may be an emulator, since integers are the same everywhere.
+/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where this
+/// may run in an emulator, because integers are the same everywhere.
 fn config(diligence: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let diligence = if cfg!(target_arch = "x86_64") { diligence } else { 1 };
@@ -186,8 +186,8 @@ proptest! {
         line::check_spans(slope, ticks, ns);
     }
 
-    /// Among them what Windows counts at: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET), 2.6 GHz over
-    /// 1,024.
+    /// Among them the frequencies of Windows' counter: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET),
+    /// 2.6 GHz over 1,024.
     #[test]
     fn counts_of_a_clock_of_any_frequency((counts, hz) in (number(), number())) {
         line::check_counts(counts, hz);
@@ -254,7 +254,7 @@ proptest! {
     ) {
         let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
         let floors = [floor, line.at_any(at).saturating_add(floor >> 32)];
-        // A whole base meets this edge exactly, and the next one does not.
+        // A whole base meets this bound exactly, and the next one does not.
         let exact = fixed_from_ns(line.base_ns) + target.slope.over(signed(at.wrapping_sub(start)));
         for (edge, floor) in
             [(target.at(at), floors[0]), (target.at(at), floors[1]), (exact, i64::MIN), (exact + 1, i64::MIN)]

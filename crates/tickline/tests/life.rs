@@ -97,8 +97,8 @@ fn a_forked_child_may_exec() {
     });
 }
 
-/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and
-/// before.
+/// fork, setsid, fork, and all descriptors closed, as daemons do, before and after the clock is
+/// started.
 #[test]
 fn a_daemon_has_a_clock() {
     if skipped_in_an_emulator() {
@@ -195,8 +195,8 @@ fn many_clocks_live_side_by_side() {
     });
 }
 
-/// The first use of the process by many threads at once, while one starts and drops the thread. One
-/// order holds them all.
+/// The first readings of a process, by many threads at once, while one starts and drops the
+/// clock's thread. All are in one order.
 #[test]
 fn many_threads_use_a_clock_at_once() {
     in_child("many_threads_use_a_clock_at_once", &[], || {
@@ -272,8 +272,8 @@ fn stop_for_a_while() {
     let stat = format!("/proc/{}/stat", std::process::id());
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
-    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's,
-    // which fork sees to.
+    // SAFETY: the helper below takes no lock that another thread could hold, except the
+    // allocator's, which fork handles.
     let helper = unsafe { libc::fork() };
     assert!(helper >= 0);
     if helper == 0 {
@@ -444,8 +444,8 @@ fn a_clock_in_a_time_namespace_shows_its_time() {
     });
 }
 
-/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into,
-/// when its line ends.
+/// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
+/// its line ends.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     if skipped_in_an_emulator() {
@@ -465,8 +465,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     });
 }
 
-/// In a namespace whose clock is behind, order comes first: readings do not step back, and nothing
-/// hangs.
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and
+/// nothing waits for ever.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     if skipped_in_an_emulator() {

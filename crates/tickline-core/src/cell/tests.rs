@@ -1,4 +1,4 @@
-//! What the cell must do by itself; the rules of order are tested in `shared`.
+//! The cell by itself; the tests of `shared` cover the rules of order.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn a_line_is_published_and_retired() {
     assert!(cell.is_still(live) && !cell.is_still(zero.word));
     assert_eq!((cell.bounds(live), cell.published_unix(live).line.base_ns), (bounds(live, 4), -5_000 + 12));
 
-    // A swap that expects a word that is gone must not happen (rule 10).
+    // A swap that expects an old word must not happen (rule 10).
     assert!(!cell.swap(zero.word, zero.word.with_gate_closed()));
     assert!(!cell.publish(zero.word, live, &first, &bounds(live, 4)));
     assert_eq!(cell.load(), state);
@@ -128,7 +128,7 @@ fn concurrent_readers_never_see_a_mixture() {
 }
 
 /// Bounds are published as of the newest sample, and read as of the start of the line, wherever
-/// that lies.
+/// that is.
 #[test]
 fn bounds_count_from_the_start_of_the_line() {
     let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
@@ -142,7 +142,8 @@ fn bounds_count_from_the_start_of_the_line() {
         let read = cell.bounds(live);
         assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
         for ticks in (live.to_bits()..live.to_bits() + 20_000).step_by(7) {
-            // Between the two edges; before the sample, between them as seen backwards.
+            // The value is between the two bounds; before the sample, between the bounds carried
+            // backwards.
             let (low, high) = if ticks < sample_ticks {
                 (Line { slope: fast, ..lower }, Line { slope: slow, ..upper })
             } else {

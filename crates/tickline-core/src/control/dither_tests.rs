@@ -11,7 +11,7 @@ const DITHER_PPB: i64 = 200;
 /// 200 ppb of this are 1 ns.
 const STEP_NS: u64 = 5_000_000;
 
-/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock
+/// A kernel whose ticks come 5 to 100 ms apart, and a program that reads and drives a clock
 /// meanwhile.
 struct Kernel {
     machine: &'static Machine,
@@ -20,7 +20,8 @@ struct Kernel {
     is_fast: bool,
     tick_in_ns: u64,
     round_in_ns: u64,
-    /// Readings whose bounds were looked at, those whose did not hold, and the largest half-width.
+    /// Readings whose bounds were checked, those whose bounds did not hold, and the largest
+    /// half-width.
     seen: (u32, u32, i64),
 }
 
@@ -43,7 +44,7 @@ impl Kernel {
         (self.chance >> 33) % limit
     }
 
-    /// The kernel's tick: towards the line that it means.
+    /// The kernel's tick: towards its intended line.
     fn tick(&mut self) {
         self.is_fast = self.error_ns <= 0;
         self.machine.set_rate_ppb(if self.is_fast { DITHER_PPB } else { -DITHER_PPB });
@@ -83,7 +84,7 @@ impl Kernel {
 }
 
 /// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not
-/// when it has been learnt. With a maximum drift that was learnt down to 10 ppb and nothing for
+/// when it has been learnt. When the maximum drift was learnt down to 10 ppb without regard to
 /// dither, 1 bound in 20 was wrong.
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {
@@ -102,7 +103,7 @@ fn a_dithering_reference_stays_within_the_bounds() {
     assert!(all > 10_000, "{all} readings");
 }
 
-/// Where there is nothing of it, it costs 2 ns.
+/// Without dither, the allowance for it costs 2 ns.
 #[test]
 fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     let (_, clock, _) = crate::testing::settled_clock();
@@ -110,15 +111,16 @@ fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
 }
 
-/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is
-/// unknown again, and its rate counts.
+/// A contradiction of the bounds, or a change of the rate, may also change the dither: its range
+/// is unknown again, and its rate counts.
 #[test]
 fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
     assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
-    // The first is too small for old samples to be dropped; the last one the kernel only speaks of.
+    // The first change is too small for old samples to be dropped; the kernel only announces the
+    // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
         machine.set_rate_ppb(rate_ppb);
         reference.ppb.set(steering_ppb);

@@ -101,7 +101,7 @@ fn a_small_rate_change_is_found_within_two_intervals() {
     }
 }
 
-/// Lines remembered convert old ticks to what was read then.
+/// The timeline converts old ticks to the times that were read then.
 #[test]
 fn old_ticks_convert_to_what_was_read_then() {
     let (machine, clock, mut control) = settled_clock();
@@ -135,8 +135,8 @@ fn a_change_of_steering_widens_rho() {
     }
 }
 
-/// What the samples leave open belongs to the maximum drift: during start-up, when slopes are
-/// vague, the truth stays inside the bounds.
+/// The maximum drift includes what the samples leave open: during start-up, when slopes are
+/// uncertain, the truth stays inside the bounds.
 #[test]
 fn the_bounds_hold_while_the_slope_is_vague() {
     let machine = Machine::new();
@@ -162,8 +162,8 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     assert_eq!(clock.events(Event::BoundViolation), 0);
 }
 
-/// A suspend with the counter running, noticed by the next iteration: from then on the bounds
-/// hold, and the clock says that it is not back yet until it is.
+/// A suspend with the counter running, which the next iteration notices. From then on the bounds
+/// hold, and the clock says that it is disrupted until it is back.
 #[test]
 fn after_a_suspend_the_clock_says_so_until_it_is_back() {
     for (asleep_ns, windows) in [(50_000_000_u64, 1), (900_000_000, 1), (5_000_000_000, 1), (700_000_000, 3)]
@@ -199,7 +199,7 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
         }
         let back_ns = back_ns.expect("still off");
         // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less.
-        // Each of the short lines then takes off half of what is left.
+        // Each of the short lines then removes half of what is left.
         let limit_ns = 2 * i64::try_from(asleep_ns * windows).unwrap().min(974_000_000) + 900_000_000;
         assert!(back_ns <= limit_ns, "{asleep_ns}: back after {back_ns} ns, limit {limit_ns} ns");
     }
@@ -267,7 +267,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             control.maintain(clock, machine, &reference);
             machine.pass(INTERVAL_NS - 1_000);
         }
-        // A microsecond before the iteration, so that its sample cannot tell.
+        // A microsecond before the iteration, so that its sample does not show the change.
         machine.set_rate_ppb(change_ppb);
         reference.ppb.set(change_ppb);
         machine.pass(1_000);
@@ -330,9 +330,9 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
     }
 }
 
-/// A thread that always comes 5 ms late is no reason to be without a line, however far the line
-/// is off: with an interval of 10 ms lines were cut to 625 us while they were, which is 3.75 ms
-/// at most, so every one of them died before the next.
+/// There is a line even if the thread always comes 5 ms late and the line is off its target. With
+/// an interval of 10 ms such lines were cut to intervals of 625 us, valid for 3.75 ms at most, so
+/// each ended before the next.
 #[test]
 fn lines_that_are_off_live_until_a_late_thread_has_come() {
     let machine = Machine::new();
@@ -348,8 +348,8 @@ fn lines_that_are_off_live_until_a_late_thread_has_come() {
     (0..200).for_each(|_| late_round());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
-        // Just after a change lines are short because one sample says nothing of the rate, and
-        // those do die.
+        // Just after a change lines are short because one sample says nothing about the rate.
+        // Those do end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_round();
     }
@@ -371,8 +371,9 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
 }
 
-/// After a break in the watch the rate may be another one: no line before three samples agree,
-/// and short windows first; also where the first sample contradicts the old bounds by little.
+/// After a break in the samples the rate may be another one: there is no line before three
+/// samples agree, and windows are short at first. That also holds if the first sample contradicts
+/// the old bounds by little.
 #[test]
 fn a_break_in_the_watch_voids_what_was_known() {
     for change_ppb in [0, 100_000] {
@@ -437,7 +438,8 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
     assert!(max_drift_ppb() < 3_000, "{} ppb after a jump", max_drift_ppb());
 }
 
-/// A high-water mark a few microseconds ahead is waited for, one far ahead is not.
+/// A first line waits for a high-water mark that is a few microseconds ahead, but not for one far
+/// ahead.
 #[test]
 fn a_recovery_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
@@ -466,8 +468,8 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
     }
 }
 
-/// A reference that stops while the clock is live ends the line: iterations become rare, and the
-/// clock stops with it.
+/// If the reference stops while there is a line, the line ends: iterations become rare, and the
+/// clock stops with the reference.
 #[test]
 fn a_reference_that_stops_while_live_costs_little() {
     let (machine, clock, mut control) = settled_clock();
@@ -514,8 +516,8 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     assert!(iterations(100, Some(Iteration::Recovered)), "never fast");
 }
 
-/// A line may be used to the end of its validity: however late the next one comes, the offset
-/// that it was bent to remove has not become a larger one to the other side.
+/// A line may be used to the end of its validity. However late the next line comes, removing an
+/// offset has not made a larger one on the other side.
 #[test]
 fn a_late_renewal_does_not_swing() {
     let (machine, clock, mut control) = settled_clock();
@@ -537,7 +539,7 @@ fn a_late_renewal_does_not_swing() {
 #[test]
 fn a_line_off_its_target_is_renewed_soon() {
     let (machine, clock, mut control) = settled_clock();
-    // So far that the dither is known again, and would leave lines as long as ever, long before
+    // The jump is so large that the dither is known again, which allows long lines, long before
     // the lead is gone.
     machine.jump_reference(-6_000_000_000);
     for iterations in 0.. {
@@ -552,8 +554,8 @@ fn a_line_off_its_target_is_renewed_soon() {
     }
 }
 
-/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the
-/// same.
+/// A machine on which a burst takes longer than the usual limit for a sample's age still gets a
+/// line.
 #[test]
 fn a_slow_machine_gets_a_line() {
     let machine = Machine::new();
@@ -587,7 +589,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     }
     assert_eq!(clock.read(machine), None);
     assert!(clock.gauges.samples_are_stale());
-    // Quick again: the next iterations make a line, and nothing is stale.
+    // The machine is quick again: the next iterations make a line, and nothing is stale.
     machine.look_ticks.set((10, 10));
     for _ in 0..80 {
         let outcome = control.maintain(clock, machine, machine);
@@ -596,8 +598,8 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }
 
-/// A control loop that is begun anew finds a line that was bent to remove an offset. It took that
-/// line's slope for the reference's, and published bounds that excluded the reference.
+/// A control loop that starts anew finds a line that is removing an offset. It took that line's
+/// slope for the reference's, and published bounds that excluded the reference.
 #[test]
 fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();

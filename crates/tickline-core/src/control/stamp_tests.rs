@@ -11,7 +11,7 @@ fn ns_of(clock: &HookedClock, machine: &Machine, ticks: u64) -> i64 {
     clock.stamp_to_ns(ticks, machine, machine).expect("a line")
 }
 
-/// Runs `act` at the first step that `is_there`; says whether it did.
+/// Runs `act` at the first step for which `is_there` is true; returns whether it did.
 fn once_at(
     machine: &'static Machine,
     is_there: impl Fn(Step) -> bool + 'static,
@@ -166,7 +166,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
 }
 
 /// Rule 12: the same, stopped for longer than the window of a line that has been published
-/// meanwhile. Nobody has found yet that it is over.
+/// meanwhile. Nobody has retired it yet.
 #[test]
 fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_next() {
     let (machine, clock, control) = settled_clock();
@@ -191,7 +191,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
     assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
     assert!(ns <= after.ns, "{} ns back", ns - after.ns);
     assert_eq!(ns_of(clock, machine, ticks), ns);
-    // Ticks of the future, which are nobody's stamps, are converted by the line in use.
+    // The line in use converts ticks of the future, which no stamp has.
     let (machine, clock, _) = settled_clock();
     let now = machine.now();
     assert!(ns_of(clock, machine, now + (1 << 40)).abs_diff(machine.truth_ns() + (1 << 40)) < 100_000);
@@ -211,9 +211,9 @@ impl Counter for Early {
     fn barrier(&self) {}
 }
 
-/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old
-/// line may be the one at which that was last read. A stamp of that tick went by the new line,
-/// which may have stepped forward.
+/// Rule 12: where a counter is coarse, the tick that a writer reads after its announcement may be
+/// the last one at which the old line was read. The new line, which may have stepped forward,
+/// converted a stamp of that tick.
 #[test]
 fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     let (machine, clock, mut control) = settled_clock();

@@ -56,7 +56,7 @@ const MOST_STEPS: u64 = 32;
 const PARTS: u64 = 16;
 
 /// The resolution of a counter, ticks: the largest difference of two reads between which it moved
-/// once, as far as reads can show (see the [module](self)). 0 if it stood still.
+/// once, as far as reads can show. 0 if it stood still.
 ///
 /// Reads the counter 127 times if it moves with each read, which takes some microseconds. Reads
 /// it 1,024 times at most where it seldom moves, or until it has moved 8 times if that takes

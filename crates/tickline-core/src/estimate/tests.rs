@@ -1,4 +1,4 @@
-//! The estimator against brute force and against references that bend.
+//! The estimator against brute force, and against references that change their rate.
 
 use super::*;
 use crate::sample::{Bracket, Resolutions};
@@ -17,8 +17,8 @@ fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
         .unwrap()
 }
 
-/// As the control loop does it: the new sample is held against all others before these are
-/// thinned out.
+/// As in the control loop: the new sample is compared with all others before these are thinned
+/// out.
 fn add(history: &mut History, sample: Sample) -> usize {
     history.push(sample);
     let (_, dropped) = history.fit();
@@ -117,8 +117,8 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
     }
 }
 
-/// The polygon is no proof: the reference bends, the set stays feasible, and the polygon's edge
-/// lies below the truth while the bounds with an honest maximum drift contains it.
+/// The polygon proves nothing: the reference changes its rate, the set stays feasible, and the
+/// polygon is below the truth. The bounds with a sufficient maximum drift contain it.
 #[test]
 fn the_envelope_survives_a_bend_that_the_polygon_misses() {
     let mut history = History::new();

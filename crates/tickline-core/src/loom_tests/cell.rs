@@ -37,11 +37,11 @@ fn accepted(word: Word) -> String {
     format!("line {}", number_of(word))
 }
 
-/// What a reader must have met in some execution.
+/// Each of these must happen to a reader in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after the second load belongs to one line, though the writer comes round
-/// to the slot it reads.
+/// What a reader accepts after the second load belongs to one line, even if the writer fills the
+/// slot that it reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
@@ -145,7 +145,8 @@ fn a_line_is_retired_once() {
     });
 }
 
-/// The lock: one holder at a time (loom's cell panics otherwise), who sees what the last one did.
+/// The lock has one holder at a time (loom's cell panics otherwise), which sees what the last one
+/// did.
 #[test]
 fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
@@ -196,7 +197,7 @@ fn slot(k: u64) -> Slot {
     if k % 2 == 0 { Slot::A } else { Slot::B }
 }
 
-/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks
+/// The line by which `ticks` are converted where the word has the slot of line `newest`. It tries
 /// again as its users do.
 fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     let ns = loop {
@@ -210,8 +211,8 @@ fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     number.unwrap_or_else(|| panic!("a mixture: {ns}"))
 }
 
-/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or
-/// nothing; or the new line, whole, or nothing.
+/// In an entry that is overwritten meanwhile a reader finds the whole old line, the whole new
+/// line, or nothing.
 #[test]
 fn an_entry_is_never_a_mixture() {
     check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
@@ -233,8 +234,8 @@ fn an_entry_is_never_a_mixture() {
     });
 }
 
-/// A tick is converted with one line, whole, while the ring comes round to its entry; and with
-/// the line of its time, if that is still there.
+/// A tick is converted with one whole line while its entry is overwritten, and with the line of
+/// its time if that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
     const { assert!(CAPACITY == 2) };
@@ -281,8 +282,8 @@ fn a_line_that_is_taken_back_converts_nothing() {
     });
 }
 
-/// Ticks of before the first line are converted with that, whole, while the counter starts again
-/// and another line takes its place.
+/// Ticks from before the first line are converted with one whole line while the counter starts
+/// again and another first line takes its place.
 #[test]
 fn a_first_line_is_never_a_mixture() {
     check(None, &["line 1", "line 3"], |seen| {

@@ -1,6 +1,6 @@
-//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or
-//! gives it up, while a reader does an iteration with the common line, and the program switches
-//! the counter off.
+//! The switch between a common line and one for each CPU: the clock's thread enters or leaves the
+//! mode, while a reader runs an iteration of the common line, and the program switches the
+//! counter off.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ fn content(table: &Table) -> u64 {
     table.0.with(|content| unsafe { *content })
 }
 
-/// Whoever finds a table finds it made, whether it was just lent, or opened by another thread
-/// than the one that made it.
+/// A thread that finds a table finds it complete, whether it was just lent, or opened by another
+/// thread than the one that made it.
 #[test]
 fn a_table_is_made_before_it_is_found() {
     check(None, &["none", "lent", "open", "closed again"], |seen| {
@@ -104,7 +104,7 @@ impl Gated for Lines<'_> {
 }
 
 impl Scene {
-    /// A clock of which enough is known for a common line, and a table to be opened.
+    /// A clock with enough samples for a common line, and a table to be opened.
     fn new() -> Self {
         let (clock, control, time) = without_line();
         let mode = made(Mode::new());
@@ -116,7 +116,7 @@ impl Scene {
         Lines(&self.mode, Line { clock: &self.clock, view: self.time.view(TICKS) })
     }
 
-    /// The holder of the clock's lock, if it is let in, does `action`.
+    /// The holder of the clock's lock, if it is admitted, runs `action`.
     fn admitted<T>(&self, action: impl FnOnce(&mut Control, &Lines<'_>) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
@@ -158,7 +158,7 @@ impl Scene {
         })
     }
 
-    /// What a reading would be served by: at most one of the two.
+    /// Which of the two would serve a reading: at most one.
     fn serves(&self) -> (bool, bool) {
         let serves = (self.clock.cell.word().is_published(), self.mode.open_table().is_some());
         assert_ne!(serves, (true, true));
@@ -170,7 +170,7 @@ fn note(seen: &Seen, what: &str, happened: bool) {
     seen.note(format!("{what}: {happened}"));
 }
 
-/// The mode is taken up while a reader publishes a common line.
+/// The thread enters the mode while a reader publishes a common line.
 #[test]
 fn the_mode_is_taken_up_under_a_reader() {
     let wanted = ["swept: true", "swept: false", "published: true", "published: false"];
@@ -187,7 +187,7 @@ fn the_mode_is_taken_up_under_a_reader() {
     });
 }
 
-/// It is given up while a reader drives the clock, whose next line is a common one.
+/// The thread leaves the mode while a reader drives the clock, whose next line is a common one.
 #[test]
 fn the_mode_is_given_up_under_a_reader() {
     check(Some(3), &["published: false"], |seen| {

@@ -1,8 +1,8 @@
 //! The rules of order of `DESIGN.md`: the real readers against the real control loop.
 //!
-//! Each model starts from a state that one thread has reached, then lets readers and the writer
-//! loose. What is asserted is the promise itself: a reading that was complete before another
-//! began is not larger.
+//! Each model starts from a state that one thread has reached, then starts readers and the
+//! writer. It asserts the promise itself: a reading that was complete before another began is not
+//! larger.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
     (clock, control, time)
 }
 
-/// The same of a line that lasts for long, so that the reference still vouches for it past the
-/// window: it is ahead by less than 1 % of that.
+/// The same with a line that lasts for long and is ahead by less than 1 % of its window, so that
+/// the reference still vouches for it past the window.
 fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, mut control, time) = started(Iteration::Published);
     let view = time.view(10);
@@ -47,8 +47,8 @@ fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     panic!("the lines do not grow");
 }
 
-/// A clock without a line of which enough is known for a line: a gate was closed and opened, and
-/// the high-water mark's margin has passed.
+/// A clock without a line, with enough samples for one: a gate was closed and opened, and the
+/// high-water mark's margin has passed.
 pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Recovered);
     let view = time.view(10);
@@ -57,9 +57,9 @@ pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     (clock, control, time)
 }
 
-/// How long a read of the writer takes, ticks. A reader's take longer than
-/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and than its patience with a
-/// replacement: so lines that differ are told apart by the next read, and nobody spins.
+/// How long a read of the writer takes, ticks. A reader's reads take longer than
+/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than it waits for a
+/// replacement. So the next read distinguishes lines that differ, and nobody spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = 9_000;
 
@@ -82,7 +82,7 @@ fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandl
     })
 }
 
-/// Notes how the writer's iteration ended, and what befell it.
+/// Records how the writer's iteration ended, and which events there were.
 fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
     seen.note(format!("{iteration:?}"));
     for event in [Event::Expiry, Event::Help] {
@@ -124,7 +124,7 @@ fn a_line_is_lowered_under_a_reader_of_bounds() {
     });
 }
 
-/// The same with two readers, of which one hands its reading to the other.
+/// The same with two readers, one of which passes its reading to the other.
 #[test]
 fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
@@ -155,8 +155,8 @@ fn a_line_is_lowered_between_two_readers() {
     });
 }
 
-/// Rule 3: a line that a reader has ended is not published over by the writer that was about to:
-/// it starts anew.
+/// Rule 3: if a reader has retired the line, the writer that was about to replace it does not
+/// publish; it starts anew.
 #[test]
 fn a_line_that_was_helped_is_not_revived() {
     check(Some(5), &["Published", "help"], |seen| {
@@ -203,8 +203,8 @@ fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = long_live();
         let state = clock.cell.load();
-        // A reader's first load may be before the end, its second is not; the writer's are, as
-        // long as nobody reads.
+        // A reader's first load may be before the end of the window, and its second is not. The
+        // writer's loads are, as long as nobody reads.
         let now_ticks = time.view(0).now_ordered();
         time.pass(state.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
@@ -217,9 +217,8 @@ fn a_window_passes_under_a_writer() {
     });
 }
 
-/// Rules 6 and 7: a reading without a line that straddles a recovery. Right after it the
-/// reference jumps ahead, so that a reading which asks it then, and returns what it says, is
-/// above the new line.
+/// Rules 6 and 7: a reading without a line that spans a recovery. Right after the recovery the
+/// reference jumps ahead, so a reading that returns the reference then is above the new line.
 #[test]
 fn a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {

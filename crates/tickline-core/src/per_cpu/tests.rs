@@ -17,7 +17,7 @@ const SKEW_TICKS: u64 = 100_000_000;
 
 type Units = [Unit<HookedCell>];
 
-/// Two CPUs whose counters go at one rate from different origins, and a thread that is on one of
+/// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
 struct Board {
     machine: &'static Machine,
@@ -135,8 +135,8 @@ fn each_cpu_reads_its_own_line() {
     }
 }
 
-/// Moved before any step of a reading: it gives nothing, or the right time; never the line of one
-/// CPU at the counter of the other, which would be off by 0.1 s.
+/// The thread is moved before any step of a reading. The reading is refused, or is the right
+/// time. It never combines one CPU's line with the other's counter, which would be off by 0.1 s.
 #[test]
 fn a_migration_never_pairs_a_line_with_another_counter() {
     for atomic in [false, true] {
@@ -204,9 +204,9 @@ fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
     assert!(unit.cell.publish(replacing, word, &published, &unit.cell.bounds(state.word)));
 }
 
-/// Stopped between the counter and the line, while the line is replaced by one that starts before
-/// the reading: the reading was made when the old line was current, and the new one counts from
-/// later.
+/// The thread is stopped between the counter and the line, while the line is replaced by one that
+/// starts before the reading. The reading was made when the old line was current, and the new
+/// line counts only from later on.
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for reading in READINGS {
@@ -226,8 +226,8 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     }
 }
 
-/// The second load: stopped before it while the line was replaced, and its slot perhaps filled
-/// again.
+/// The thread is stopped before the second load while the line is replaced, and its slot perhaps
+/// filled again.
 #[test]
 fn a_line_that_was_replaced_meanwhile_is_not_used() {
     for reading in READINGS {
@@ -263,8 +263,8 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
     assert!(second >= first, "{second} after {first}");
 }
 
-/// Rule 6: while the reference is asked, the unit recovers, and its line is ahead of what the
-/// reference said before.
+/// Rule 6: while a reader reads the reference, the unit recovers, and its line is ahead of the
+/// reference's value before that.
 #[test]
 fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     let (board, units, controls) = settled_board(true);
@@ -285,9 +285,9 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     assert!(reading.ns >= line, "{} after {line}", reading.ns);
 }
 
-/// The loop's thread is moved away before any step of its iteration: no sample and no line comes
-/// of it, readings on that CPU go on in order, by the line or the reference, and the other CPU
-/// notices nothing.
+/// The control loop's thread is moved away before any step of its iteration. The iteration yields
+/// no sample and no line. Readings on that CPU go on in order, by the line or the reference, and
+/// the other CPU is not affected.
 #[test]
 fn a_lost_counter_publishes_nothing_wrong() {
     let lost = leak(Cell::new(0));
@@ -392,8 +392,8 @@ fn an_id_outside_of_the_table_reads_nothing() {
     assert!(PinnedCounter::take(board, 0).is_none());
 }
 
-/// Readings, calibrations and moves in any order, one inside another at any step: what the
-/// machine's next steps will be.
+/// Readings, calibrations and moves in any order, nested at any step: this chooses the next
+/// steps.
 struct Storm {
     board: &'static Board,
     units: &'static Units,
@@ -434,7 +434,7 @@ impl Storm {
         self.board.machine.pass(self.below(1 << self.below(most_log2)) + 1);
     }
 
-    /// A reading, if need be by the slow path, of whichever thread is on this CPU.
+    /// A reading by the thread that is on this CPU, by the slow path if necessary.
     fn read(&self) {
         let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
         let high_water_ns = self.largest_ns[cpu].get();
@@ -468,7 +468,7 @@ impl Storm {
         }
     }
 
-    /// An iteration on one of the CPUs; whoever was interrupted by it goes on where it was.
+    /// An iteration on one of the CPUs. The interrupted thread goes on afterwards.
     fn calibrate(&self) {
         let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
         let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());

@@ -1,7 +1,7 @@
-//! What holds for `steer`, `join` and `recover`: the order that `discipline` promises.
+//! Properties of `steer`, `join` and `recover`: the order that `discipline` promises.
 //!
-//! Everything is compared in exact values, where these fit: a `FixedNs` or an `i64` that is
-//! saturated is no promise.
+//! Everything is compared in exact values where these fit; nothing is promised for a saturated
+//! `FixedNs` or `i64`.
 
 use num_bigint::BigInt;
 use tickline_core::discipline::{STEP_PPB, Steering, join, recover, steer};
@@ -52,7 +52,7 @@ pub(crate) fn check_steer(old: &Line, at_ticks: u64, target: &Target, horizon_ti
 }
 
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
-/// than that takes.
+/// than necessary.
 pub(crate) fn check_meeting(
     old: &Line,
     steering: &Steering,
@@ -109,8 +109,8 @@ fn is_exact(line: &Line, ticks: u64) -> bool {
         && i64::try_from(floor_ns(&exact_at(line, ticks))).is_ok()
 }
 
-/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the high-water
-/// mark, and no higher than that takes.
+/// Rule 7: a first line is not below `most` where that was taken, nowhere below the high-water
+/// mark, and no higher than necessary.
 pub(crate) fn check_recover(
     edge: FixedNs,
     high_water_ns: i64,

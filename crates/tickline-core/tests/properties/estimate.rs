@@ -1,5 +1,5 @@
-//! What holds for brackets and histories whose samples come from a true line: nothing that they
-//! claim excludes the truth.
+//! Properties of brackets and histories whose samples come from a true line: their bounds never
+//! exclude the truth.
 
 use num_bigint::BigInt;
 use tickline_core::estimate::{Fit, History};
@@ -23,18 +23,18 @@ pub(crate) struct Truth {
     pub(crate) resolutions: Resolutions,
 }
 
-/// One look at the reference, and the time before it.
+/// One read of the reference, and the time before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
-    /// Ticks since the last look, beyond the counter's step.
+    /// Ticks since the last read, beyond the counter's resolution.
     pub(crate) gap_ticks: u64,
-    /// Ticks from the first look at the counter to that at the reference.
+    /// Ticks from the first read of the counter to that of the reference.
     pub(crate) before_ticks: u32,
-    /// Ticks from there to the second look at the counter.
+    /// Ticks from there to the second read of the counter.
     pub(crate) after_ticks: u32,
     /// Chooses where in their steps counter and reference are seen.
     pub(crate) phases: [u16; 3],
-    /// Chooses the rate since the last look.
+    /// Chooses the rate since the last read.
     pub(crate) rate: u64,
 }
 
@@ -61,8 +61,8 @@ impl Now {
         }
     }
 
-    /// Lets `ticks` pass at a rate within rho that `choice` chooses: the extremes as often as
-    /// what lies between.
+    /// Lets `ticks` pass at a rate within the maximum drift that `choice` chooses: the extremes
+    /// as often as the rates between.
     fn pass(&mut self, ticks: u64, choice: u64) {
         let (least, most) = self.rates;
         let rate = match choice % 4 {
@@ -114,9 +114,9 @@ pub(crate) fn check_bracket(
     assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A bracket's points are on their sides of the truth; the bounds contains it, at the sample and
-/// `ahead_ticks` later; where the rate is constant, nothing is dropped, the fit contains the rate
-/// and the target is within the fit's limits.
+/// A bracket's points are on their sides of the truth, and the bounds contain the truth at the
+/// sample and `ahead_ticks` later. Where the rate is constant, nothing is dropped, the fit
+/// contains the rate, and the target is within the fit.
 pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
     for (index, look) in looks.iter().enumerate() {
@@ -178,8 +178,7 @@ fn check_extremes(history: &History, fit: &Fit) {
     );
 }
 
-/// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would
-/// tell it.
+/// The bounds contain the truth. Rounded to nanoseconds they contain the rounded truth.
 fn check_bounds(history: &History, truth: &Truth, now: &Now) {
     let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
     let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));

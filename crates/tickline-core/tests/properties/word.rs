@@ -8,7 +8,8 @@ fn start_granularity_of(ticks: u64) -> u64 {
     ticks / START_GRANULARITY_TICKS * START_GRANULARITY_TICKS
 }
 
-/// A live word is a tick shortly before its publication, and its successors keep what they should.
+/// A published word is a tick shortly before its publication, and its successors keep the right
+/// parts of it.
 pub(crate) fn check_life(before: Word, at_ticks: u64, margin_ticks: u64, high_water_ticks: u64) {
     let Some(live) = before.next_published(at_ticks, margin_ticks) else { return };
     let slot = before.slot().other();

@@ -14,7 +14,7 @@ const WRAP_NS: u64 = (1 << BITS) * 1_000_000_000 / HZ;
 const RTC_HZ: u64 = 32_768;
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// True time, and what the registers make of it.
+/// True time, and the registers.
 struct Board {
     time_ns: Cell<u64>,
     /// What the register has lost, ticks.
@@ -138,7 +138,7 @@ fn a_clock_runs_through_many_wraps() {
     }
 }
 
-/// A reading that comes first is late by the wrap, which nobody can know; the next iteration is
+/// A reading that comes first is late by the wrap, which it cannot detect. The next iteration is
 /// right, and says so.
 #[test]
 fn a_missed_wrap_is_noticed_by_the_next_iteration() {
@@ -168,7 +168,7 @@ fn no_reading_is_wrong_if_an_iteration_comes_first_after_a_long_sleep() {
     }
 }
 
-/// What the counter shows is past the window, so the reference serves at once.
+/// The counter's value is past the window, so the reference serves at once.
 #[test]
 fn a_missed_wrap_and_a_passed_window_end_the_line() {
     let board = new_board();
@@ -183,8 +183,8 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
     assert!(rig.is_published());
 }
 
-/// The counter takes the way from where it was to zero for time that has passed: the clock is
-/// ahead, never goes back, and is slewed until it is right.
+/// The counter seems to have run from its old value up to the wrap. So the clock is ahead, never
+/// goes back, and is slewed until it is right.
 #[test]
 fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     let board = new_board();

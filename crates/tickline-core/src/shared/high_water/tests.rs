@@ -1,4 +1,4 @@
-//! How far lines can have been read, across suspends, resets and slews.
+//! How far lines can have been read across suspends, resets and slews.
 
 use core::cell::Cell;
 
@@ -15,7 +15,8 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
 /// from which a reader had the line's value: the high-water mark is the end of the window.
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
-    // Who says nothing when the line is made, or when it ends, may have been suspended.
+    // If the reference says nothing when the line is made, or when it ends, there may have been a
+    // suspend.
     for (tells, tells_later) in [(true, true), (true, false), (false, true), (false, false)] {
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);
@@ -100,7 +101,7 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
         assert!(matches!(reading.source, Source::Reference { .. }), "{asleep_ns}: {reading:?}");
         assert!(reading.ns <= end_ns + 2_000, "{asleep_ns}: {} ns past the window", reading.ns - end_ns);
 
-        // Who replaces lines does not go on with that one either.
+        // A writer does not go on with that line either.
         let (machine, clock, mut control) = settled_clock();
         let end_ns = soft_end(clock);
         machine.suspend(asleep_ns);
