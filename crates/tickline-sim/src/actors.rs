@@ -17,7 +17,7 @@ use tickline_core::try_lock::TryLock;
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
-use crate::world::{Actor, Hand, Hands, Look, Step, SteppedCell, World};
+use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
@@ -141,8 +141,7 @@ impl Cast {
         self.below(most_ps >> shift)
     }
 
-    // ----
-    // drivers ----------------------------------------------------------------------------------------------
+    // ---- drivers ------------------------------------------------------------------------------
 
     /// The thread.
     pub(crate) fn drive(&self, hand: &Hand) {
@@ -150,7 +149,7 @@ impl Cast {
         loop {
             let outcome = self.serve(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
-            self.check.after_round(ONE_LINE, self.clock.shared().cell.peek(), self.may_be_cold());
+            self.check.after_iteration(ONE_LINE, self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
@@ -178,7 +177,7 @@ impl Cast {
         let now_ns = || self.hands().monotonic_ns();
         if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
             self.world.actors[me].serving.set(false);
-            self.gate_after_round(true);
+            self.gate_after_iteration(true);
             return None;
         }
         let control = guard.as_mut()?;
@@ -189,7 +188,7 @@ impl Cast {
             outcome = self.iterate(ONE_LINE, control, &hands);
         }
         let barred = outcome.iteration == Iteration::GateClosed;
-        self.gate_after_round(barred);
+        self.gate_after_iteration(barred);
         if barred && self.clock.keeper.notice_closed() {
             self.world.actors[me].serving.set(false);
             return None;
@@ -202,9 +201,9 @@ impl Cast {
 
     /// Readers collect the facts only after an iteration, so a verdict against the counter stays
     /// when they drive.
-    fn gate_after_round(&self, barred: bool) {
+    fn gate_after_iteration(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
-        self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
+        self.check.gate_after_iteration(barred && !by_readers, self.may_lack_line());
     }
 
     fn line(&self) -> Line<'_> {
@@ -243,7 +242,7 @@ impl Cast {
     }
 
     /// Whether the clock need not have a line.
-    fn may_be_cold(&self) -> bool {
+    fn may_lack_line(&self) -> bool {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
@@ -251,13 +250,13 @@ impl Cast {
     pub(crate) fn iterate(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
         let now_ps = self.world.now_ps.get();
         let noted = &self.world.units[unit];
-        let idle_ps = now_ps - noted.round_began_ps.replace(now_ps);
+        let idle_ps = now_ps - noted.iteration_began_ps.replace(now_ps);
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // no iteration has come for a while
         }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
-        counts.rounds += 1;
+        counts.iterations += 1;
         if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
@@ -279,8 +278,7 @@ impl Cast {
         served
     }
 
-    // ----
-    // readers ----------------------------------------------------------------------------------------------
+    // ---- readers ------------------------------------------------------------------------------
 
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
@@ -323,8 +321,8 @@ impl Cast {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
             // An iteration takes as long as some fifty brackets.
             None => driver.map(|driver| {
-                let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
-                until_ps(driver) + self.below(round_ps)
+                let iteration_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
+                until_ps(driver) + self.below(iteration_ps)
             }),
         };
         match aim_ps.filter(|&ps| ps < most_ps) {
@@ -340,14 +338,14 @@ impl Cast {
         self.world.me().patience.set(READING_STEPS);
         if self.world.scenario.clock.per_cpu {
             self.wander();
-            self.look_at_a_cpu(kind, begin, complete);
+            self.read_on_a_cpu(kind, begin, complete);
         } else {
-            self.look_at_the_clock(kind, begin, complete);
+            self.read_the_clock(kind, begin, complete);
         }
         self.world.me().patience.set(u64::MAX);
     }
 
-    fn look_at_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
+    fn read_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
         let (shared, hands, check) = (self.clock.shared(), self.hands(), &self.check);
         match kind {
             0 => {
@@ -367,10 +365,10 @@ impl Cast {
                 if let Some(ns) = shared.read_unix(&hands) {
                     // Nothing has happened since the reading's second load of the word, so this
                     // belongs to its line.
-                    let slack_ns = shared.cell.peek_unix_bound_ns();
+                    let margin_ns = shared.cell.peek_unix_bound_ns();
                     complete();
                     check.not_behind_the_gate(begin);
-                    return check.unix(ns, slack_ns);
+                    return check.unix(ns, margin_ns);
                 }
             }
             3 => {
@@ -396,14 +394,14 @@ impl Cast {
         }
         let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
         let me = self.world.me();
-        let (look, counter_look) = (me.look.get(), me.counter_look.get());
+        let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
             // A read whose attempt failed is not part of the reading.
-            me.look.set(look);
-            me.counter_look.set(counter_look);
+            me.last_read.set(last_read);
+            me.counter_read.set(counter_read);
             me.loaded.set(loaded);
             me.window_ticks.set(window_ticks);
         }
@@ -425,9 +423,9 @@ impl Cast {
 
     /// Runs `act`. A thread that helps meanwhile leaves the clock without a line.
     pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
-        let rescues = self.clock.events(Event::Help);
+        let helps = self.clock.events(Event::Help);
         let result = act();
-        if self.clock.events(Event::Help) != rescues {
+        if self.clock.events(Event::Help) != helps {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
@@ -463,7 +461,7 @@ impl Cast {
 
     /// A point of a plot, by a line; `at_ns` is the caller's.
     pub(crate) fn mark(&self, reading: &LineReading) -> Mark {
-        let Look { true_ns, unit, .. } = self.world.me().look.get();
+        let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
@@ -481,9 +479,9 @@ impl Cast {
     /// The same by the slow path.
     pub(crate) fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
         if matches!(source, Source::Line { .. }) {
-            self.world.me().look.set(self.world.me().counter_look.get());
+            self.world.me().last_read.set(self.world.me().counter_read.get());
         }
-        let Look { returned_ns, unit, .. } = self.world.me().look.get();
+        let ClockRead { returned_ns, unit, .. } = self.world.me().last_read.get();
         let offset_ns = ns - returned_ns;
         Mark {
             at_ns: 0,
@@ -496,8 +494,7 @@ impl Cast {
         }
     }
 
-    // ----
-    // gatekeepers ------------------------------------------------------------------------------------------
+    // ---- gatekeepers --------------------------------------------------------------------------
 
     /// A thread of the program that switches the counter off and on, and sets policies, by order;
     /// the scheduler wakes it.

@@ -8,11 +8,11 @@
 //! | nor do its stamps, among each other and with its readings, no matter when and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
-//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_round`] |
+//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
 //! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
-//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
 
 use core::cell::{Cell, RefCell};
 use core::cmp::Ordering;
@@ -27,7 +27,7 @@ use tickline_core::word::Word;
 use crate::limits::Limits;
 use crate::machine::PS;
 use crate::scenario::MAX_CPUS;
-use crate::world::{Look, MAX_ACTORS, World};
+use crate::world::{ClockRead, MAX_ACTORS, World};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
@@ -65,13 +65,13 @@ counts! {
     slow: "readings from the OS", saturating_add;
     /// Readings that began after a reading of another thread was complete, which the thread had
     /// not seen yet.
-    handovers: "handovers", saturating_add;
+    exchanges: "exchanges", saturating_add;
     /// Iterations of the control loop.
-    rounds: "rounds", saturating_add;
+    iterations: "iterations", saturating_add;
     /// Published lines, first lines included.
     publications: "publications", saturating_add;
     /// Times that a reader helped a preempted writer.
-    rescues: "rescues", saturating_add;
+    helps: "helps", saturating_add;
     /// Lines that were retired because they were over.
     expiries: "expiries", saturating_add;
     /// Stamps that were converted, and whose order was checked.
@@ -79,7 +79,7 @@ counts! {
     /// Readings by the line of a CPU.
     by_cpu: "readings by a CPU's line", saturating_add;
     /// Calibrations whose thread was moved away.
-    lost: "visits lost", saturating_add;
+    lost: "calibrations lost", saturating_add;
     /// Bounds that held, and whose assumption held.
     bounds_checked: "bounds checked", saturating_add;
     /// Bounds that held although their assumption did not.
@@ -132,7 +132,7 @@ const KEPT_STAMPS: usize = 6;
 struct Kept {
     ticks: u64,
     /// Its read of the counter.
-    look: Look,
+    last_read: ClockRead,
     /// The largest reading before it, and the smallest after it, ns; converted stamps count as
     /// readings.
     before_ns: i64,
@@ -245,10 +245,10 @@ impl Check {
         let world = &self.world;
         if from != From::Reference {
             // Past the window, the reference was read after the counter.
-            world.me().look.set(world.me().counter_look.get());
+            world.me().last_read.set(world.me().counter_read.get());
         }
-        let (me, look) = (world.running.get(), world.me().look.get());
-        let met = |(word, at_ps)| word == world.me().loaded.get() && look.at_ps > at_ps;
+        let (me, last_read) = (world.running.get(), world.me().last_read.get());
+        let met = |(word, at_ps)| word == world.me().loaded.get() && last_read.at_ps > at_ps;
         if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and by now the counter is back in
             // the window of the old line.
@@ -275,10 +275,10 @@ impl Check {
             self.by_own_line(unit, ns, from);
         } else if from != From::Reference {
             let word = world.me().loaded.get();
-            self.in_use(&look, word);
+            self.in_use(&last_read, word);
             let window_ticks = world.me().window_ticks.get();
             let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
-            let delta = look.ticks.wrapping_sub(word.to_bits());
+            let delta = last_read.ticks.wrapping_sub(word.to_bits());
             assert!(
                 word.is_published() && delta < window,
                 "an expired line: {delta} ticks of {window}, {word:?}"
@@ -291,7 +291,7 @@ impl Check {
             From::Inlined | From::SlowPath => counts.fast += 1,
         }
         if begin.completed > self.own_completed[me].get() {
-            counts.handovers += 1;
+            counts.exchanges += 1;
         }
         self.completed.set(self.completed.get() + 1);
         self.own_completed[me].set(self.completed.get());
@@ -299,22 +299,22 @@ impl Check {
             self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
         }
         drop(counts);
-        self.offset(ns - look.returned_ns, look.at_ps);
+        self.offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
     /// Whether nothing had disturbed the clock for a while when this thread last read a clock.
     /// Its reading may be complete much later.
-    fn is_calm(&self, look_ps: u64) -> bool {
-        look_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+    fn is_calm(&self, read_ps: u64) -> bool {
+        read_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
     }
 
     /// Compares an offset with the limits.
-    fn offset(&self, offset_ns: i64, look_ps: u64) {
+    fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.counts.borrow_mut();
         counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
         let limit_ns = self.limits.offset_ns;
         assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm(look_ps) && self.limits.step_back_ns == 0 {
+        if self.is_calm(read_ps) && self.limits.step_back_ns == 0 {
             counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
             let limit_ns = self.limits.calm_offset_ns;
             assert!(
@@ -326,17 +326,17 @@ impl Check {
 
     /// A reading with bounds is complete.
     pub(crate) fn bounds(&self, reading: &LineReading) {
-        let look = self.world.me().look.get();
-        let truth_ns = look.true_ns;
+        let last_read = self.world.me().last_read.get();
+        let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm(look.at_ps) && self.limits.step_back_ns == 0 {
+        if self.is_calm(last_read.at_ps) && self.limits.step_back_ns == 0 {
             let mut counts = self.counts.borrow_mut();
             counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
         }
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
-            unit: look.unit,
+            unit: last_read.unit,
             reading: *reading,
             truth_ns,
         });
@@ -371,9 +371,9 @@ impl Check {
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
-        let slack_ns = stale_ns + self.limits.step_back_ns;
+        let margin_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
-        let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
+        let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
         match (holds, inside) {
             (true, _) => counts.bounds_checked += 1,
             (false, true) => counts.bounds_void += 1,
@@ -392,15 +392,15 @@ impl Check {
         );
     }
 
-    /// A reading in Unix time is complete. Its line claims to know Unix time to `slack_ns`, by
+    /// A reading in Unix time is complete. Its line claims to know Unix time to `margin_ns`, by
     /// the narrowest of a few samples, all of which may have been interrupted.
-    pub(crate) fn unix(&self, ns: i64, slack_ns: u64) {
-        let look = self.world.me().look.get();
-        if look.born_ps <= self.unix_step_ps.get() {
+    pub(crate) fn unix(&self, ns: i64, margin_ns: u64) {
+        let last_read = self.world.me().last_read.get();
+        if last_read.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
         }
-        let truth_ns = look.returned_ns + self.world.clocks.borrow().unix_offset_ns();
-        let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(slack_ns);
+        let truth_ns = last_read.returned_ns + self.world.clocks.borrow().unix_offset_ns();
+        let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(margin_ns);
         assert!(
             ns.abs_diff(truth_ns) <= limit_ns,
             "Unix time is off by {} ns, limit {limit_ns}",
@@ -421,8 +421,8 @@ impl Check {
             stamps.pop_front();
         }
         let before_ns = self.own_last_ns[me][ONE_LINE].get();
-        let look = self.world.me().look.get();
-        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, returned_ns: None });
+        let last_read = self.world.me().last_read.get();
+        stamps.push_back(Kept { ticks, last_read, before_ns, after_ns: i64::MAX, returned_ns: None });
     }
 
     /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
@@ -438,7 +438,7 @@ impl Check {
     pub(crate) fn converted(&self, place: usize, ns: i64) {
         let me = self.world.running.get();
         let mut stamps = self.own_stamps[me].borrow_mut();
-        let Kept { look, before_ns, after_ns, returned_ns, .. } = stamps[place];
+        let Kept { last_read, before_ns, after_ns, returned_ns, .. } = stamps[place];
         let (reset_ps, jumped_ps) = {
             let clocks = self.world.clocks.borrow();
             (clocks.reset_ps, clocks.jumped_ps)
@@ -446,8 +446,8 @@ impl Check {
         // Old lines are forgotten, one earlier while the next is being published. After a reset
         // the same tick comes again, and nothing distinguishes a stamp from before it.
         let remembered = u64::try_from(CAPACITY).expect("small") - 1;
-        if self.world.units[ONE_LINE].lines.get() - look.lines >= remembered
-            || (reset_ps != 0 && look.at_ps <= reset_ps)
+        if self.world.units[ONE_LINE].lines.get() - last_read.lines >= remembered
+            || (reset_ps != 0 && last_read.at_ps <= reset_ps)
         {
             stamps.remove(place);
             return;
@@ -485,8 +485,8 @@ impl Check {
             last_ns.set(last_ns.get().max(ns));
         }
         // A stamp that was taken late, when no line was in use, is not above the end of its line.
-        if look.at_ps > jumped_ps && look.word.is_published() {
-            self.offset(ns - look.returned_ns, look.at_ps);
+        if last_read.at_ps > jumped_ps && last_read.word.is_published() {
+            self.offset(ns - last_read.returned_ns, last_read.at_ps);
         }
     }
 
@@ -541,14 +541,14 @@ impl Check {
 
     /// An iteration is over. `barred`: it could not make a line because of a gate. `excused`:
     /// something speaks against a line.
-    pub(crate) fn gate_after_round(&self, barred: bool, excused: bool) {
+    pub(crate) fn gate_after_iteration(&self, barred: bool, excused: bool) {
         if !barred || excused || self.acts_under_way.get() != 0 {
             return self.barred.set(0);
         }
         self.barred.set(self.barred.get() + 1);
         assert!(
             self.barred.get() <= MOST_BARRED,
-            "a gate stays closed: {} rounds since anybody acted, and nothing speaks against the counter",
+            "a gate stays closed: {} iterations since anybody acted, and nothing speaks against the counter",
             self.barred.get()
         );
     }
@@ -563,7 +563,7 @@ impl Check {
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
     /// needed.
-    pub(crate) fn after_round(&self, unit: usize, word: Word, excused: bool) {
+    pub(crate) fn after_iteration(&self, unit: usize, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();

@@ -76,7 +76,7 @@ impl Limits {
         // Two brackets: half of one at both ends of the shortest baseline, extrapolated once more
         // by as much. Stale values are worse than a bracket of that length, because the samples
         // do not know about them.
-        let look_ns = 4 * machine.bracket_ns
+        let read_ns = 4 * machine.bracket_ns
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
@@ -125,7 +125,7 @@ impl Limits {
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("checked"),
             offset_ns: 1_000
-                + look_ns
+                + read_ns
                 + skewed_ns
                 + high_water_ns
                 + dither_ns
@@ -135,7 +135,7 @@ impl Limits {
                 + share_ns(window_ns, 2 * rates_ppb)
                 // A first line is known to 2e-3, for 200 us.
                 + share_ns(200_000, 4_000_000),
-            calm_offset_ns: look_ns
+            calm_offset_ns: read_ns
                 + skewed_ns
                 + 2 * dither_ns
                 + 20

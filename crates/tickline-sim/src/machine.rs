@@ -259,8 +259,7 @@ impl Clocks {
         self.rates.push((at_ps, bits));
     }
 
-    // ----
-    // faults -----------------------------------------------------------------------------------------------
+    // ---- faults -------------------------------------------------------------------------------
 
     pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64, announced: bool) {
         self.advance(at_ps);

@@ -270,8 +270,7 @@ impl Stage {
         }
     }
 
-    // ----
-    // faults -----------------------------------------------------------------------------------------------
+    // ---- faults -------------------------------------------------------------------------------
 
     /// Stops an actor until `until_ps`.
     fn stop(&self, place: usize, until_ps: u64) {
@@ -324,8 +323,8 @@ impl Stage {
                 }
                 // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was
                 // asleep.
-                let told = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
-                if let Some(place) = driver.filter(|_| told) {
+                let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+                if let Some(place) = driver.filter(|_| is_woken) {
                     let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
                     world.actors[place].ready_ps.set(over_ps + within_ps);
                     self.cast.clock.forced.set(true);
@@ -434,7 +433,7 @@ impl Stage {
         let mut counts = self.cast.check.counts.borrow().clone();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.rescues = events(Event::Help);
+        counts.helps = events(Event::Help);
         counts.expiries = events(Event::Expiry);
         Outcome {
             counts,

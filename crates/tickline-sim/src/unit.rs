@@ -23,7 +23,7 @@ pub(crate) struct Unit {
     /// Lines published so far.
     pub(crate) lines: Cell<u64>,
     /// When the iteration under way began, ps.
-    pub(crate) round_began_ps: Cell<u64>,
+    pub(crate) iteration_began_ps: Cell<u64>,
     /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
     /// The word of the line that was published last.
@@ -51,7 +51,7 @@ impl Unit {
         self.word.set(to);
         match to.phase() {
             Phase::Published => {
-                self.born_ps.set(self.round_began_ps.get());
+                self.born_ps.set(self.iteration_began_ps.get());
                 self.lines.set(self.lines.get() + 1);
                 self.newest_line.set(to);
             }

@@ -62,7 +62,7 @@ pub(crate) type Hand = Yielder<(), Step>;
 
 /// A read of a clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Look {
+pub(crate) struct ClockRead {
     /// The counter, ticks.
     pub(crate) ticks: u64,
     /// What the reference would have returned then, ns...
@@ -99,8 +99,8 @@ pub(crate) struct Actor {
     /// The window of the line that it loaded last, ticks.
     pub(crate) window_ticks: Cell<u64>,
     /// The last read of a clock, and the last one of the counter.
-    pub(crate) look: Cell<Look>,
-    pub(crate) counter_look: Cell<Look>,
+    pub(crate) last_read: Cell<ClockRead>,
+    pub(crate) counter_read: Cell<ClockRead>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
     /// Steps that its reading may still take; readings wait for nobody.
@@ -204,14 +204,14 @@ impl World {
         machine::skewed(self.clocks.borrow().counter.at(at_ps), skew)
     }
 
-    fn note_look(&self, ticks: u64, at_ps: u64) {
+    fn note_read(&self, ticks: u64, at_ps: u64) {
         let unit = self.unit_of(self.me());
         let Unit { word, born_ps, lines, .. } = &self.units[unit];
         let (word, born_ps, lines) = (word.get(), born_ps.get(), lines.get());
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
-        self.me().look.set(Look {
+        self.me().last_read.set(ClockRead {
             ticks,
             returned_ns: clocks.returned(true_ns),
             true_ns,
@@ -255,8 +255,8 @@ impl Counter for Hands {
         let at_ps = now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps));
         world.me().fence_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
-        world.note_look(ticks, at_ps);
-        world.me().counter_look.set(world.me().look.get());
+        world.note_read(ticks, at_ps);
+        world.me().counter_read.set(world.me().last_read.get());
         ticks
     }
 
@@ -271,8 +271,8 @@ impl Counter for Hands {
         world.me().fence_ps.set(at_ps);
         world.me().late_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
-        world.note_look(ticks, at_ps);
-        world.me().counter_look.set(world.me().look.get());
+        world.note_read(ticks, at_ps);
+        world.me().counter_read.set(world.me().last_read.get());
         ticks
     }
 
@@ -286,8 +286,8 @@ impl Reference for Hands {
         let world = &self.0;
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
-        world.note_look(0, world.now_ps.get());
-        world.tell(world.me().look.get().returned_ns)
+        world.note_read(0, world.now_ps.get());
+        world.tell(world.me().last_read.get().returned_ns)
     }
 
     fn realtime_ns(&self) -> i64 {
