@@ -148,11 +148,11 @@ impl StabilityMonitor {
         interval_ns: u64,
         events: &Events,
     ) -> SampleOutcome {
-        let noted = self.note_sample(sample, slope, interval_ns, events);
+        let outcome = self.note_sample(sample, slope, interval_ns, events);
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
-        noted
+        outcome
     }
 
     fn note_sample(

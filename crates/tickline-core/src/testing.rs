@@ -17,7 +17,7 @@ use crate::word::{Slot, Word};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Load,
-    SecondLook,
+    SecondLoad,
     Counter,
     /// A read of the CPU's id (`per_cpu` only).
     CpuId,
@@ -75,7 +75,7 @@ pub(crate) struct Machine {
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
     /// How long a read of the reference takes before and after the moment whose time it returns.
-    pub(crate) look_ticks: Cell<(u64, u64)>,
+    pub(crate) reference_ticks: Cell<(u64, u64)>,
 }
 
 /// How long a read of the counter takes.
@@ -91,7 +91,7 @@ impl Machine {
             since_ticks: Cell::new(1 << 40),
             suspended_ns: Cell::new(0),
             tells_suspends: Cell::new(true),
-            look_ticks: Cell::new((10, 10)),
+            reference_ticks: Cell::new((10, 10)),
         })
     }
 
@@ -159,7 +159,7 @@ impl Counter for Machine {
 impl Reference for Machine {
     fn monotonic_ns(&self) -> i64 {
         self.hooks.run(Step::Reference);
-        let (before, after) = self.look_ticks.get();
+        let (before, after) = self.reference_ticks.get();
         self.pass(before);
         let truth = self.truth_ns();
         self.pass(after);
@@ -191,7 +191,7 @@ impl StateCell for HookedCell {
         self.inner.word()
     }
     fn is_still(&self, word: Word) -> bool {
-        self.machine.hooks.run(Step::SecondLook);
+        self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(word)
     }
     fn published(&self, word: Word) -> Published {

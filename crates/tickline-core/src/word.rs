@@ -234,7 +234,7 @@ mod tests {
 
     const MARGIN_TICKS: u64 = 1 << 20;
 
-    fn live(ticks: u64) -> Word {
+    fn published_word(ticks: u64) -> Word {
         Word::default().next_published(ticks, MARGIN_TICKS).expect("later than 0")
     }
 
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn fields_do_not_disturb_each_other() {
         for (word, slot) in [
-            (live(0x1234_5678_9abc), Slot::B),
-            (live(1 << 20).next_published(0x1234_5678_9abc, 0).unwrap(), Slot::A),
+            (published_word(0x1234_5678_9abc), Slot::B),
+            (published_word(1 << 20).next_published(0x1234_5678_9abc, 0).unwrap(), Slot::A),
         ] {
             assert_eq!((word.phase(), word.slot(), word.is_gate_closed()), (Phase::Published, slot, false));
             assert_eq!(word.start_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
@@ -273,9 +273,11 @@ mod tests {
     /// A reader subtracts the whole word from the counter. A word beyond the tick of its
     /// publication would look like a reset.
     #[test]
-    fn a_live_word_is_a_tick_shortly_before_its_publication() {
+    fn a_published_word_is_a_tick_shortly_before_its_publication() {
         for at_ticks in (1_u64 << 30)..(1 << 30) + 3 * START_GRANULARITY_TICKS {
-            for word in [live(at_ticks), live(1 << 20).next_published(at_ticks, 0).unwrap()] {
+            for word in
+                [published_word(at_ticks), published_word(1 << 20).next_published(at_ticks, 0).unwrap()]
+            {
                 assert!(
                     (0..2 * START_GRANULARITY_TICKS).contains(&at_ticks.wrapping_sub(word.to_bits())),
                     "{at_ticks}: {word:?}"
@@ -286,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_line_without_unix_time_is_closed_for_that_alone() {
-        let both = live(0x1234_5678_9abc);
+        let both = published_word(0x1234_5678_9abc);
         let word = both.without_unix();
         assert_eq!((both.is_published_for_unix(), word.is_published_for_unix()), (true, false));
         assert_eq!((word.is_published(), word.is_gate_closed()), (true, false));
@@ -305,7 +307,7 @@ mod tests {
 
     #[test]
     fn gates_opened_again_and_again_differ_from_the_last_seven() {
-        for line in [live(5 << 20), live(1 << 20).next_published(5 << 20, 0).unwrap()] {
+        for line in [published_word(5 << 20), published_word(1 << 20).next_published(5 << 20, 0).unwrap()] {
             let mut word = line.replacing().without_line(6 << 20);
             let mut seen = vec![word];
             for _ in 0..200 {
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_new_line_needs_a_later_start_or_a_reset() {
-        let word = live(100 * START_GRANULARITY_TICKS);
+        let word = published_word(100 * START_GRANULARITY_TICKS);
         let first = word.start_ticks() + START_GRANULARITY_TICKS + META_MASK;
         assert_eq!(word.next_published(first - 1, MARGIN_TICKS), None);
         assert_eq!(
@@ -338,7 +340,7 @@ mod tests {
             "a little behind is not a reset"
         );
         assert!(
-            live(1 << 40).next_published(5_000, MARGIN_TICKS).is_some(),
+            published_word(1 << 40).next_published(5_000, MARGIN_TICKS).is_some(),
             "a reset counter may start again"
         );
     }
@@ -347,7 +349,7 @@ mod tests {
     /// tick, even that of the word.
     #[test]
     fn with_any_margin_a_new_line_needs_a_later_start() {
-        let word = live(100 * START_GRANULARITY_TICKS);
+        let word = published_word(100 * START_GRANULARITY_TICKS);
         for margin_ticks in [1 << 63, u64::MAX] {
             assert_eq!(
                 word.next_published(100 * START_GRANULARITY_TICKS, margin_ticks),
@@ -366,7 +368,7 @@ mod tests {
     /// another one all the same.
     #[test]
     fn a_line_after_a_reset_differs_from_one_at_the_same_tick() {
-        let (mut word, mut seen) = (live(7 << 20), Vec::new());
+        let (mut word, mut seen) = (published_word(7 << 20), Vec::new());
         for _ in 0..8 {
             for at_ticks in [7_u64 << 20, 1 << 40] {
                 word = word.next_published(at_ticks, MARGIN_TICKS).unwrap_or(word);

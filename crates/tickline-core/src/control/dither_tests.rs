@@ -19,7 +19,7 @@ struct Kernel {
     error_ns: i64,
     is_fast: bool,
     tick_in_ns: u64,
-    round_in_ns: u64,
+    iteration_in_ns: u64,
     /// Readings whose bounds were checked, those whose bounds did not hold, and the largest
     /// half-width.
     seen: (u32, u32, i64),
@@ -33,7 +33,7 @@ impl Kernel {
             error_ns: 0,
             is_fast: false,
             tick_in_ns: 0,
-            round_in_ns: 0,
+            iteration_in_ns: 0,
             seen: (0, 0, 0),
         }
     }
@@ -62,15 +62,16 @@ impl Kernel {
             if self.tick_in_ns == 0 {
                 self.tick();
             }
-            if self.round_in_ns == 0 {
+            if self.iteration_in_ns == 0 {
                 let outcome = control.maintain(clock, self.machine, self.machine);
-                self.round_in_ns =
+                self.iteration_in_ns =
                     if outcome.iteration == Iteration::Recovered { 1 } else { outcome.next_in_ns };
             }
             let reading_in_ns = 1 + self.below(10_000_000);
-            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.round_in_ns).min(left_ns);
+            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.iteration_in_ns).min(left_ns);
             self.machine.pass(pass_ns);
-            (self.tick_in_ns, self.round_in_ns) = (self.tick_in_ns - pass_ns, self.round_in_ns - pass_ns);
+            (self.tick_in_ns, self.iteration_in_ns) =
+                (self.tick_in_ns - pass_ns, self.iteration_in_ns - pass_ns);
             left_ns -= pass_ns;
             if let Some(reading) = clock.read_bounds(self.machine) {
                 let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -91,7 +92,7 @@ fn a_dithering_reference_stays_within_the_bounds() {
     let mut all = 0;
     for (renewal, seed) in [(Renewal::Ahead, 1), (Renewal::AtExpiry, 2), (Renewal::Ahead, 3)] {
         let machine = Machine::new();
-        machine.look_ticks.set((3, 3));
+        machine.reference_ticks.set((3, 3));
         let (clock, mut control) = new_clock(machine);
         control.reschedule(renewal, control.config().interval_ns);
         let mut kernel = Kernel::new(machine, seed);

@@ -14,7 +14,7 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     settle(machine, clock, &mut control);
     for _ in 0..40 {
         for _ in 0..5 {
-            let reading = clock.read_bounds(machine).expect("live");
+            let reading = clock.read_bounds(machine).expect("a line");
             let truth = machine.truth_ns();
             let (earliest, latest) = reading.bounds_ns();
             assert!(reading.ns.abs_diff(truth) <= 10, "{} ns off", reading.ns - truth);
@@ -110,7 +110,7 @@ fn old_ticks_convert_to_what_was_read_then() {
         machine.set_rate_ppb(if iteration % 2 == 0 { 30_000 } else { -30_000 });
         let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
         machine.pass(due_in_ns - 1_000);
-        let reading = clock.read_bounds(machine).expect("live");
+        let reading = clock.read_bounds(machine).expect("a line");
         seen.push((reading.ticks, reading.ns));
     }
     for (ticks, ns) in seen {
@@ -120,7 +120,7 @@ fn old_ticks_convert_to_what_was_read_then() {
 
 /// A change of the kernel's steering widens the maximum drift by as much, at once.
 #[test]
-fn a_change_of_steering_widens_rho() {
+fn a_change_of_steering_widens_the_maximum_drift() {
     let machine = Machine::new();
     let reference = Steered { machine, ppb: Cell::new(5_000) };
     let (clock, mut control) = new_clock(machine);
@@ -145,7 +145,7 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     for iteration in 0..24_u64 {
         // The reference tells the time at the start of a read, then at its end: the middles are
         // as wrong as they can be.
-        machine.look_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
+        machine.reference_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns - 1_000);
         if let Some(reading) = clock.read_bounds(machine) {
@@ -274,7 +274,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         let outcome = control.maintain(clock, machine, &reference);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
         machine.pass(outcome.next_in_ns - 1_000);
-        let (earliest, latest) = clock.read_bounds(machine).expect("live").bounds_ns();
+        let (earliest, latest) = clock.read_bounds(machine).expect("a line").bounds_ns();
         let truth = machine.truth_ns();
         assert!(earliest <= truth && truth <= latest, "{change_ppb} ppb: {earliest} {truth} {latest}");
     }
@@ -334,24 +334,24 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
 /// an interval of 10 ms such lines were cut to intervals of 625 us, valid for 3.75 ms at most, so
 /// each ended before the next.
 #[test]
-fn lines_that_are_off_live_until_a_late_thread_has_come() {
+fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     control.reschedule(Renewal::Ahead, 10_000_000);
-    let mut late_round = || {
+    let mut late_iteration = || {
         let mut outcome = control.maintain(clock, machine, machine);
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(clock, machine, machine);
         }
         machine.pass(outcome.next_in_ns + 5_000_000);
     };
-    (0..200).for_each(|_| late_round());
+    (0..200).for_each(|_| late_iteration());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
         // Just after a change lines are short because one sample says nothing about the rate.
         // Those do end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
-        late_round();
+        late_iteration();
     }
     let expiries = clock.events(Event::Expiry) - before;
     assert!(expiries <= 2, "{expiries} lines died");
@@ -407,7 +407,7 @@ fn a_break_in_the_watch_voids_what_was_known() {
 /// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond
 /// what it was, and a jump forgets that.
 #[test]
-fn rho_is_learnt_slowly_and_forgotten_at_once() {
+fn the_maximum_drift_is_learnt_slowly_and_forgotten_at_once() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut iteration = |until: &dyn Fn(u64) -> bool| {
@@ -446,7 +446,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         let (machine, clock, mut control) = settled_clock();
         machine.suspend(1_000_000);
         let mut due_ns = 0;
-        while clock.read(machine).expect("live") - machine.truth_ns() > ahead_ns {
+        while clock.read(machine).expect("a line") - machine.truth_ns() > ahead_ns {
             // Slews the lead down.
             if due_ns <= machine.truth_ns() {
                 let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
@@ -471,7 +471,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
 /// If the reference stops while there is a line, the line ends: iterations become rare, and the
 /// clock stops with the reference.
 #[test]
-fn a_reference_that_stops_while_live_costs_little() {
+fn a_reference_that_stops_costs_little() {
     let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(-1_000_000_000);
     let mut last = 0;
@@ -524,7 +524,7 @@ fn a_late_renewal_does_not_swing() {
     control.maintain(clock, machine, machine);
     machine.pass(1_000_000);
     machine.suspend(30_000); // a jump, so the rate is not in doubt, and not so large that the slew is capped
-    let lead = clock.read(machine).expect("live") - machine.truth_ns();
+    let lead = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.pass(clock.cell.load().valid_ticks() - 5_000);
@@ -559,13 +559,13 @@ fn a_line_off_its_target_is_renewed_soon() {
 #[test]
 fn a_slow_machine_gets_a_line() {
     let machine = Machine::new();
-    machine.look_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
     let (clock, mut control) = new_clock(machine);
     for _ in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns);
     }
-    let error = clock.read(machine).expect("live") - machine.truth_ns();
+    let error = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!(error.abs() <= 8_000, "{error} ns");
 }
 
@@ -576,7 +576,7 @@ fn a_slow_machine_gets_a_line() {
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
     const SHORT_NS: u64 = 1_000_000;
     let machine = Machine::new();
-    machine.look_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
+    machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
     let (clock, mut control) = new_clock(machine);
     control.reschedule(Renewal::Ahead, SHORT_NS);
     for iteration in 0..200 {
@@ -590,7 +590,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert_eq!(clock.read(machine), None);
     assert!(clock.gauges.samples_are_stale());
     // The machine is quick again: the next iterations make a line, and nothing is stale.
-    machine.look_ticks.set((10, 10));
+    machine.reference_ticks.set((10, 10));
     for _ in 0..80 {
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns);
@@ -611,12 +611,12 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
             && bent.line.slope.ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
     );
     machine.pass(20_000);
-    let before = clock.read_ordered(machine).expect("live");
+    let before = clock.read_ordered(machine).expect("a line");
     let mut anew = crate::testing::new_control();
     assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
     assert_eq!(clock.cell.word().phase(), Phase::NoLine);
     settle(machine, clock, &mut anew);
-    let reading = clock.read_bounds(machine).expect("live again");
+    let reading = clock.read_bounds(machine).expect("a line again");
     let (earliest, latest) = reading.bounds_ns();
     assert!(reading.ns >= before && earliest <= machine.truth_ns() && machine.truth_ns() - 100 <= latest);
 }

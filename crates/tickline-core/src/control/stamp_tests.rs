@@ -43,10 +43,10 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
             |step| step == Step::Published,
             move || {
                 machine.pass(if first { 20_000 } else { 60_000 });
-                let before = clock.read_ordered(machine).expect("live");
-                let ticks = clock.stamp(machine).expect("live");
+                let before = clock.read_ordered(machine).expect("a line");
+                let ticks = clock.stamp(machine).expect("a line");
                 let ns = ns_of(clock, machine, ticks);
-                let after = clock.read_ordered(machine).expect("live");
+                let after = clock.read_ordered(machine).expect("a line");
                 stamp.set(Some((before, ticks, ns, after)));
             },
         );
@@ -67,9 +67,9 @@ fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
     let found = leak(Cell::new(None));
     machine.hooks.set(move |step| {
         if step == Step::Published && found.get().is_none() {
-            let before = clock.read_ordered(machine).expect("live");
+            let before = clock.read_ordered(machine).expect("a line");
             machine.pass(2_000);
-            let ticks = clock.stamp(machine).expect("live");
+            let ticks = clock.stamp(machine).expect("a line");
             found.set(Some((before, ns_of(clock, machine, ticks))));
         }
     });
@@ -136,7 +136,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     for recovers in [false, true] {
         let (machine, clock, control) = settled_clock();
         machine.suspend(1_000_000); // the line is ahead by 1 ms
-        let before = clock.read_ordered(machine).expect("live");
+        let before = clock.read_ordered(machine).expect("a line");
         let control = leak(core::cell::RefCell::new(control));
         let ran = once_at(
             machine,
@@ -146,7 +146,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
                 machine.pass(100_000);
             },
         );
-        let ticks = clock.stamp(machine).expect("the word was live");
+        let ticks = clock.stamp(machine).expect("the word was published");
         machine.hooks.clear();
         assert!(ran.get());
         let early = ns_of(clock, machine, ticks);
@@ -182,7 +182,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
             machine.pass(1_000_000);
         },
     );
-    let ticks = clock.stamp(machine).expect("the word was live, and its window has not passed");
+    let ticks = clock.stamp(machine).expect("the word was published, and its window has not passed");
     machine.hooks.clear();
     assert!(ran.get());
     assert!(clock.cell.word().is_published(), "somebody has found it");
@@ -227,8 +227,8 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     });
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.hooks.clear();
-    let (ticks, ns) = seen.get().expect("live");
-    assert!(clock.read_ordered(machine).expect("live") > ns + 9_000_000, "no step forward");
+    let (ticks, ns) = seen.get().expect("a line");
+    assert!(clock.read_ordered(machine).expect("a line") > ns + 9_000_000, "no step forward");
     assert_eq!(ns_of(clock, machine, ticks), ns);
 }
 

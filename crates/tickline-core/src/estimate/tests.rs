@@ -102,7 +102,7 @@ fn dither_is_not_a_rate_change() {
 }
 
 #[test]
-fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
+fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond() {
     let mut history = History::new();
     for second in 1..=10_u64 {
         let ticks = second * 1_000_000_000;
@@ -120,7 +120,7 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
 /// The polygon proves nothing: the reference changes its rate, the set stays feasible, and the
 /// polygon is below the truth. The bounds with a sufficient maximum drift contain it.
 #[test]
-fn the_envelope_survives_a_bend_that_the_polygon_misses() {
+fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let mut history = History::new();
     for second in 1..=60_u64 {
         let ticks = second * 1_000_000_000;

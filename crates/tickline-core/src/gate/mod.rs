@@ -288,7 +288,7 @@ enum KernelVerdict {
     Unknown,
 }
 
-const fn stance(facts: &Facts) -> KernelVerdict {
+const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
     match (facts.clocksource, facts.counters_clocksource) {
         (Clocksource::Tsc, Clocksource::Tsc)
         | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter)
@@ -306,7 +306,7 @@ const fn stance(facts: &Facts) -> KernelVerdict {
 }
 
 const fn judge_kernel(facts: &Facts) -> Option<Reason> {
-    match (stance(facts), facts.trust) {
+    match (kernel_verdict(facts), facts.trust) {
         (KernelVerdict::Uses, _) => None,
         // The kernel decides within seconds of boot. The clock waits for that.
         (KernelVerdict::Undecided, _) => Some(Reason::KernelUndecided),
@@ -334,7 +334,7 @@ pub enum NeededComparison {
 /// How much a comparison of the counters matters on this machine.
 #[must_use]
 pub const fn demand(facts: &Facts) -> NeededComparison {
-    match (stance(facts), facts.hypervisor) {
+    match (kernel_verdict(facts), facts.hypervisor) {
         (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Idle,
         (KernelVerdict::Uses, _) => NeededComparison::Welcome,
         _ => NeededComparison::Needed,

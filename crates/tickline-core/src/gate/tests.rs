@@ -214,11 +214,11 @@ fn a_gate_for_unix_time_alone_closes_nothing_else() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let demand = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
-    assert_eq!(demand(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
-    assert_eq!(demand(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
+    let needed = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
+    assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
+    assert_eq!(needed(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
 }
 
 #[test]

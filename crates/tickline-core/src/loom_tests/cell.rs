@@ -100,13 +100,13 @@ fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
         let cell = made(Latch::new());
         let tick = |number: u64| (number << 20) + (1 << 19);
-        let retire = |live: Word| {
-            let by_reference = live.without_line(tick(number_of(live)));
-            assert!(cell.swap(live, by_reference));
+        let retire = |in_use: Word| {
+            let by_reference = in_use.without_line(tick(number_of(in_use)));
+            assert!(cell.swap(in_use, by_reference));
             by_reference
         };
         let first = publish(&cell, Word::default(), 1);
-        let high_water_ns = |live: Word| line(live).line.at(tick(number_of(live)));
+        let high_water_ns = |in_use: Word| line(in_use).line.at(tick(number_of(in_use)));
         let marks = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
         let by_reference = retire(first);
         let reader = {
@@ -132,16 +132,16 @@ fn a_high_water_mark_is_never_a_mixture() {
 fn a_line_is_retired_once() {
     check(None, &["mine", "theirs"], |seen| {
         let cell = made(Latch::new());
-        let live = publish(&cell, Word::default(), 1);
+        let in_use = publish(&cell, Word::default(), 1);
         let other = {
             let cell = cell.clone();
-            thread::spawn(move || cell.swap(live, live.with_gate_closed()))
+            thread::spawn(move || cell.swap(in_use, in_use.with_gate_closed()))
         };
-        let mine = cell.swap(live, live.replacing());
+        let mine = cell.swap(in_use, in_use.replacing());
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { live.replacing() } else { live.with_gate_closed() });
+        assert_eq!(cell.word(), if mine { in_use.replacing() } else { in_use.with_gate_closed() });
     });
 }
 

@@ -193,7 +193,7 @@ fn a_gate_that_is_being_closed_is_asked_for() {
 
 /// A thread that sees a conclusion sees what the judge has stored with it.
 #[test]
-fn a_conclusion_is_said_after_it_is_noted_down() {
+fn a_conclusion_is_published_after_its_reasons() {
     check(None, &["said", "not yet"], |seen| {
         let (keeper, noted) = (made(Keeper::new()), made(AtomicU64::new(0)));
         let asker = {

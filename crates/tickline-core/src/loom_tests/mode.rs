@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// The clock's thread: opens the CPUs' lines.
-    fn sweep(&self) -> Option<()> {
+    fn open_table(&self) -> Option<()> {
         self.mode.enter(&self.keeper, &self.lines());
         self.admitted(|_, _| {
             if !self.mode.open() {
@@ -178,10 +178,10 @@ fn the_mode_is_taken_up_under_a_reader() {
         let scene = Scene::new();
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        note(seen, "swept", scene.sweep().is_some());
+        note(seen, "opened", scene.open_table().is_some());
         reader.join().unwrap();
         scene.serves();
-        assert_eq!(scene.sweep().or_else(|| scene.sweep()), Some(()));
+        assert_eq!(scene.open_table().or_else(|| scene.open_table()), Some(()));
         assert_eq!(scene.serves(), (false, true));
         assert_eq!(scene.serve(), None);
     });
@@ -192,7 +192,7 @@ fn the_mode_is_taken_up_under_a_reader() {
 fn the_mode_is_given_up_under_a_reader() {
     check(Some(3), &["published: false"], |seen| {
         let scene = Scene::new();
-        scene.sweep().expect("nobody else is here");
+        scene.open_table().expect("nobody else is here");
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
         scene.mode.leave(&scene.keeper, &scene.lines());
@@ -218,12 +218,12 @@ fn the_counter_is_switched_off_while_a_table_is_opened() {
             scene.keeper.disable(&scene.lines());
             assert_eq!(scene.serves(), (false, false));
         });
-        note(seen, "swept", scene.sweep().is_some());
+        note(seen, "opened", scene.open_table().is_some());
         switch.join().unwrap();
         assert_eq!((scene.keeper.stage(), scene.serves()), (Stage::Disabled, (false, false)));
-        assert_eq!(scene.sweep(), None);
+        assert_eq!(scene.open_table(), None);
         scene.keeper.enable();
-        assert_eq!(scene.sweep(), Some(()));
+        assert_eq!(scene.open_table(), Some(()));
     });
 }
 
@@ -238,14 +238,14 @@ fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
                 scene.keeper.enable();
             }
         });
-        scene.sweep();
-        scene.sweep();
+        scene.open_table();
+        scene.open_table();
         off.join().unwrap();
         on.join().unwrap();
         if scene.keeper.stage() == Stage::Open && scene.mode.open_table().is_none() {
             seen.note("late");
         }
-        let open = scene.sweep().or_else(|| scene.sweep()).is_some();
+        let open = scene.open_table().or_else(|| scene.open_table()).is_some();
         assert_eq!(open, !scene.keeper.is_disabled());
         assert_eq!(scene.serves(), (false, open));
     });

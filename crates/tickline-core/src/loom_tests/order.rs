@@ -24,7 +24,7 @@ fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
 }
 
 /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
-fn live() -> (Arc<Clock>, Control, Arc<Time>) {
+fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Published);
     time.pass(20_000);
     time.suspend(30_000);
@@ -33,7 +33,7 @@ fn live() -> (Arc<Clock>, Control, Arc<Time>) {
 
 /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so that
 /// the reference still vouches for it past the window.
-fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
+fn with_long_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, mut control, time) = started(Iteration::Published);
     let view = time.view(10);
     for _ in 0..20 {
@@ -96,7 +96,7 @@ fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
 /// reader that meets a replacement twice helps.
 fn a_line_is_lowered_under(read: Read) {
     check(Some(5), &["Published", "help"], move |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let reader = reader(&clock, &time, read);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -128,7 +128,7 @@ fn a_line_is_lowered_under_a_reader_of_bounds() {
 #[test]
 fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let handed = made(AtomicI64::new(i64::MIN));
         let giver = {
             let (clock, time, handed) = (clock.clone(), time.clone(), handed.clone());
@@ -160,7 +160,7 @@ fn a_line_is_lowered_between_two_readers() {
 #[test]
 fn a_line_that_was_helped_is_not_revived() {
     check(Some(5), &["Published", "help"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let rescuer = {
             let (clock, time) = (clock.clone(), time.clone());
             thread::spawn(move || {
@@ -183,7 +183,7 @@ fn a_line_that_was_helped_is_not_revived() {
 #[test]
 fn a_window_ends_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let state = clock.cell.load();
         let passed = time.view(0).now_ordered() - state.line.start_ticks;
         time.pass(state.window_ticks - passed - 12_000);
@@ -201,7 +201,7 @@ fn a_window_ends_under_a_writer() {
 #[test]
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = long_live();
+        let (clock, mut control, time) = with_long_line();
         let state = clock.cell.load();
         // A reader's first load may be before the end of the window, and its second is not. The
         // writer's loads are, as long as nobody reads.
@@ -265,7 +265,7 @@ fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
 #[test]
 fn a_gate_closes_under_a_writer() {
     check(Some(4), &["Published", "Lost", "GateClosed"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let closer = closer(&clock, &time);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -315,7 +315,7 @@ fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHan
 #[test]
 fn a_line_is_lowered_under_a_stamp() {
     check(Some(5), &["Published", "Learning", "help", "stamp", "no stamp"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let stamper = stamper(&clock, &time, seen);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -329,7 +329,7 @@ fn a_line_is_lowered_under_a_stamp() {
 #[test]
 fn a_gate_closes_under_a_stamp() {
     check(Some(4), &["stamp", "no stamp"], |seen| {
-        let (clock, _, time) = live();
+        let (clock, _, time) = with_line();
         let closer = closer(&clock, &time);
         let stamper = stamper(&clock, &time, seen);
         closer.join().unwrap();

@@ -126,7 +126,7 @@ fn each_cpu_reads_its_own_line() {
         for cpu in [0, 1, 0] {
             board.on.set(cpu);
             for reading in READINGS {
-                let ns = reading(units, board).expect("live");
+                let ns = reading(units, board).expect("a line");
                 assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
             }
             let (on, slow) = read_slow(units, board, board.machine).expect("in the table");
@@ -234,7 +234,7 @@ fn a_line_that_was_replaced_meanwhile_is_not_used() {
         let (board, units, _) = settled_board(true);
         let done = leak(Cell::new(false));
         board.machine.hooks.set(move |step| {
-            if step == Step::SecondLook && !done.replace(true) {
+            if step == Step::SecondLoad && !done.replace(true) {
                 bend(board, &units[0], 100);
             }
         });
@@ -274,7 +274,7 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     board.machine.pass(8_000); // the high-water mark's margin
     let line = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
-        if step == Step::SecondLook && line.get().is_none() {
+        if step == Step::SecondLoad && line.get().is_none() {
             board.machine.pass(50_000);
             calibrate(board, units, &mut controls.borrow_mut(), 0);
             line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));

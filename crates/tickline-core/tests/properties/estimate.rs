@@ -25,7 +25,7 @@ pub(crate) struct Truth {
 
 /// One read of the reference, and the time before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Read {
     /// Ticks since the last read, beyond the counter's resolution.
     pub(crate) gap_ticks: u64,
     /// Ticks from the first read of the counter to that of the reference.
@@ -49,10 +49,10 @@ struct Now {
 
 impl Now {
     fn of(truth: &Truth) -> Self {
-        let (slope, rho, parts) =
+        let (slope, max_drift, parts) =
             (u128::from(truth.slope.to_bits()), u128::from(truth.max_drift_ppb), 1_000_000_000_u128);
-        let least = (slope * (parts - rho)).div_ceil(parts);
-        let most = slope * (parts + rho) / parts;
+        let least = (slope * (parts - max_drift)).div_ceil(parts);
+        let most = slope * (parts + max_drift) / parts;
         let rates = (u64::try_from(least), u64::try_from(most));
         Self {
             ticks: truth.ticks,
@@ -80,13 +80,13 @@ impl Now {
     }
 
     /// A bracket, seen with the given resolutions.
-    fn look(&mut self, look: &Look, resolutions: Resolutions) -> Bracket {
-        self.pass(look.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), look.rate);
-        let [first, second, third] = look.phases;
+    fn read(&mut self, read: &Read, resolutions: Resolutions) -> Bracket {
+        self.pass(read.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), read.rate);
+        let [first, second, third] = read.phases;
         let before_ticks = self.counter(resolutions.counter_ticks, first);
-        self.pass(look.before_ticks.into(), look.rate >> 8);
+        self.pass(read.before_ticks.into(), read.rate >> 8);
         let reference = floor_ns(&self.fixed) - i64::from(second) % resolutions.reference_ns;
-        self.pass(look.after_ticks.into(), look.rate >> 16);
+        self.pass(read.after_ticks.into(), read.rate >> 16);
         // A counter that is seen at an earlier moment than before would have run backwards.
         let after_ticks = self.counter(resolutions.counter_ticks, third);
         let after_ticks =
@@ -117,16 +117,16 @@ pub(crate) fn check_bracket(
 /// A bracket's points are on their sides of the truth, and the bounds contain the truth at the
 /// sample and `ahead_ticks` later. Where the rate is constant, nothing is dropped, the fit
 /// contains the rate, and the target is within the fit.
-pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
+pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
-    for (index, look) in looks.iter().enumerate() {
-        let bracket = now.look(look, truth.resolutions);
+    for (index, read) in reads.iter().enumerate() {
+        let bracket = now.read(read, truth.resolutions);
         let sample = bracket.sample(truth.resolutions).expect("the counter did not run backwards");
         assert_eq!(sample.upper.ticks, bracket.before_ticks);
         history.push(sample);
         let (fit, dropped) = history.fit();
         if truth.max_drift_ppb == 0 {
-            let story = || format!("{truth:?}, {:?}", looks.get(..=index));
+            let story = || format!("{truth:?}, {:?}", reads.get(..=index));
             assert_eq!(dropped, 0, "{}", story());
             assert_eq!(fit.is_some(), index > 0, "{}", story());
             if let Some(fit) = fit {
@@ -138,7 +138,7 @@ pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, hor
         history.thin(truth.slope);
         // The counter may be seen up to one step later than it was at the sample.
         let behind = signed_ticks(now.ticks, sample.lower.ticks);
-        now.pass(u64::try_from(behind).expect("the lower point is not in the past"), look.rate >> 24);
+        now.pass(u64::try_from(behind).expect("the lower point is not in the past"), read.rate >> 24);
         if truth.max_drift_ppb == 0 {
             check_sides(truth, &sample, &now);
             if let Some(fit) = fit {
@@ -147,7 +147,7 @@ pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, hor
         }
         check_bounds(&history, truth, &now);
         let mut later = Now { fixed: now.fixed.clone(), ..now };
-        later.pass(ahead_ticks, look.rate >> 32);
+        later.pass(ahead_ticks, read.rate >> 32);
         check_bounds(&history, truth, &later);
     }
 }

@@ -24,7 +24,7 @@ fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
         settle(machine, clock, &mut control);
         machine.tells_suspends.set(tells_later);
         machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
-        let line = clock.read_ordered(machine).expect("live");
+        let line = clock.read_ordered(machine).expect("a line");
         machine.suspend_and_reset();
         let by_reference = slow(clock, machine);
         assert!(by_reference.ns >= line, "{} ns back", line - by_reference.ns);
@@ -70,7 +70,7 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
             control.maintain(clock, machine, machine);
             machine.set_rate_ppb(after_ppb);
             machine.pass(awake_ns);
-            let line = clock.read_ordered(machine).expect("live");
+            let line = clock.read_ordered(machine).expect("a line");
             machine.reset_counter();
             let by_reference = slow(clock, machine);
             assert!(
