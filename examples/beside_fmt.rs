@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Complains about spans that waited more than they worked.
+/// Reports spans that waited more than they worked.
 struct Lazy;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {

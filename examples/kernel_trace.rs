@@ -4,17 +4,17 @@
 //!
 //! Its output has: "a trace shows", "ftrace", "serves".
 //!
-//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Who
-//! records it says so:
+//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Choose
+//! that clock when recording:
 //!
 //! | | |
 //! |---|---|
 //! | ftrace, trace-cmd | `echo mono > /sys/kernel/tracing/trace_clock`; `trace-cmd record -C mono` |
 //! | perf | `perf record -k CLOCK_MONOTONIC`; `perf script --ns` |
-//! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()`: nothing to be said |
+//! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()` use it already |
 //!
-//! This program changes no setting: it makes its mark where the clock is `mono` already and the
-//! process may write marks, and says otherwise what is missing.
+//! This program changes no setting. It makes its mark if the clock is `mono` already and the
+//! process may write marks; otherwise it says what is missing.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Tests that need no patience: a cache whose entries end after a minute, and a clock that is
+//! Tests that wait for nothing: a cache whose entries end after a minute, and a clock that is
 //! moved by hand.
 //!
 //! `cargo run --release --features mock --example mock_time`
@@ -38,7 +38,7 @@ impl Cache {
     }
 }
 
-/// What would have `#[test]` above it.
+/// In a test file this has `#[test]` above it.
 fn an_entry_lasts_a_minute() {
     let clock = MockClock::new();
     let _active = clock.activate(); // for this thread, until dropped

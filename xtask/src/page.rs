@@ -1,7 +1,7 @@
-//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and prints
-//! it. A page fails if the browser reports an error, if the page requests anything, if it is wider
-//! than the window, if texts of a chart overlap or are cut off, or if its data is not what it should
-//! be. `--screenshot FILE` makes the picture of the documentation.
+//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and
+//! prints it. A page fails if the browser reports an error, if the page requests anything, if it
+//! is wider than the window, if texts of a chart overlap or are cut off, or if its data is not
+//! what it should be. `--screenshot FILE` makes the picture of the documentation.
 
 mod browser;
 
@@ -18,7 +18,7 @@ const WIDTHS: [u32; 2] = [1_280, 390];
 
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// What must hold in the page, each an expression that lists what is wrong.
+/// The checks of a page: each is an expression that lists faults.
 const CHECKS: [(&str, &str); 4] = [
     (
         "wider than the window",
@@ -55,7 +55,8 @@ const CHECKS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The lower end of the charts, in pixels of the page: the picture for the documentation ends there.
+/// The lower end of the charts, in pixels of the page: the picture for the documentation ends
+/// there.
 const END_OF_CHARTS: &str =
     "document.querySelector('.charts').getBoundingClientRect().bottom + window.scrollY";
 
@@ -67,9 +68,10 @@ fn folder() -> PathBuf {
     root.join("target/page")
 }
 
-/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one
-/// that has passed. Without an argument, a report of this machine and a sample are made and checked;
-/// with a file's name, that page is. `--screenshot` stores the upper part of a report of this machine.
+/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from
+/// one that has passed. Without an argument, a report of this machine and a sample are made and
+/// checked; with a file's name, that page is. `--screenshot` stores the upper part of a report of
+/// this machine.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
         ["--browser"] => {
@@ -98,8 +100,8 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// How the program is built that makes the report: for figures, by the compiler's optimiser, and the
-/// report then watches the clock for longer.
+/// How the program is built that makes the report. A release build is for figures; it also
+/// watches the clock for longer.
 #[derive(Debug, Clone, Copy)]
 enum Build {
     Debug,
@@ -141,7 +143,8 @@ fn sample() -> Result<PathBuf, String> {
     }
 }
 
-/// What is wrong with the pages, everywhere. Screenshots and prints of them are left beside each other.
+/// The faults of the pages, at each width and in each scheme. Leaves screenshots and prints of
+/// them in the folder.
 fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut browser = Browser::start(&folder())?;
     let mut faults = Vec::new();
@@ -163,8 +166,8 @@ fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
-/// Stores a picture of the page from its top to the end of the charts. Says what is wrong with the
-/// page, as [`look`] does.
+/// Stores a picture of the page from its top to the end of the charts. Returns the page's faults,
+/// as [`look`] does.
 fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
     let mut browser = Browser::start(&folder())?;
     let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
@@ -186,7 +189,7 @@ fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
-/// Opens the page and looks at it.
+/// Opens the page and checks it. Returns its faults.
 fn look(
     browser: &mut Browser,
     address: &str,
@@ -212,7 +215,7 @@ fn look(
     Ok(faults)
 }
 
-/// Clicks on the link to the data; what is wrong with what comes of that.
+/// Clicks on the link to the data. Returns a fault of the download, if there is one.
 fn download(browser: &mut Browser) -> Result<Option<String>, String> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let file = folder().join("tickline.json");

@@ -84,7 +84,7 @@ impl Engine {
         }
     }
 
-    // ---- readings ---------------------------------------------------------------------------------------------
+    // ---- readings -----------------------------------------------------------------------------
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
@@ -229,7 +229,7 @@ impl Engine {
         self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
     }
 
-    // ---- drivers ----------------------------------------------------------------------------------------------
+    // ---- drivers ------------------------------------------------------------------------------
 
     /// Whether this clock's thread lives in this process: a forked child has none.
     fn thread_is_here(&self) -> bool {

@@ -62,7 +62,7 @@ fn close_from(first: i32) {
     }
 }
 
-// ---- fork, exec, daemons --------------------------------------------------------------------------------------------
+// ---- fork, exec, daemons ----------------------------------------------------------------------
 
 const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
 
@@ -162,7 +162,7 @@ fn daemon(parents_last: u64) -> u32 {
     if (0..64).any(is_open) { 5 } else { 0 }
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers ----------------------------------------------------------------------------------
 
 /// Instances of every driver, all at once, and nothing of them afterwards.
 #[test]
@@ -229,7 +229,7 @@ fn many_threads_use_a_clock_at_once() {
     });
 }
 
-// ---- stops ----------------------------------------------------------------------------------------------------------
+// ---- stops ------------------------------------------------------------------------------------
 
 /// A process that is stopped for longer than any line is valid goes on in order, with fresh
 /// readings, and its control loop goes on.
@@ -294,7 +294,7 @@ fn stop_for_a_while() {
     unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
 }
 
-// ---- what is refused ------------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------
 
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
@@ -396,7 +396,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
     });
 }
 
-// ---- namespaces -----------------------------------------------------------------------------------------------------
+// ---- namespaces -------------------------------------------------------------------------------
 
 /// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
 fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
@@ -496,7 +496,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     });
 }
 
-// ---- descriptors, and what is left ----------------------------------------------------------------------------------
+// ---- descriptors, and what is left ------------------------------------------------------------
 
 /// The program closes the thread's descriptor, and its number becomes another file's. The clock
 /// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and

@@ -1,9 +1,9 @@
-//! This machine's counter and reference: all that `tickline-core` needs to be told.
+//! This machine's counter and reference: `tickline-core` needs nothing else.
 //!
 //! | reference | step | why, or why not |
 //! |---|---|---|
 //! | **HPET** | 10 ns in QEMU, 100 at most | says its exact period itself, has 64 bits, needs no interrupt |
-//! | PIT | 838 ns | wraps after 55 ms, and each look is three port accesses |
+//! | PIT | 838 ns | wraps after 55 ms, and each read is three port accesses |
 //! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
 //! | RTC | 1 s | finer only by interrupts |
 
@@ -15,8 +15,8 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 /// The time-stamp counter. (`tickline_core::counter::HardwareCounter` is the same thing; written
-/// out here because on another machine this is what there is to write.) The numbers are those of
-/// the contract in `tickline_core::counter`.
+/// out here because another machine needs such code.) The numbers are those of the contract in
+/// `tickline_core::counter`.
 pub struct Tsc;
 
 impl Counter for Tsc {
@@ -74,7 +74,7 @@ impl Hpet {
     pub unsafe fn start() -> Option<Self> {
         let mut hpet = Self { base: ptr::with_exposed_provenance_mut(BASE), period_fs: 0 };
         hpet.period_fs = hpet.read(PERIOD);
-        // Where nothing answers, all bits read as ones, or as zeros.
+        // Without a timer all bits read as ones, or as zeros.
         let usable = (1..=MAX_PERIOD_FS).contains(&hpet.period_fs);
         if !usable || hpet.read(CAPABILITIES) & HAS_64_BITS == 0 {
             return None;
@@ -116,14 +116,14 @@ impl Hpet {
 impl Reference for Hpet {
     fn monotonic_ns(&self) -> i64 {
         // count * period_fs / FS_PER_NS, exactly: the rest is below 1e6, so its product is below
-        // 1e14. By constants, because a division of 128 bits would take longer than the look
-        // itself.
+        // 1e14. The divisors are constants, because a division of 128 bits would take longer than
+        // the read itself.
         let (count, period_fs) = (self.count(), u64::from(self.period_fs));
         let ns = count / FS_PER_NS * period_fs + count % FS_PER_NS * period_fs / FS_PER_NS;
         ns.cast_signed()
     }
 
-    /// Nobody has told this machine the date: its 1970 is when it was switched on.
+    /// This machine does not know the date: its 1970 is when it was switched on.
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }

@@ -44,7 +44,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
 
-/// The time, ns: by the counter where that can be, else by the HPET; never less than before.
+/// The time, ns: by the counter where possible, otherwise by the HPET; never less than before.
 fn now_ns(hpet: &Hpet) -> i64 {
     match CLOCK.read_ordered(&Tsc) {
         Some(ns) => ns,
@@ -76,13 +76,13 @@ struct Seen {
     by_counter: u64,
     /// Readings that were smaller than the one before.
     backward: u64,
-    /// Readings whose limits, and the HPET before and after them, have no moment in common.
+    /// Readings whose bounds exclude the HPET's time before and after them.
     outside: u64,
     last_ns: i64,
 }
 
 impl Seen {
-    /// Reads the clock between two looks at the reference.
+    /// Reads the clock between two reads of the reference.
     fn look(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
         let bounds = CLOCK.read_bounds(&Tsc);
@@ -99,8 +99,8 @@ impl Seen {
     }
 }
 
-/// A reading by the counter with its limits, and how far it is from the middle of two looks at
-/// the reference, ns. The narrowest of a few: an emulator may be stopped anywhere.
+/// A reading by the counter with its bounds, and how far it is from the middle of two reads of
+/// the reference, ns. The narrowest of a few counts, because an emulator may be stopped anywhere.
 fn offset(hpet: &Hpet) -> Option<(LineReading, i64)> {
     let bracket = |_| {
         let before_ns = hpet.monotonic_ns();

@@ -12,8 +12,7 @@ const TRANSMITTER_EMPTY: u8 = 1 << 5;
 /// plus one.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// How the program ends, as a value for that device: none of the two is an exit code that QEMU
-/// has of its own.
+/// How the program ends, as a value for that device. QEMU itself uses neither exit code.
 #[derive(Clone, Copy)]
 pub enum End {
     /// Exit code 33.

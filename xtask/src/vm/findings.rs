@@ -1,4 +1,5 @@
-//! What the program `tickline` finds in the guests: expected and printed, a row a time it was asked.
+//! The findings of the program `tickline` in the guests, expected and printed: a row for each
+//! call.
 
 use std::fmt::Write as _;
 use std::fs;

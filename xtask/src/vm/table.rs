@@ -1,4 +1,5 @@
-//! One row a scenario: the verdict, and the figures that one wants to see even where all is well. Printed, and stored.
+//! The table of scenarios, printed and stored: a row with the verdict, and with figures that
+//! matter even if everything passed.
 
 use std::fs;
 use std::io;
@@ -22,7 +23,7 @@ pub(super) struct Row {
     pub(super) run: Run,
 }
 
-/// So many columns, without those that are printed only or stored only.
+/// The columns that are both printed and stored.
 const COLUMNS: usize = 11;
 
 const TITLES: [&str; COLUMNS] = [
@@ -175,7 +176,8 @@ mod tests {
     use super::super::scenario;
     use super::*;
 
-    /// Pages that say how much faster readings are where the OS clock is slow say what the stored table says.
+    /// Pages that state how much faster readings are with a slow OS clock agree with the stored
+    /// table.
     #[test]
     fn pages_say_what_the_stored_table_does() {
         let read = |name| fs::read_to_string(super::super::root().join(name)).unwrap();
