@@ -139,6 +139,42 @@ impl Clock {
         self.engine().unix_ns()
     }
 
+    /// As [`now_ns`](Self::now_ns), for [`Instant`]'s arithmetic. Instants of all clocks have one
+    /// timescale: those of two clocks differ by at most the sum of their bounds.
+    ///
+    /// ```
+    /// # use tickline::Clock;
+    /// let clock = Clock::global();
+    /// let start = clock.now();
+    /// println!("{:?}", clock.now() - start); // `start.elapsed()` would read the global clock
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns())
+    }
+
+    /// As [`now_ordered_ns`](Self::now_ordered_ns).
+    #[inline]
+    #[must_use]
+    pub fn now_ordered(&self) -> Instant {
+        Instant::from_nanos(self.now_ordered_ns())
+    }
+
+    /// As [`unix_ns`](Self::unix_ns).
+    #[inline]
+    #[must_use]
+    pub fn unix(&self) -> UnixTime {
+        UnixTime::from_nanos(self.unix_ns())
+    }
+
+    /// As [`recent_ns`](Self::recent_ns).
+    #[inline]
+    #[must_use]
+    pub fn recent(&self) -> Instant {
+        Instant::from_nanos(self.recent_ns())
+    }
+
     /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread,
     /// [`now_ns`](Self::now_ns).
     #[inline]
@@ -238,6 +274,14 @@ impl Clock {
             (_, Some(line)) => Reading::<UnixTime>::by_line(&line),
             (_, None) => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
         }
+    }
+
+    /// A reading by the line, its Unix time, and the bound of the difference, ns.
+    pub(crate) fn unix_by_line(&self) -> Option<(Instant, UnixTime, u64)> {
+        let line = self.engine().read_bounds()?;
+        let unix_ns = u64::try_from(line.ns.wrapping_add(line.bounds.unix_offset_ns)).ok()?;
+        let instant = Instant::from_nanos(u64::try_from(line.ns).ok()?);
+        Some((instant, UnixTime::from_nanos(unix_ns), line.bounds.unix_bound_ns))
     }
 
     /// The state of a reading that found no line. One may have appeared since.

@@ -172,6 +172,11 @@ impl Drop for Active {
     }
 }
 
+/// Whether a mock is active on this thread.
+pub(crate) fn is_active() -> bool {
+    active(|_| 0).is_some()
+}
+
 /// The mock that is active on this thread, read by `read`.
 #[inline]
 pub(crate) fn active(read: impl FnOnce(&MockClock) -> u64) -> Option<u64> {
