@@ -2,7 +2,8 @@
 //!
 //! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
 //! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
-//! go on with the real time.
+//! go on with the real time. Code on several threads is given its clock, and then a test gives it
+//! [`MockClock::clock`], for which nothing is activated.
 //!
 //! ```
 //! use std::time::Duration;
