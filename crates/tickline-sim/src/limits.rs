@@ -1,7 +1,7 @@
 //! The limits that a scenario states: how far off, how long.
 
-use tickline_core::discipline::MEETING_MARGIN_NS;
-use tickline_core::word::START_GRANULARITY_TICKS;
+use tickline_core::unstable::discipline::MEETING_MARGIN_NS;
+use tickline_core::unstable::word::START_GRANULARITY_TICKS;
 
 use crate::machine::Clocks;
 use crate::scenario::{Driver, Scenario, Sleep, What};

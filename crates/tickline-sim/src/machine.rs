@@ -3,7 +3,7 @@
 //! The counter's rate is the truth; only the reference bends. Both are straight between the moments at which something
 //! happens to them, so each is one ramp that starts anew at such a moment.
 
-use tickline_core::units::unsigned;
+use tickline_core::unstable::units::unsigned;
 
 use crate::scenario::{Machine, Sleep};
 

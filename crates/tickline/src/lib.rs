@@ -127,8 +127,9 @@ pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
 pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
-pub use tickline_core::compare::{Comparison, Difference, Pair};
-pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
+pub use tickline_core::gate::{
+    Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict, Verdicts,
+};
 pub use tickline_core::shared::{BoundParts, Event};
 pub use trust::exchange;
 pub use unix_time::{UnixTime, UnixTimeRangeError, unix_ns};

@@ -32,7 +32,7 @@
 //! cell could hold meanwhile; and no system is known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
-pub mod keeper;
+pub(crate) mod keeper;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
-use crate::compare::Comparison;
+pub use crate::compare::{Comparison, Difference, Pair};
 
 /// What a gate judges by.
 ///
@@ -239,7 +239,7 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// What a gate says.
+/// What a gate says. More may be said in later versions, so only this crate makes one by its fields.
 ///
 /// ```
 /// use tickline_core::gate::{self, Reason};
@@ -249,6 +249,7 @@ impl core::fmt::Display for Reason {
 /// assert_eq!(verdict.warning, Some(Reason::Implausible));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The gate.
     pub gate: Gate,
@@ -263,6 +264,56 @@ impl Verdict {
     #[must_use]
     pub const fn open(gate: Gate) -> Self {
         Self { gate, closed: None, warning: None }
+    }
+
+    /// A gate that is closed for this reason; an open one without.
+    #[must_use]
+    pub const fn closed(gate: Gate, closed: Option<Reason>) -> Self {
+        Self { gate, closed, warning: None }
+    }
+
+    /// An open gate with this warning.
+    #[must_use]
+    pub const fn warned(gate: Gate, warning: Option<Reason>) -> Self {
+        Self { gate, closed: None, warning }
+    }
+}
+
+/// One verdict for each gate: a slice in the order in which they are judged.
+///
+/// ```
+/// use tickline_core::gate::{Gate, Reason, Verdict, Verdicts, first_closed};
+///
+/// let slow = Verdicts::by(|gate| Verdict::closed(gate, (gate == Gate::Cost).then_some(Reason::Slow)));
+/// assert_eq!(slow.of(Gate::Cost).closed, Some(Reason::Slow));
+/// assert_eq!(first_closed(&slow), Some(Reason::Slow));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdicts([Verdict; Gate::ALL.len()]);
+
+impl Verdicts {
+    /// What `judge` says of each gate.
+    #[must_use]
+    pub fn by(judge: impl Fn(Gate) -> Verdict) -> Self {
+        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
+        for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
+            *verdict = judge(*gate);
+        }
+        Self(verdicts)
+    }
+
+    /// The verdict of one gate.
+    #[must_use]
+    pub fn of(&self, gate: Gate) -> Verdict {
+        self.0.get(gate as usize).copied().unwrap_or(Verdict::open(gate))
+    }
+}
+
+impl core::ops::Deref for Verdicts {
+    type Target = [Verdict];
+
+    fn deref(&self) -> &[Verdict] {
+        &self.0
     }
 }
 
@@ -399,7 +450,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
         Gate::Invariant => match facts.invariant {
-            Some(false) if !facts.invariant_waived => Some(Reason::NotInvariant),
+            Some(false) if !facts.assumed_invariant => Some(Reason::NotInvariant),
             _ => None,
         },
         Gate::Kernel => judge_kernel(facts),
@@ -408,7 +459,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration | Gate::Plausible => None,
     };
-    Verdict { gate, closed, warning: None }
+    Verdict::closed(gate, closed)
 }
 
 /// What there is of a line.
@@ -453,17 +504,13 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
         }
         _ => None,
     };
-    Verdict { warning, ..Verdict::open(Gate::Plausible) }
+    Verdict::warned(Gate::Plausible, warning)
 }
 
 /// Judges every gate, in order.
 #[must_use]
-pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
-    let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
-    for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
-        *verdict = judge(*gate, facts);
-    }
-    verdicts
+pub fn judge_all(facts: &Facts) -> Verdicts {
+    Verdicts::by(|gate| judge(gate, facts))
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`] stops Unix time alone, and is not looked

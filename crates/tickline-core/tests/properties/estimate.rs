@@ -1,9 +1,9 @@
 //! What holds for brackets and histories whose samples come from a true line: nothing that they claim excludes the truth.
 
 use num_bigint::BigInt;
-use tickline_core::estimate::{Fit, History};
-use tickline_core::line::Slope;
 use tickline_core::sample::{Bracket, Resolutions, Sample};
+use tickline_core::unstable::estimate::{Fit, History};
+use tickline_core::unstable::line::Slope;
 
 use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, wide};
 

@@ -122,7 +122,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
     /// by default, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.policy.invariant_waived = true;
+        self.policy.assumed_invariant = true;
         self
     }
 
