@@ -96,7 +96,7 @@
 //!
 //! # Features
 //!
-//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, which makes
+//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`], `Serialize` for [`Reading`] and [`Status`]. `mock`: a clock for tests, which makes
 //! every reading test a flag first.
 
 mod clock;
@@ -111,6 +111,8 @@ pub mod mock;
 mod options;
 mod per_cpu;
 mod reading;
+#[cfg(feature = "serde")]
+mod serialize;
 mod stamp;
 mod status;
 mod sys;
