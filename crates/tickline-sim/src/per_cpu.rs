@@ -13,7 +13,7 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::shared::Source;
+use tickline_core::shared::{Ordered, Plain, Source, Unix, WithBounds};
 use tickline_core::unstable::per_cpu::{self, PinnedCounter};
 use tickline_core::unstable::word::{START_GRANULARITY_TICKS, Word};
 
@@ -194,20 +194,20 @@ impl Cast {
         let unit_looked_at = || self.world.me().look.get().unit;
         match kind {
             0 => {
-                if let Some(ns) = per_cpu::read(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Plain>(units, &hands) {
                     complete();
                     return check.end(begin, unit_looked_at(), ns, From::Inlined, false);
                 }
             }
             1 => {
-                if let Some(reading) = per_cpu::read_bounds(units, &hands) {
+                if let Some(reading) = per_cpu::read::<WithBounds>(units, &hands) {
                     complete();
                     check.end(begin, unit_looked_at(), reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
             2 => {
-                if let Some(ns) = per_cpu::read_unix(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Unix>(units, &hands) {
                     // As for one line: nothing has happened since the second look.
                     let slack_ns = units[unit_looked_at()].cell.peek_unix_bound_ns();
                     complete();
@@ -216,7 +216,7 @@ impl Cast {
             }
             3 => {}
             _ => {
-                if let Some(ns) = per_cpu::read_ordered(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Ordered>(units, &hands) {
                     complete();
                     return check.end(begin, unit_looked_at(), ns, From::Inlined, true);
                 }
@@ -238,7 +238,7 @@ impl Cast {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
-        match per_cpu::read_bounds(units, &hands) {
+        match per_cpu::read::<WithBounds>(units, &hands) {
             Some(reading) => self.mark(&reading),
             None => {
                 let (_, reading) =

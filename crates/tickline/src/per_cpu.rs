@@ -125,7 +125,7 @@ impl Table {
     /// By the line of the CPU that this runs on.
     #[inline(always)]
     pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
-        per_cpu::read_as::<K, _, _>(&self.units, &self.counter)
+        per_cpu::read::<K>(&self.units, &self.counter)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no
