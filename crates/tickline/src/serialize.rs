@@ -18,6 +18,21 @@ macro_rules! fields {
     }};
 }
 
+/// An enum by the names of its variants.
+macro_rules! names {
+    ($type:ident: $($variant:ident = $name:literal),*) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(match self { $(Self::$variant => $name),* })
+            }
+        }
+    };
+}
+
+names!(CpuState: Calibrating = "calibrating", Fast = "fast", Fallback = "fallback");
+names!(Driver: Reader = "reader", Thread = "thread", Manual = "manual");
+names!(Environment: Unset = "unset", On = "on", Off = "off", Unrecognised = "unrecognised");
+
 /// A type of the core crate, which is nobody's to implement for but that crate's.
 struct Foreign<'a, T>(&'a T);
 
@@ -56,37 +71,6 @@ impl Serialize for State {
             }
             Self::Unavailable => serializer.serialize_unit_variant("State", 4, "unavailable"),
         }
-    }
-}
-
-impl Serialize for CpuState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Calibrating => "calibrating",
-            Self::Fast => "fast",
-            Self::Fallback => "fallback",
-        })
-    }
-}
-
-impl Serialize for Driver {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Reader => "reader",
-            Self::Thread => "thread",
-            Self::Manual => "manual",
-        })
-    }
-}
-
-impl Serialize for Environment {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Unset => "unset",
-            Self::On => "on",
-            Self::Off => "off",
-            Self::Unrecognised => "unrecognised",
-        })
     }
 }
 
