@@ -78,8 +78,9 @@
 //!
 //! # Stability
 //!
-//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`] and [`try_lock`] are what a `no_std` program needs. Their changes follow
-//! semantic versioning. What they name of [`unstable`] is exempt, and so is that module itself.
+//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`] and [`try_lock`] are what a `no_std`
+//! program needs. Their changes follow semantic versioning. What they name of [`unstable`] is
+//! exempt, and so is that module itself.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

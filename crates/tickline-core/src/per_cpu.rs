@@ -49,7 +49,8 @@ const _: () =
 /// `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
 
-/// A reading of kind `K` by the inlined path, by the line of the CPU that this runs on; `None` if the slow path must be taken.
+/// A reading of kind `K` by the inlined path, by the line of the CPU that this runs on. `None` if
+/// the slow path must be taken.
 #[inline(always)]
 pub fn read<K: Kind>(
     units: &[Shared<impl StateCell, impl Sized>],

@@ -1,5 +1,5 @@
-//! Internals that `tickline`, its simulator, benches and fuzz targets share: every release may change them. A program that uses
-//! them depends on one version (`=0.1.0`).
+//! Internals that `tickline`, its simulator, benches and fuzz targets share. Every release may
+//! change them, so a program that uses them depends on one version (`=0.1.0`).
 
 /// Which readers run an iteration.
 pub mod callers {

@@ -1,7 +1,7 @@
 //! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
 //! thread's calibrations ([`pass`]).
 //!
-//! A reader takes the line of the CPU that it runs on (`tickline_core::unstable::per_cpu`). The common line
+//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line
 //! is never published, so the inlined path of every other clock stays the same. In each pass the
 //! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
 //! of that CPU's control loop. At the end it may run again where it might before.

@@ -1,5 +1,6 @@
-//! `serde::Serialize` of readings and of what a clock says about itself. Keys carry units; gates, reasons and events have their
-//! stable names. Nothing reads a status back, so there is no `Deserialize`.
+//! `serde::Serialize` of readings and of what a clock says about itself. Keys carry units; gates,
+//! reasons and events have their stable names. Nothing reads a status back, so there is no
+//! `Deserialize`.
 
 use serde::ser::{Serialize, SerializeStruct, SerializeStructVariant, Serializer};
 use tickline_core::gate::{Comparison, Reason, Verdict};

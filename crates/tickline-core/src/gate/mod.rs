@@ -244,7 +244,7 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// What a gate says. More may be said in later versions, so only this crate makes one by its fields.
+/// What a gate says. Only this crate makes one by its fields: a later version may add some.
 ///
 /// ```
 /// use tickline_core::gate::{self, Reason};
