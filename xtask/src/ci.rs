@@ -87,6 +87,9 @@ fn own() -> Vec<Step> {
              a_file_from_eight_threads_is_balanced",
         )
         .with(MANY_SPANS),
+        // The tool must also read what this nightly compiler writes.
+        Step::new("public API, as stored", "cargo xtask api")
+            .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
         Step::new("examples run", "cargo xtask examples"),
         // A minute on two cores; as long again to build what they test with.
         Step::new("published programs, by their own tests", "cargo xtask ports"),
