@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::current;
 use crate::instant::Instant;
 #[cfg(feature = "mock")]
 use crate::mock::Mock;
+use crate::recent;
 
 /// A clock to hold in a struct: tickline's global clock, or a mock. A clone is the same clock.
 ///
@@ -110,7 +110,7 @@ impl Clock {
     #[must_use]
     pub fn recent(&self) -> Instant {
         match &self.source {
-            Source::Tickline => current::stored(),
+            Source::Tickline => recent::stored(),
             #[cfg(feature = "mock")]
             Source::Mock(mock) => Instant::from_ns(mock.value()),
         }

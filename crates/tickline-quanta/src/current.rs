@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::clock::Clock;
 use crate::instant::Instant;
-use crate::platform::Word;
-
-/// The coarse time, ns; 0: none.
-static RECENT_NS: Word = Word::new(0);
+use crate::recent;
 
 /// How many closures [`with_clock`] runs, on all threads. While there is none, readings skip the
 /// thread-local.
@@ -56,9 +53,10 @@ struct Replaced {
 #[cfg(feature = "mock")]
 impl Replaced {
     fn by(clock: &Clock) -> Self {
+        let previous = CURRENT.replace(Some(clock.clone()));
         // ORDERING: Relaxed: a thread reads only its own `CURRENT`, and its own increment.
         REPLACED.fetch_add(1, Ordering::Relaxed);
-        Self { previous: CURRENT.replace(Some(clock.clone())) }
+        Self { previous }
     }
 }
 
@@ -71,17 +69,33 @@ impl Drop for Replaced {
     }
 }
 
-/// The present of [`Instant::now`], ns.
-#[inline]
-pub(crate) fn now() -> Instant {
-    #[cfg(feature = "mock")]
-    // ORDERING: Relaxed, as in `Replaced::by`.
-    if REPLACED.load(Ordering::Relaxed) != 0 {
-        if let Some(instant) = replaced_now() {
-            return instant;
+impl Instant {
+    /// The present, in order within a thread; between threads, see [Order](crate#order). Inside
+    /// [`with_clock`](crate::with_clock), that clock's.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        #[cfg(feature = "mock")]
+        // ORDERING: Relaxed, as in `Replaced::by`.
+        if REPLACED.load(Ordering::Relaxed) != 0 {
+            if let Some(instant) = replaced_now() {
+                return instant;
+            }
+        }
+        Self::from_ns(tickline::now_ns())
+    }
+
+    /// The coarse present: what an [`Upkeep`](crate::Upkeep) or [`set_recent`](crate::set_recent)
+    /// stored last, even inside [`with_clock`](crate::with_clock). [`now`](Self::now) if nothing
+    /// was stored.
+    #[inline]
+    #[must_use]
+    pub fn recent() -> Self {
+        match recent::stored().as_ns() {
+            0 => Self::now(),
+            ns => Self::from_ns(ns),
         }
     }
-    Instant::from_ns(tickline::now_ns())
 }
 
 /// The present of the clock that takes tickline's place on this thread; `None` if none does, or if
@@ -90,34 +104,4 @@ pub(crate) fn now() -> Instant {
 #[cold]
 fn replaced_now() -> Option<Instant> {
     CURRENT.try_with(|clock| clock.try_borrow().ok()?.as_ref().map(Clock::now)).ok()?
-}
-
-/// The coarse time, as it was stored; the instant 0 if it was not.
-#[inline]
-pub(crate) fn stored() -> Instant {
-    Instant::from_ns(RECENT_NS.load())
-}
-
-/// The present of [`Instant::recent`].
-#[inline]
-pub(crate) fn recent() -> Instant {
-    match RECENT_NS.load() {
-        0 => now(),
-        ns => Instant::from_ns(ns),
-    }
-}
-
-/// Stores the coarse time, for all threads. An [`Upkeep`](crate::Upkeep) does so in an interval; a
-/// program with timers of its own may do it in their place. The instant 0, which a new mock clock
-/// shows, is as if none had been stored.
-///
-/// ```
-/// use quanta::{Clock, Instant, set_recent};
-///
-/// let now = Clock::new().now();
-/// set_recent(now);
-/// assert_eq!(Instant::recent(), now);
-/// ```
-pub fn set_recent(instant: Instant) {
-    RECENT_NS.store(instant.as_ns());
 }

@@ -1,10 +1,8 @@
-//! A point in time.
+//! A point in time. Its present is in `current.rs`.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
-
-use crate::current;
 
 /// A point in time, ns of `CLOCK_MONOTONIC` or of a mock clock, 8 bytes.
 ///
@@ -35,23 +33,6 @@ impl Instant {
     #[inline]
     pub(crate) const fn as_ns(self) -> u64 {
         self.ns
-    }
-
-    /// The present, in order within a thread; between threads, see [Order](crate#order). Inside
-    /// [`with_clock`](crate::with_clock), that clock's.
-    #[inline]
-    #[must_use]
-    pub fn now() -> Self {
-        current::now()
-    }
-
-    /// The coarse present: what an [`Upkeep`](crate::Upkeep) or [`set_recent`](crate::set_recent)
-    /// stored last, even inside [`with_clock`](crate::with_clock). [`now`](Self::now) if nothing
-    /// was stored.
-    #[inline]
-    #[must_use]
-    pub fn recent() -> Self {
-        current::recent()
     }
 
     /// Time since `earlier`; zero if that is later.

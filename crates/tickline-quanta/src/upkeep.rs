@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::current::set_recent;
 use crate::platform::process;
+use crate::recent::set_recent;
 
 /// The process whose upkeep runs; 0: none. A forked child inherits its parent's number, and no
 /// thread.

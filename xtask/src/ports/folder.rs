@@ -21,13 +21,11 @@ pub(super) fn lay(
     let (mut changed_lines, mut changed_files) = (0, 0);
     for file in &files {
         let mut content = fs::read(source.join(file)).map_err(failed("its sources"))?;
-        if file.starts_with("src") {
-            if let Some((text, count)) = std::str::from_utf8(&content).ok().and_then(|text| edit(text, edits))
-            {
-                content = text.into_bytes();
-                changed_lines += count;
-                changed_files += 1;
-            }
+        let text = std::str::from_utf8(&content).ok().filter(|_| file.starts_with("src"));
+        if let Some((text, count)) = text.and_then(|text| edit(text, edits)) {
+            content = text.into_bytes();
+            changed_lines += count;
+            changed_files += 1;
         }
         if let (Some(tickline), true) = (tickline, file == Path::new("Cargo.toml")) {
             content.extend(format!("\n[dependencies.tickline]\npath = {tickline:?}\n").bytes());
@@ -37,9 +35,7 @@ pub(super) fn lay(
     match (edits.is_empty(), changed_lines) {
         (true, _) => Ok("0 lines changed, one dependency patched".to_owned()),
         (false, 0) => Err(Failure::Failed("none of the lines to be replaced is in its sources".to_owned())),
-        (false, lines) => {
-            Ok(format!("{lines} `use` lines changed in {changed_files} files, one dependency added"))
-        }
+        (false, lines) => Ok(format!("{lines} lines changed in {changed_files} files, one dependency added")),
     }
 }
 
@@ -50,7 +46,11 @@ fn files(source: &Path) -> Result<BTreeSet<PathBuf>> {
         for entry in fs::read_dir(source.join(&folder)).map_err(failed("its sources"))? {
             let entry = entry.map_err(failed("its sources"))?;
             let path = folder.join(entry.file_name());
-            if entry.path().is_dir() { folders.push(path) } else { drop(files.insert(path)) }
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path);
+            }
         }
     }
     Ok(files)
