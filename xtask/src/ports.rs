@@ -57,6 +57,25 @@ const PORTS: &[Port] = &[
             ("use std::time::Instant as TimeoutInstant;", "use tickline::Instant as TimeoutInstant;"),
         ]),
     },
+    Port { name: "fastrace", version: "0.7.19", features: "enable", way: Way::Edited(FASTANT) },
+];
+
+/// fastant's instants convert by an anchor; here the anchor converts instants.
+const FASTANT: &[(&str, &str)] = &[
+    ("use fastant::Instant;", "use tickline::Instant;"),
+    ("use fastant::Anchor;", "type Anchor = tickline::Anchor<tickline::UnixTime>;"),
+    ("let anchor = Anchor::new();", "let anchor = Anchor::unix();"),
+    ("let anchor: Anchor = Anchor::new();", "let anchor: Anchor = Anchor::unix();"),
+    (
+        "let begin_time_unix_ns = span.begin_instant.as_unix_nanos(anchor);",
+        "let begin_time_unix_ns = anchor.to_unix(span.begin_instant).as_nanos();",
+    ),
+    (
+        "let end_time_unix_ns = span.end_instant.as_unix_nanos(anchor);",
+        "let end_time_unix_ns = anchor.to_unix(span.end_instant).as_nanos();",
+    ),
+    ("local_spans.end_time.as_unix_nanos(anchor)", "anchor.to_unix(local_spans.end_time).as_nanos()"),
+    ("span.end_instant.as_unix_nanos(anchor)", "anchor.to_unix(span.end_instant).as_nanos()"),
 ];
 
 /// The versions of quanta whose interface `tickline-quanta` has, and the packages that stand in for them.
