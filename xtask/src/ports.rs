@@ -23,7 +23,7 @@ use crate::step::{self, SOME_SKIPPED};
 /// A published crate.
 struct Port {
     name: &'static str,
-    /// The newest that was there when it was chosen. Its own lock file says which dependencies it is tested with.
+    /// The newest when it was chosen; of parking_lot_core, whose 0.10 asks for Rust 1.95, the newest 0.9. Its own lock file says which dependencies it is tested with.
     version: &'static str,
     /// Those that its tests need beside the default ones, separated by commas.
     features: &'static str,
@@ -60,7 +60,8 @@ const PORTS: &[Port] = &[
     Port { name: "fastrace", version: "0.7.19", features: "enable", way: Way::Edited(FASTANT) },
 ];
 
-/// fastant's instants convert by an anchor; here the anchor converts instants.
+/// fastant's instants convert by an anchor; here the anchor converts instants. The last line is for its unit tests, which name
+/// their own crate and don't compile as they are published.
 const FASTANT: &[(&str, &str)] = &[
     ("use fastant::Instant;", "use tickline::Instant;"),
     ("use fastant::Anchor;", "type Anchor = tickline::Anchor<tickline::UnixTime>;"),
@@ -76,6 +77,7 @@ const FASTANT: &[(&str, &str)] = &[
     ),
     ("local_spans.end_time.as_unix_nanos(anchor)", "anchor.to_unix(local_spans.end_time).as_nanos()"),
     ("span.end_instant.as_unix_nanos(anchor)", "anchor.to_unix(span.end_instant).as_nanos()"),
+    ("fastrace::flush();", "crate::flush();"),
 ];
 
 /// The versions of quanta whose interface `tickline-quanta` has, and the packages that stand in for them.
