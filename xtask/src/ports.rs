@@ -1,11 +1,12 @@
 //! `cargo xtask ports`: published programs over this project's clock, judged by their own tests.
 //!
 //! Those that depend on quanta are built as they are published, with one dependency patched
-//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. The examples in quanta's documentation are
-//! compiled against `tickline-quanta` and run. Cargo fetches all sources; none is part of this repository.
+//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. The examples in quanta's
+//! documentation are compiled against `tickline-quanta` and run. Cargo fetches all sources; none is
+//! part of this repository.
 //!
-//! Libraries, integration tests and documentation tests run; benches and examples don't. quanta's unit tests can't: they
-//! read the private field of its `Instant`.
+//! Libraries, integration tests and documentation tests run; benches and examples don't. quanta's
+//! unit tests can't: they read the private field of its `Instant`.
 
 mod examples;
 mod folder;
@@ -23,7 +24,8 @@ use crate::step::{self, SOME_SKIPPED};
 /// A published crate.
 struct Port {
     name: &'static str,
-    /// The newest when it was chosen; of parking_lot_core, whose 0.10 asks for Rust 1.95, the newest 0.9. Its own lock file says which dependencies it is tested with.
+    /// The newest when it was chosen; of parking_lot_core, whose 0.10 asks for Rust 1.95, the
+    /// newest 0.9. Its own lock file says which dependencies it is tested with.
     version: &'static str,
     /// Those that its tests need beside the default ones, separated by commas.
     features: &'static str,
@@ -60,8 +62,8 @@ const PORTS: &[Port] = &[
     Port { name: "fastrace", version: "0.7.19", features: "enable", way: Way::Edited(FASTANT) },
 ];
 
-/// fastant's instants convert by an anchor; here the anchor converts instants. The last line is for its unit tests, which name
-/// their own crate and don't compile as they are published.
+/// fastant's instants convert by an anchor; here the anchor converts instants. The last line is for
+/// its unit tests, which name their own crate and don't compile as they are published.
 const FASTANT: &[(&str, &str)] = &[
     ("use fastant::Instant;", "use tickline::Instant;"),
     ("use fastant::Anchor;", "type Anchor = tickline::Anchor<tickline::UnixTime>;"),
@@ -80,14 +82,15 @@ const FASTANT: &[(&str, &str)] = &[
     ("fastrace::flush();", "crate::flush();"),
 ];
 
-/// The versions of quanta whose interface `tickline-quanta` has, and the packages that stand in for them.
+/// The versions of quanta whose interface `tickline-quanta` has, and the packages that stand in for
+/// them.
 const QUANTAS: [(&str, &str); 2] = [("0.12.6", "0.12"), ("0.13.0", "0.13")];
 
 /// The version that the patched programs ask for, as their lock file then has it.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// A failed test runs again alone, this often: some of governor's measure sleeps, and fail beside others on a busy machine,
-/// with quanta as well.
+/// A failed test runs again alone, this often: some of governor's measure sleeps, and fail beside
+/// others on a busy machine, with quanta as well.
 const RETRIES: usize = 3;
 
 /// Why a port has no good result.
@@ -113,7 +116,8 @@ fn target() -> PathBuf {
     root().join("target/ports")
 }
 
-/// Runs those with a name that has `filter` in it, or all. Exits with `SOME_SKIPPED` where the sources can't be had.
+/// Runs those with a name that has `filter` in it, or all. Exits with `SOME_SKIPPED` where the
+/// sources can't be had.
 pub(crate) fn run(filter: &[&str]) -> ExitCode {
     let is_wanted = |name: &str| filter.is_empty() || filter.iter().any(|part| name.contains(part));
     let start = Instant::now();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, Result, failed};
 
-/// Lays out `source` in `folder`, and says what is changed. Replaces `edits` in each line of `src/` that is one, and adds the
-/// dependency `tickline`.
+/// Lays out `source` in `folder`, and says what is changed. Replaces `edits` in each line of `src/`
+/// that is one, and adds the dependency `tickline`.
 ///
 /// Files that are right already keep their time, so that cargo builds nothing twice.
 pub(super) fn lay(
@@ -78,7 +78,8 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<()> {
     fs::write(path, content).map_err(failed("a file"))
 }
 
-/// The text with each line replaced that is one of `edits`, indented or not, and how many there were; `None` if none.
+/// The text with each line replaced that is one of `edits`, indented or not, and how many there
+/// were; `None` if none.
 fn edit(text: &str, edits: &[(&str, &str)]) -> Option<(String, usize)> {
     let (mut edited, mut count) = (String::with_capacity(text.len()), 0);
     for line in text.split_inclusive('\n') {
