@@ -566,8 +566,6 @@ mod dither_tests;
 #[cfg(all(test, not(miri)))]
 mod following_tests;
 #[cfg(all(test, not(miri)))]
-mod slow_tests;
-#[cfg(all(test, not(miri)))]
 mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;
