@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
-use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
-use tickline_core::line::{Line, Slope};
-use tickline_core::per_cpu;
-use tickline_core::shared::Shared;
-use tickline_core::word::Word;
+use tickline_core::shared::{Latch, Plain, Shared};
+use tickline_core::unstable::cell::{Bounds, Published, StateCell};
+use tickline_core::unstable::line::{Line, Slope};
+use tickline_core::unstable::per_cpu;
+use tickline_core::unstable::word::Word;
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
@@ -31,7 +31,8 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
     CLOCK.get_or_init(make).as_ref()
 }
 
-/// Lines as of processors without `rdpid`. One line for all CPUs that stays valid for hours: only its cost is of interest.
+/// Readings as on processors without `rdpid`. The units have one line that stays valid for hours,
+/// because only the cost matters.
 #[derive(Debug)]
 struct WithoutRdpid {
     units: Vec<Shared<Latch>>,
@@ -97,7 +98,7 @@ fn per_cpu_subjects() -> Vec<Subject> {
         }, ns same),
         subject!(Internal, "core per CPU by rdtscp", {
             let table = table();
-            move || per_cpu::read(&table.units, &table.counter)
+            move || per_cpu::read::<Plain>(&table.units, &table.counter)
         }),
     ]
 }
@@ -116,7 +117,7 @@ pub fn subjects() -> Vec<Subject> {
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
-        // Not exchanged: stamps that the OS served while a line had run out cannot be compared with the counter's.
+        // Not exchanged: stamps by the OS clock cannot be compared with those by the counter.
         subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
@@ -125,7 +126,7 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// Those that return ns, set up. Coarse ones are as wrong as they are old.
+/// The clocks that return ns, set up. Without coarse ones, whose offset is their age.
 #[must_use]
 pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
     let found: Vec<_> =

@@ -1,8 +1,9 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
-//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the measurements whose figures the
-//! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
-//! clocks, `targets` on other targets, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
+//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the
+//! measurements whose figures the documentation claims; nothing else should run on the machine
+//! meanwhile. `vm` tries tickline on real kernels with bad clocks, `targets` on other targets,
+//! `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod api;
@@ -14,6 +15,7 @@ mod imports;
 mod mca;
 mod mutate;
 mod page;
+mod ports;
 mod publish;
 mod record;
 mod sim;
@@ -24,7 +26,7 @@ mod vm;
 
 use std::process::ExitCode;
 
-// By hand, not by clap: the arguments are a dozen patterns, and the help is longer than both.
+// Parsed without clap: the arguments are a dozen patterns, fewer lines than their declarations.
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
@@ -39,6 +41,9 @@ usage: cargo xtask COMMAND
           --write stores what was run in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
+  ports [NAME...]
+          published programs over tickline, and quanta's examples over tickline-quanta: their own tests, from the sources that
+          cargo fetches
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["mca", ref rest @ ..] => mca::run(rest),
         ["page", ref rest @ ..] => page::run(rest),
+        ["ports", ref rest @ ..] => ports::run(rest),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
         ["record", ref rest @ ..] => record::run(rest),

@@ -1,59 +1,89 @@
 //! Comparing the counters of two CPUs: exchanges -> the interval that contains their difference.
 //!
-//! Two threads on two CPUs hand a token to and fro, and read their counters before they give it and after they got it:
+//! Two threads on two CPUs exchange a token. Each reads its counter before it gives the token and
+//! after it gets it:
 //!
 //! ```text
 //! here   t1 ----.                  .---> t4        t1 <= t2 - d,  t3 - d <= t4
 //! there          '---> t2    t3 --'                so  t3 - t4 <= d <= t2 - t1
 //! ```
 //!
-//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long an exchange takes:
-//! many of them give the largest lower and the smallest upper limit. Synchronised counters have 0 inside. Linux' own test
-//! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two limits.
+//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about
+//! how long an exchange takes: many exchanges give the largest lower and the smallest upper
+//! bound. Synchronised counters have 0 between the two. Linux' own test (`check_tsc_warp`,
+//! `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two
+//! bounds.
 
 use crate::units::ticks_between;
 
 /// The interval that contains the difference of two counters, ticks.
 ///
 /// ```
-/// use tickline_core::compare::Difference;
+/// use tickline_core::gate::Difference;
 ///
 /// let mut difference = Difference::UNKNOWN;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
-/// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
+/// assert_eq!((difference.least_ticks(), difference.most_ticks()), (-50, 60));
 /// assert!(difference.is_none(0), "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// At least...
-    pub least_ticks: i64,
-    /// ...and at most.
-    pub most_ticks: i64,
+    least_ticks: i64,
+    most_ticks: i64,
 }
 
 impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
 
-    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own counter.
+    /// A difference between these limits.
+    #[must_use]
+    pub const fn between(least_ticks: i64, most_ticks: i64) -> Self {
+        Self { least_ticks, most_ticks }
+    }
+
+    /// The difference is at least this...
+    #[must_use]
+    pub const fn least_ticks(&self) -> i64 {
+        self.least_ticks
+    }
+
+    /// ...and at most this, ticks.
+    #[must_use]
+    pub const fn most_ticks(&self) -> i64 {
+        self.most_ticks
+    }
+
+    /// What both say together of the same two counters.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let least_ticks = self.least_ticks.max(other.least_ticks);
+        Self { least_ticks, most_ticks: self.most_ticks.min(other.most_ticks) }
+    }
+
+    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
+    /// counter.
     pub fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
-    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own counter.
+    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own
+    /// counter.
     pub fn received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// Whether the counters are synchronised as far as can be known with a counter that moves by `resolution_ticks`.
+    /// Whether the counters are synchronised, as far as counters with a resolution of
+    /// `resolution_ticks` can show.
     #[must_use]
     pub fn is_none(&self, resolution_ticks: u64) -> bool {
         let resolution = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
         self.least_ticks <= resolution && self.most_ticks >= resolution.saturating_neg()
     }
 
-    /// Whether the difference changed between two measurements: the counters do not run at one rate.
+    /// Whether the difference changed between two measurements: the counters do not run at one
+    /// rate.
     #[must_use]
     pub fn contradicts(&self, other: &Self) -> bool {
         self.least_ticks > other.most_ticks || other.least_ticks > self.most_ticks
@@ -70,31 +100,53 @@ impl Difference {
 /// Two CPUs whose counters differ.
 ///
 /// ```
-/// use tickline_core::compare::{Difference, Pair};
+/// use tickline_core::gate::{Difference, Pair};
 ///
-/// let difference = Difference { least_ticks: 900, most_ticks: 1_100 };
-/// let pair = Pair { here: 0, there: 3, difference };
-/// assert_eq!(pair.difference.size_ticks(), 900);
+/// let pair = Pair::new(0, 3, Difference::between(900, 1_100));
+/// assert_eq!(pair.difference().size_ticks(), 900);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
+    here: u32,
+    there: u32,
+    difference: Difference,
+}
+
+impl Pair {
+    /// The CPU `here`, the CPU `there`, and the counter there minus the one here.
+    #[must_use]
+    pub const fn new(here: u32, there: u32, difference: Difference) -> Self {
+        Self { here, there, difference }
+    }
+
     /// One CPU.
-    pub here: u32,
+    #[must_use]
+    pub const fn here(&self) -> u32 {
+        self.here
+    }
+
     /// The other.
-    pub there: u32,
+    #[must_use]
+    pub const fn there(&self) -> u32 {
+        self.there
+    }
+
     /// The other's counter minus this one's.
-    pub difference: Difference,
+    #[must_use]
+    pub const fn difference(&self) -> Difference {
+        self.difference
+    }
 }
 
 /// What a comparison of the CPUs' counters found.
 ///
 /// ```
-/// use tickline_core::compare::Comparison;
+/// use tickline_core::gate::Comparison;
 ///
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
 ///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
+///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there(), pair.difference()),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
@@ -114,7 +166,8 @@ pub enum Comparison {
     },
     /// At least these two are not.
     Unsynchronised(Pair),
-    /// It could not be made: the threads could not be put on their CPUs, or did not get to run there.
+    /// The comparison could not be made: the threads could not be put on their CPUs, or did not
+    /// run there.
     Impossible,
 }
 

@@ -1,13 +1,14 @@
-//! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without an operating system:
-//! no `std`, no allocation, no floating point, no dependency.
+//! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without
+//! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
 //! # A clock on bare metal
 //!
-//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration from time to time:
+//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration
+//! from time to time:
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{cell::Latch, control::*, counter::Counter, sample::*, shared::Shared};
+//! use tickline_core::{control::*, counter::Counter, sample::*, shared::{Latch, Shared}};
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -44,40 +45,42 @@
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge_all`] over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
-//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of execution has it, or a critical section
-//! protects it. CI boots a whole program:
+//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of
+//! execution has it, or a critical section protects it. CI boots a whole program:
 //! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
 //!
 //! # Guarantees
 //!
 //! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
-//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any thread, is never larger. This holds across
-//! recalibration, start-up, fallback and recovery. Two things are *not* promised: that the counters are synchronised (a gate
-//! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
+//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any
+//! thread, is never larger. This holds across recalibration, start-up, fallback and recovery. Two
+//! things are *not* promised: that the counters are synchronised (a gate decides that), and order
+//! between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
 //! early.
 //!
 //! # The model
 //!
-//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but asking it is slow. A
-//! **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The inlined path uses it in a **window** of ticks; it is valid
-//! for twice as long. The control loop takes **samples** (a read of the reference between two reads of the counter), keeps the lines
-//! that are consistent with all of them, and publishes the next line so that no reader ever sees time run backwards. While there is
-//! no line, readings are the reference, but never below the **high-water mark**: the largest value that the last line may have
-//! returned. A **gate** is a condition for using the counter at all.
+//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
+//! asking it is slow. A **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The
+//! inlined path uses it in a **window** of ticks; it is valid for twice as long. The control loop
+//! takes **samples** (a read of the reference between two reads of the counter), keeps the lines
+//! that are consistent with all of them, and publishes the next line so that no reader ever sees
+//! time run backwards. While there is no line, readings are the reference, but never below the
+//! **high-water mark**: the largest value that the last line may have returned. A **gate** is a
+//! condition for using the counter at all.
 //!
 //! ```text
-//! counter/ --+                                                                  +-- shared: read(), read_slow()
-//!            +--> sample --> stability --> estimate --> discipline --> control --> cell
-//! Reference -+                                                                  +-- timeline: old ticks
-//! facts ------------------------------------------------> gate --------------------> shared: close_gate()
+//! counter/ --+                                                             +-- shared: readings
+//!            +-> sample -> stability -> estimate -> discipline -> control -> cell
+//! Reference -+                                                             +-- timeline: stamps
+//! facts ---------------------------------------------> gate ---------------> shared: close_gate()
 //! ```
 //!
 //! # Stability
 //!
-//! | modules | |
-//! |---|---|
-//! | [`cell`] ([`Latch`](cell::Latch)), [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`try_lock`] | what a `no_std` program needs: changes follow semantic versioning |
-//! | [`callers`], [`compare`], [`cpu_list`], [`discipline`], [`estimate`], [`mod@line`], [`per_cpu`], [`timeline`], [`units`], [`word`], and [`cell::StateCell`] | internals, public for `tickline`, its simulator, benches and fuzz targets only: they may change in every release |
+//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`] and [`try_lock`] are what a `no_std`
+//! program needs. Their changes follow semantic versioning. What they name of [`unstable`] is
+//! exempt, and so is that module itself.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -85,28 +88,29 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
-pub mod callers;
-pub mod cell;
-pub mod compare;
+mod callers;
+mod cell;
+mod compare;
 pub mod control;
 pub mod counter;
-pub mod cpu_list;
-pub mod discipline;
-pub mod estimate;
+mod cpu_list;
+mod discipline;
+mod estimate;
 pub mod gate;
-pub mod line;
+mod line;
 #[cfg(loom)]
 #[cfg(test)]
 mod loom_tests;
-pub mod per_cpu;
+mod per_cpu;
 mod primitive;
 pub mod sample;
 pub mod shared;
 mod stability;
 #[cfg(test)]
 mod testing;
-pub mod timeline;
+mod timeline;
 pub mod try_lock;
-pub mod units;
+mod units;
 mod unix;
-pub mod word;
+pub mod unstable;
+mod word;

@@ -1,12 +1,11 @@
-//! What programs choose, as plain data.
+//! The programs' choices, as plain data.
 
 use core::time::Duration;
 
 use tickline_core::gate::Trust;
 
-/// The default interval, ns. In it the bound grows by the maximum drift (10 ppb in the steady
-/// state) times the interval: 5 ns. What the thread costs:
-/// [`ClockBuilder::interval`](crate::ClockBuilder::interval).
+/// The default interval, ns. The bound grows by the maximum drift times the interval: 5 ns at 10
+/// ppb. What the thread costs: [`ClockBuilder::interval`](crate::ClockBuilder::interval).
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// Who runs a clock's control loop.
@@ -109,7 +108,7 @@ pub(crate) enum Priority {
     Realtime,
 }
 
-/// What a clock is made with.
+/// The settings of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) interval_ns: u64,
@@ -164,14 +163,14 @@ impl Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Policy {
     pub(crate) trust: Trust,
-    pub(crate) invariant_waived: bool,
+    pub(crate) assumed_invariant: bool,
 }
 
-const WAIVED: u8 = 1 << 7;
+const ASSUMED: u8 = 1 << 7;
 
 impl Policy {
     /// That of every clock whose program chooses nothing.
-    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, invariant_waived: false };
+    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, assumed_invariant: false };
 
     pub(crate) const fn to_bits(self) -> u8 {
         let trust = match self.trust {
@@ -179,16 +178,16 @@ impl Policy {
             Trust::Measured => 2,
             _ => 1,
         };
-        if self.invariant_waived { trust | WAIVED } else { trust }
+        if self.assumed_invariant { trust | ASSUMED } else { trust }
     }
 
     pub(crate) const fn from_bits(bits: u8) -> Self {
-        let trust = match bits & !WAIVED {
+        let trust = match bits & !ASSUMED {
             0 => Trust::Kernel,
             2 => Trust::Measured,
             _ => Trust::Auto,
         };
-        Self { trust, invariant_waived: bits & WAIVED != 0 }
+        Self { trust, assumed_invariant: bits & ASSUMED != 0 }
     }
 }
 
@@ -199,8 +198,8 @@ mod tests {
     #[test]
     fn a_packed_policy_unpacks_to_itself() {
         for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
-            for invariant_waived in [false, true] {
-                let policy = Policy { trust, invariant_waived };
+            for assumed_invariant in [false, true] {
+                let policy = Policy { trust, assumed_invariant };
                 assert_eq!(Policy::from_bits(policy.to_bits()), policy);
             }
         }

@@ -352,6 +352,30 @@ fn a_mock_can_be_injected() {
     assert_eq!(clock.now(), start + four);
 }
 
+/// The same in tasks, whichever thread of a runtime they run on.
+#[cfg(all(feature = "mock", not(target_family = "wasm")))]
+#[test]
+fn a_mock_can_be_injected_into_tasks() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
+    let mock = tickline::mock::MockClock::new();
+    let clock = mock.clock();
+    let expected = clock.now() + Duration::from_secs(5);
+    mock.advance(Duration::from_secs(5));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let clock = clock.clone();
+            runtime.spawn(async move {
+                let before = clock.now();
+                tokio::task::yield_now().await;
+                [before, clock.now()]
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(runtime.block_on(task).expect("no panic"), [expected; 2]);
+    }
+}
+
 /// Clones are one clock. The thread runs until the last of them is dropped.
 #[test]
 #[cfg(target_os = "linux")]
@@ -389,6 +413,23 @@ fn unix_time_is_a_number_in_json() {
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
 }
 
+#[cfg(feature = "serde")]
+#[test]
+fn a_status_and_a_reading_are_json() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    let status = serde_json::to_value(clock.status()).unwrap();
+    assert_eq!(status["state"], serde_json::json!({ "fallback": "disabled" }));
+    assert_eq!(status["verdicts"][0]["gate"], "user");
+    assert_eq!(status["verdicts"][0]["closed"], "disabled");
+    assert_eq!((&status["driver"], &status["events"]["recovery"]), (&"manual".into(), &0.into()));
+    assert!(status["bound_parts"]["sample_ns"].is_u64() && status["per_cpu"].is_array());
+    let reading = clock.unix_reading();
+    let json = serde_json::to_value(reading).unwrap();
+    assert_eq!(json["at"], reading.at().as_nanos());
+    assert_eq!(json["state"], status["state"]);
+}
+
 /// Stamps alone are enough calls for readers to keep the line.
 #[test]
 fn stamps_keep_the_line_alive() {
@@ -406,7 +447,7 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause find the clock fast again soon after, wherever in the window they go on.
+/// After a pause of the calls the clock is soon fast again, wherever in the window they go on.
 /// Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
@@ -470,7 +511,7 @@ fn start_global_sets_the_interval() {
         let before = clock.status().events.get(Event::Publication);
         std::thread::sleep(Duration::from_millis(500));
         assert!(clock.status().events.get(Event::Publication) > before + 10);
-        // The loop comes more often while the machine is busy and the bound would grow wide.
+        // Iterations come more often while the machine is busy and the bound would grow wide.
         assert!(clock.status().interval_ns <= 5_000_000);
     });
 }

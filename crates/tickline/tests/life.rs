@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
-    CANNOT, agrees_with_the_os, await_tickline_threads, comes_to_agree_with_the_os, in_child, in_fork,
-    in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads, until_fast,
+    CANNOT, agrees_with_the_os, await_publications, await_tickline_threads, comes_to_agree_with_the_os,
+    in_child, in_fork, in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads,
+    until_fast,
 };
-use tickline::{Clock, Driver, ErrorKind, Event, Reason, State};
+use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 /// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether
 /// that took less than 20 s, and no reading stepped back from `last`.
@@ -62,7 +63,7 @@ fn close_from(first: i32) {
     }
 }
 
-// ---- fork, exec, daemons --------------------------------------------------------------------------------------------
+// ---- fork, exec, daemons ----------------------------------------------------------------------
 
 const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
 
@@ -97,8 +98,8 @@ fn a_forked_child_may_exec() {
     });
 }
 
-/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and
-/// before.
+/// fork, setsid, fork, and all descriptors closed, as daemons do, before and after the clock is
+/// started.
 #[test]
 fn a_daemon_has_a_clock() {
     if skipped_in_an_emulator() {
@@ -162,7 +163,7 @@ fn daemon(parents_last: u64) -> u32 {
     if (0..64).any(is_open) { 5 } else { 0 }
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers ----------------------------------------------------------------------------------
 
 /// Instances of every driver, all at once, and nothing of them afterwards.
 #[test]
@@ -195,8 +196,8 @@ fn many_clocks_live_side_by_side() {
     });
 }
 
-/// The first use of the process by many threads at once, while one starts and drops the thread. One
-/// order holds them all.
+/// The first readings of a process, by many threads at once, while one starts and drops the
+/// clock's thread. All are in one order.
 #[test]
 fn many_threads_use_a_clock_at_once() {
     in_child("many_threads_use_a_clock_at_once", &[], || {
@@ -229,7 +230,7 @@ fn many_threads_use_a_clock_at_once() {
     });
 }
 
-// ---- stops ----------------------------------------------------------------------------------------------------------
+// ---- stops ------------------------------------------------------------------------------------
 
 /// A process that is stopped for longer than any line is valid goes on in order, with fresh
 /// readings, and its control loop goes on.
@@ -253,15 +254,8 @@ fn a_stopped_process_goes_on_where_time_is() {
                     clock.status()
                 );
             }
-            let publications = clock.status().events.get(Event::Publication);
-            let start = Instant::now();
-            while fast && clock.status().events.get(Event::Publication) < publications + 3 {
-                black_box(clock.now_ns());
-                assert!(
-                    start.elapsed() < Duration::from_secs(20),
-                    "nobody recalibrates: {:?}",
-                    clock.status()
-                );
+            if fast {
+                await_publications(&clock, 3);
             }
         }
     });
@@ -272,8 +266,8 @@ fn stop_for_a_while() {
     let stat = format!("/proc/{}/stat", std::process::id());
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
-    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's,
-    // which fork sees to.
+    // SAFETY: the helper below takes no lock that another thread could hold, except the
+    // allocator's, which fork handles.
     let helper = unsafe { libc::fork() };
     assert!(helper >= 0);
     if helper == 0 {
@@ -294,7 +288,7 @@ fn stop_for_a_while() {
     unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
 }
 
-// ---- what is refused ------------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------
 
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
@@ -396,7 +390,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
     });
 }
 
-// ---- namespaces -----------------------------------------------------------------------------------------------------
+// ---- namespaces -------------------------------------------------------------------------------
 
 /// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
 fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
@@ -444,8 +438,8 @@ fn a_clock_in_a_time_namespace_shows_its_time() {
     });
 }
 
-/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into,
-/// when its line ends.
+/// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
+/// its line ends.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     if skipped_in_an_emulator() {
@@ -465,8 +459,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     });
 }
 
-/// In a namespace whose clock is behind, order comes first: readings do not step back, and nothing
-/// hangs.
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and
+/// nothing waits for ever.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     if skipped_in_an_emulator() {
@@ -496,7 +490,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     });
 }
 
-// ---- descriptors, and what is left ----------------------------------------------------------------------------------
+// ---- descriptors, and what is left ------------------------------------------------------------
 
 /// The program closes the thread's descriptor, and its number becomes another file's. The clock
 /// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and
@@ -515,11 +509,8 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
         assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
         // SAFETY: closes the timer, and makes its number the pipe's: what this test is about.
         assert_eq!(unsafe { libc::dup2(ends[0], timers[0]) }, timers[0]);
-        let before = clock.status().events.get(Event::Publication);
-        let start = Instant::now();
-        while fast && clock.status().events.get(Event::Publication) < before + 10 {
-            std::thread::sleep(Duration::from_millis(5));
-            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        if fast {
+            await_publications(&clock, 10);
         }
         drop(clock);
         await_tickline_threads(0);

@@ -1,8 +1,9 @@
-//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine without a kernel.
+//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine
+//! without a kernel.
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::compare::Comparison;
+use tickline_core::gate::Comparison;
 use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Switch, Trust};
 
 use crate::say;
@@ -16,14 +17,14 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let facts = Facts {
         switch: Switch::On,
-        // There is no kernel whose word could count.
+        // There is no kernel whose verdict could count.
         trust: Trust::Measured,
         clocksource: Clocksource::Unknown,
         counters_clocksource: Clocksource::Tsc,
         available: None,
-        // QEMU's emulation does not call its counter invariant, though nothing here ever changes its rate. On a machine that
-        // is to be trusted, this is `false`.
-        invariant_waived: true,
+        // QEMU's emulation does not call its counter invariant, though nothing here changes its
+        // rate. On a real machine this should be `false`.
+        assumed_invariant: true,
         invariant: Some(is_invariant()),
         counter_present: true,
         readable: true,
@@ -37,7 +38,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         resolution_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);
-    for verdict in &verdicts {
+    for verdict in verdicts.iter() {
         say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));
     }
     gate::first_closed(&verdicts)

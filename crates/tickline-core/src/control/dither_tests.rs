@@ -1,15 +1,18 @@
-//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two rates at its ticks.
+//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two
+//! rates at its ticks.
 
 use super::*;
 use crate::testing::{HookedClock, Machine, new_clock};
 
-/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are multiples of [`STEP_NS`].
+/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are
+/// multiples of [`STEP_NS`].
 const DITHER_PPB: i64 = 200;
 
 /// 200 ppb of this are 1 ns.
 const STEP_NS: u64 = 5_000_000;
 
-/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock meanwhile.
+/// A kernel whose ticks come 5 to 100 ms apart, and a program that reads and drives a clock
+/// meanwhile.
 struct Kernel {
     machine: &'static Machine,
     chance: u64,
@@ -18,10 +21,11 @@ struct Kernel {
     /// The kernel's ticks are 1 to this many steps apart.
     longest_steps: u64,
     tick_in_ns: u64,
-    round_in_ns: u64,
+    iteration_in_ns: u64,
     /// What other work adds to a whole burst, on either side or none.
     noise_ticks: u64,
-    /// Readings whose bounds were looked at, those whose did not hold, and the largest half-width.
+    /// Readings whose bounds were checked, those whose bounds did not hold, and the largest
+    /// half-width.
     seen: (u32, u32, i64),
 }
 
@@ -34,7 +38,7 @@ impl Kernel {
             is_fast: false,
             longest_steps: 20,
             tick_in_ns: 0,
-            round_in_ns: 0,
+            iteration_in_ns: 0,
             noise_ticks: 0,
             seen: (0, 0, 0),
         }
@@ -46,7 +50,7 @@ impl Kernel {
         (self.chance >> 33) % limit
     }
 
-    /// The kernel's tick: towards the line that it means.
+    /// The kernel's tick: towards its intended line.
     fn tick(&mut self) {
         if self.longest_steps == 0 {
             self.tick_in_ns = STEP_NS;
@@ -68,18 +72,19 @@ impl Kernel {
             if self.tick_in_ns == 0 {
                 self.tick();
             }
-            if self.round_in_ns == 0 {
+            if self.iteration_in_ns == 0 {
                 let (before, after) = (self.below(3).min(1), self.below(3).min(1));
                 let noise_ticks = self.noise_ticks;
-                self.machine.look_ticks.set((3 + before * noise_ticks, 3 + after * noise_ticks));
+                self.machine.reference_ticks.set((3 + before * noise_ticks, 3 + after * noise_ticks));
                 let outcome = control.maintain(clock, self.machine, self.machine);
-                self.round_in_ns =
+                self.iteration_in_ns =
                     if outcome.iteration == Iteration::Recovered { 1 } else { outcome.next_in_ns };
             }
             let reading_in_ns = 1 + self.below(10_000_000);
-            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.round_in_ns).min(left_ns);
+            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.iteration_in_ns).min(left_ns);
             self.machine.pass(pass_ns);
-            (self.tick_in_ns, self.round_in_ns) = (self.tick_in_ns - pass_ns, self.round_in_ns - pass_ns);
+            (self.tick_in_ns, self.iteration_in_ns) =
+                (self.tick_in_ns - pass_ns, self.iteration_in_ns - pass_ns);
             left_ns -= pass_ns;
             if let Some(reading) = clock.read_bounds(self.machine) {
                 let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -92,8 +97,9 @@ impl Kernel {
     }
 }
 
-/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a maximum drift that
-/// was learnt down to 10 ppb and nothing for dither, 1 bound in 20 was wrong.
+/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not
+/// when it has been learnt. When the maximum drift was learnt down to 10 ppb without regard to
+/// dither, 1 bound in 20 was wrong.
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {
     let mut all = 0;
@@ -120,7 +126,8 @@ fn a_dithering_reference_stays_within_the_bounds() {
     assert!(all > 10_000, "{all} readings");
 }
 
-/// Other work on the machine makes brackets wider, on either side or both. That is not taken for dither.
+/// Other work on the machine makes brackets wider, on either side or both. That is not taken for
+/// dither.
 #[test]
 fn noise_is_not_taken_for_dither() {
     for (seed, noise_ticks) in [(1, 10), (2, 10), (3, 10), (4, 30)] {
@@ -138,7 +145,7 @@ fn noise_is_not_taken_for_dither() {
     }
 }
 
-/// Where there is nothing of it, it costs 2 ns.
+/// Without dither, the allowance for it costs 2 ns.
 #[test]
 fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     let (_, clock, _) = crate::testing::settled_clock();
@@ -146,14 +153,16 @@ fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
 }
 
-/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is unknown again, and its rate counts.
+/// A contradiction of the bounds, or a change of the rate, may also change the dither: its range
+/// is unknown again, and its rate counts.
 #[test]
 fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
     assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
-    // The first is too small for old samples to be dropped; the last one the kernel only speaks of.
+    // The first change is too small for old samples to be dropped; the kernel only announces the
+    // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
         machine.set_rate_ppb(rate_ppb);
         reference.ppb.set(steering_ppb);

@@ -1,42 +1,47 @@
 //! The kernel's dither: how far the reference may be from the straight line that it keeps to.
 //!
-//! Linux keeps time with an integer multiplier, `m` or `m + 1`, and chooses between the two at each of its ticks by the sign of
-//! the error that has gathered (`timekeeping_adjust`, `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by
-//! up to one step of the multiplier, and the error never grows beyond what one tick gathers:
+//! Linux keeps time with an integer multiplier, `m` or `m + 1`, and chooses between the two at
+//! each of its ticks by the sign of the error that has gathered (`timekeeping_adjust`,
+//! `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to
+//! one step of the multiplier, and the error never grows beyond what one tick gathers:
 //!
 //! ```text
 //! error:  /\  /\    /\      at most  step of the multiplier * time between two ticks
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven ones, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is narrow for short lines, or
-//! on the *range* of the error, which does not grow. How long the kernel goes without a tick is not known: 1 to 10 ms while it is busy,
-//! 100 ms when idle. So the range is [`MOST_NS`] until it has been learnt: four times the largest distance between a sample and
-//! where the line before it said, over [`BLOCK_NS`] and [`BLOCK_SAMPLES`] clear samples at the least.
+//! Both limits are proven, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is
+//! narrow for short lines, or on the *range* of the error, which does not grow. It is not known
+//! how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So the
+//! range is [`MOST_NS`] until it has been learnt. The learnt range is four times the largest
+//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
+//! over [`BLOCK_NS`].
 //!
-//! Other work on the machine moves a sample's middle, too: it makes a bracket wider, on one side or on both, and never narrower. A sample is
-//! *clear* if neither it nor what is known of the reference is wider than the narrowest sample. Only clear ones are evidence that
-//! there is little dither; of the distance of any other, what noise may have done is taken off.
+//! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
+//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor what was
+//! known before it is wider than the narrowest sample. Only clear samples prove that there is
+//! little dither. From the distance of any other, the most that noise can do is taken off.
 
 use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
 
-/// How far the rate may be from the intended one between two ticks, ppb: by a step of the multiplier. `clocks_calc_mult_shift`
-/// (`kernel/time/clocksource.c`) makes the multiplier as large as a conversion of 600 s allows: 2^21 at the least for counters of up
-/// to 7.3 GHz, so a step of it is 477 ppb at most.
+/// How far the rate may be from the intended one between two ticks, ppb: one step of the
+/// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
+/// large as a conversion of 600 s allows: 2^21 at the least for counters of up to 7.3 GHz, so a
+/// step of it is 477 ppb at most.
 pub(super) const RATE_PPB: u64 = 480;
 
 /// The longest time between two ticks that is allowed for, ns: 100 ms of idle were seen.
 const LONGEST_TICK_NS: u64 = 100_000_000;
 
-/// The largest range that is allowed for, ns: what one tick gathers.
+/// The largest range that is allowed for, ns: the error that gathers between two ticks.
 const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
 
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
 const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The range is taken for so many times the largest distance that was seen. With 2, of samples that happened to fall near the
-/// intended line, bounds were wrong in the simulator.
+/// The range is taken to be so many times the largest distance that was seen. With 2, bounds were
+/// wrong in the simulator: the samples had happened to fall near the intended line.
 const SAFETY: i128 = 4;
 
 /// Samples in a block of evidence, at the least...
@@ -45,10 +50,11 @@ const BLOCK_SAMPLES: u32 = 32;
 /// ...and the time that it spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 
-/// Where noise lets fewer than [`BLOCK_SAMPLES`] of so many be clear, what was learnt is too old, and void.
+/// If fewer than [`BLOCK_SAMPLES`] of so many samples are clear, what was learnt is void.
 const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
-/// The width up to which a sample is clear: an eighth more than the narrowest, and a reference's rounding.
+/// The width up to which a sample is clear: an eighth more than the narrowest, and a reference's
+/// rounding.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
     narrowest.saturating_add(narrowest >> 3).saturating_add(fixed_from_ns(1))
 }
@@ -58,7 +64,7 @@ const fn widest_clear(narrowest: FixedNs) -> FixedNs {
 pub(super) struct Departure {
     /// When it was taken.
     pub(super) ticks: u64,
-    /// From its middle to where the line before it said.
+    /// From its middle to the line before it.
     pub(super) distance: FixedNs,
     /// How wide it is.
     pub(super) width: FixedNs,
@@ -73,8 +79,8 @@ impl Departure {
         self.width.max(self.open) <= widest_clear(narrowest)
     }
 
-    /// The distance, less what noise may have done: half of what the sample is wider, half of what was open, and half of the
-    /// reference's rounding.
+    /// The distance, less the most that noise can do: half of what the sample is wider, half of
+    /// what was open, and half of the reference's rounding.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.saturating_sub(narrowest).max(0);
         let open = if self.is_clear(narrowest) { 0 } else { self.open.saturating_sub(narrowest).max(0) };
@@ -89,7 +95,7 @@ struct Block {
     since_ticks: u64,
     samples: u32,
     clear: u32,
-    /// The largest distance between a sample and where the line before it said, without noise.
+    /// The largest distance between a sample and the line before it, without noise.
     largest: FixedNs,
 }
 

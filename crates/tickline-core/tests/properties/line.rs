@@ -1,8 +1,8 @@
 //! What holds for `Line`, `Slope` and the units.
 
 use num_bigint::BigInt;
-use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::units::{
+use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
+use tickline_core::unstable::units::{
     FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, fixed_to_ns_round,
     ns_of_counts_floor,
 };
@@ -24,7 +24,8 @@ pub(crate) fn check_conversion(line: &Line, ticks: u64) {
     }
 }
 
-/// Nanoseconds to ticks: the first tick at which the line is not below `ns`, at most 2^63 from the start.
+/// Nanoseconds to ticks: the first tick at which the line is not below `ns`, at most 2^63 from
+/// the start.
 pub(crate) fn check_inverse(line: &Line, ns: i64) {
     let ticks = line.ticks_at(ns);
     if line.slope == Slope::default() {

@@ -15,7 +15,7 @@ use crate::per_cpu;
 /// wake more often than each 100 us.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
-/// What some settings need.
+/// Named in errors: what some settings need.
 const THREAD: &str = "the thread driver";
 
 /// Settings for a [`Clock`]. Checked by [`start`](Self::start) and
@@ -83,15 +83,15 @@ impl ClockBuilder {
     }
 
     /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores
-    /// the coarse time punctually on a busy machine. It is an error where the process may not have
-    /// it.
+    /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
+    /// priority, too. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
         self.priority = Priority::Realtime;
         self
     }
 
-    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime)
-    /// and [`PerCpu::On`] need [`Probes::Full`].
+    /// What the clock may ask the system; by default, everything that helps.
+    /// [`realtime`](Self::realtime) and [`PerCpu::On`] need [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
     /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
@@ -122,7 +122,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
     /// by default, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.policy.invariant_waived = true;
+        self.policy.assumed_invariant = true;
         self
     }
 

@@ -13,8 +13,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
-use tickline_core::compare::{Comparison, Pair};
 use tickline_core::counter::resolution_ticks;
+use tickline_core::gate::{Comparison, Pair};
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
@@ -22,7 +22,8 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, SignalsBlocked};
 use crate::trust::exchange::{self, Exchanges};
 
-/// The fewest round trips, over all tries, that say anything. The first ones run with cold caches.
+/// The fewest round trips, over all tries, that make a result. The first ones run with cold
+/// caches.
 const LEAST_ROUND_TRIPS: u64 = 50;
 
 /// The rest between two pairs, ns.
@@ -35,7 +36,7 @@ const GOOD_FOR_NS: i64 = 600_000_000_000;
 const TRIES: u32 = 6;
 
 /// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison
-/// takes a second of CPU, while one thread waits for the other in vain.
+/// takes a second of CPU time, while one thread waits in vain for the other.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// What is known.
@@ -219,7 +220,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
         }
         let difference = exchanges.difference;
         if !difference.is_none(resolution_ticks) {
-            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
+            return Some(Comparison::Unsynchronised(Pair::new(*first, *other, difference)));
         }
     }
     Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })

@@ -1,4 +1,4 @@
-//! Compares the counters of two CPUs: two threads hand a token to and fro, and read their counters.
+//! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
 //! ```
 //! use tickline::exchange::{between, cpus};
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely
-//! run at once; then a few tries give enough. `tickline_core::compare` has the arithmetic. A
+//! run at once; then a few tries give enough. [`Difference`] has the arithmetic. A
 //! clock's thread compares by itself where it matters, and
 //! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs
 //! that want to see each pair.
@@ -19,10 +19,10 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use tickline_core::compare::Difference;
 use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::gate::Difference;
 use tickline_core::sample::Reference;
-use tickline_core::units::ticks_between;
+use tickline_core::unstable::units::ticks_between;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
@@ -33,13 +33,13 @@ const ROUND_TRIPS: u32 = 1_000;
 /// For how long a pair may exchange, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// For how long one thread waits for the other, which may have to wait for its CPU, ns.
+/// How long one thread waits for the other, which may have to wait for its CPU, ns.
 const PATIENCE_NS: i64 = 200_000_000;
 
 /// Loads of the token between two reads of the OS clock.
 const SPINS: u32 = 2_000;
 
-/// What the two threads hand to and fro: a cache line.
+/// The token that the two threads exchange: a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Token {
@@ -93,7 +93,7 @@ impl Token {
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
-    /// How often the token went to and fro.
+    /// How often the token went there and came back.
     pub round_trips: u64,
     /// How many exchanges there were: two for each round trip.
     pub count: u64,
@@ -109,8 +109,7 @@ impl Default for Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        self.difference.least_ticks = self.difference.least_ticks.max(other.difference.least_ticks);
-        self.difference.most_ticks = self.difference.most_ticks.min(other.difference.most_ticks);
+        self.difference = self.difference.and(&other.difference);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
         self.count = self.count.saturating_add(other.count);
         self.backward = self.backward.saturating_add(other.backward);
@@ -254,7 +253,7 @@ mod tests {
         more.sent(3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
-        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
+        assert_eq!(exchanges.difference, Difference::between(-70, -10));
     }
 
     #[test]
