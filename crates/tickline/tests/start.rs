@@ -1,19 +1,16 @@
-//! Starting and stopping beside what else a process does: changes of its environment, a start that
-//! takes long, forks meanwhile. Each test runs in a process of its own.
+//! Starting and stopping beside what else a process does: a start that takes long, forks meanwhile,
+//! a process that shares its memory. Each test runs in a process of its own.
 #![cfg(target_os = "linux")]
 
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{CANNOT, await_tickline_threads, in_child, in_fork, os_ns, skip, skipped_in_an_emulator};
-use tickline::{Clock, Driver, Environment, Probes, Reason, State};
+use common::{await_tickline_threads, in_child, in_fork, os_ns, skipped_in_an_emulator};
+use tickline::{Clock, Driver};
 
 /// Sleeps in the first allocation of a thread that asks for it.
 struct Slow;
@@ -138,123 +135,6 @@ fn an_inherited_clock_is_dropped_with_its_descriptor() {
         });
         assert_eq!(timers(), 2);
     });
-}
-
-// ---- the environment ------------------------------------------------------------------------------------------------
-
-/// Symptom: `start()` followed by `set_var` crashed. The thread walked the environment by `getenv`
-/// while `set_var` moved it.
-#[test]
-fn the_environment_may_change_after_a_start() {
-    in_child("the_environment_may_change_after_a_start", &[], || {
-        // So many that the C library maps their list by itself, and unmaps the old one for a longer
-        // one.
-        const VARIABLES: usize = 20_000;
-        let set = |number: usize| {
-            // SAFETY: nothing in this process reads the environment but through std. That is what is
-            // tested.
-            unsafe { std::env::set_var(format!("TICKLINE_TEST_{number}"), "x") };
-        };
-        (0..VARIABLES).for_each(set);
-        for number in 0..300 {
-            let clock = Clock::builder().start().unwrap();
-            (0..4).for_each(|place| set(VARIABLES + 4 * number + place));
-            drop(clock);
-        }
-    });
-}
-
-/// The variable counts as the process was started with it, for readings and for starts.
-#[test]
-fn the_environment_is_that_of_the_start() {
-    let name = "the_environment_is_that_of_the_start";
-    in_child(name, &[("TICKLINE", "off")], || {
-        // SAFETY: this process has no other thread that reads the environment.
-        unsafe { std::env::set_var("TICKLINE", "on") };
-        let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
-        clock.maintain();
-        assert_eq!(clock.status().environment, Environment::Off);
-        assert!(matches!(clock.status().state, State::Fallback(Reason::SwitchedOff)), "{:?}", clock.status());
-    });
-}
-
-/// A first reading, without any start, finds the variable among more than fits a buffer.
-#[test]
-fn a_first_reading_finds_the_variable() {
-    let name = "a_first_reading_finds_the_variable";
-    let filler: Vec<(String, String)> =
-        (0..200).map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7))).collect();
-    let mut environment: Vec<(&str, &str)> = filler.iter().map(|(name, value)| (&**name, &**value)).collect();
-    environment.push(("TICKLINE", "off"));
-    in_child(name, &environment, || {
-        std::hint::black_box(tickline::now_ns());
-        assert_eq!(Clock::global().status().environment, Environment::Off);
-    });
-}
-
-/// With minimal probes nothing opens a file, and whoever starts the clock asks std.
-#[test]
-fn minimal_probes_read_the_variable_through_std() {
-    in_child("minimal_probes_read_the_variable_through_std", &[("TICKLINE", "off")], || {
-        let clock = Clock::builder().driver(Driver::Manual).probes(Probes::Minimal).start().unwrap();
-        clock.maintain();
-        assert_eq!(clock.status().environment, Environment::Off);
-    });
-}
-
-const PRIVILEGED: &str = "TICKLINE_TEST_PRIVILEGED";
-
-/// A set-user-id program is not steered by whoever calls it.
-#[test]
-fn a_set_user_id_process_ignores_the_variable() {
-    if skipped_in_an_emulator() {
-        return;
-    }
-    let name = "a_set_user_id_process_ignores_the_variable";
-    if std::env::var_os(PRIVILEGED).is_some() {
-        // SAFETY: takes a number.
-        if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
-            // SAFETY: ends the process at once; set-user-id has no effect in that folder.
-            unsafe { libc::_exit(CANNOT) };
-        }
-        assert_eq!(std::env::var("TICKLINE").as_deref(), Ok("off"));
-        std::hint::black_box(tickline::now_ns());
-        assert_eq!(Clock::global().status().environment, Environment::Unset);
-        let _guard = tickline::start().unwrap();
-        assert_eq!(Clock::global().status().environment, Environment::Unset);
-        return;
-    }
-    // SAFETY: takes nothing.
-    if unsafe { libc::geteuid() } != 0 {
-        return skip("only root can make a program that runs with another user's rights");
-    }
-    let folder = std::env::temp_dir().join(format!("tickline-set-user-id-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    let program = folder.join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let output = Command::new(&program)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .envs([(PRIVILEGED, "1"), ("TICKLINE", "off")])
-        .current_dir("/")
-        .uid(65_534)
-        .output();
-    std::fs::remove_dir_all(&folder).unwrap();
-    let output = match output {
-        Err(error) => return skip(&format!("nobody may not run a program of the temporary folder: {error}")),
-        Ok(output) => output,
-    };
-    match output.status.code() {
-        Some(CANNOT) => skip("set-user-id has no effect in the temporary folder"),
-        code => assert_eq!(
-            code,
-            Some(0),
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        ),
-    }
 }
 
 /// Not a test of tickline: that the processes above take their time is what makes them tests.
