@@ -82,9 +82,8 @@ pub(crate) struct Doctor {
 /// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
 /// itself
 ///
-/// The page is one HTML file that loads nothing from elsewhere. It replaces an existing file once
-/// it is complete. It contains facts of the machine, such as the kernel's command line and its
-/// messages about clocks: read it before you share it.
+/// The page is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
+/// such as the kernel's command line and its messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]

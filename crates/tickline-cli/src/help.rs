@@ -19,6 +19,12 @@ A reader that leaves early, such as head, is no error.
 
 pub(crate) const PROGRAM: &str = exit_codes!(
     "\
+Files:
+  A regular file of yours is replaced once its successor is complete, with its mode and group.
+  Everything else is written in its place: a device, a pipe, /dev/stdout, a file with several hard
+  links or an access control list, a file of another user, a file in a closed folder. A link is
+  followed, unless it leads nowhere, or the kernel protects it (fs.protected_symlinks).
+
 Environment:
   TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
 

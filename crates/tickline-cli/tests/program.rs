@@ -144,6 +144,7 @@ fn what_is_no_regular_file_is_left_in_its_place() {
     assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
 
     std::os::unix::fs::symlink("target.json", &link).unwrap();
+    std::fs::write(folder.path().join("target.json"), "what was there before").unwrap();
     code(&tickline().arg("--json").arg(&link).output().unwrap());
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     let target = std::fs::read(folder.path().join("target.json")).unwrap();
