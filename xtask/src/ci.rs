@@ -87,6 +87,9 @@ fn own() -> Vec<Step> {
              a_file_from_eight_threads_is_balanced",
         )
         .with(MANY_SPANS),
+        // The tool must also read what this nightly compiler writes.
+        Step::new("public API, as stored", "cargo xtask api")
+            .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
         Step::new("examples run", "cargo xtask examples"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),

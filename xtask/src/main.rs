@@ -5,6 +5,7 @@
 //! clocks, `targets` on other targets, `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
+mod api;
 mod bare;
 mod ci;
 mod examples;
@@ -47,6 +48,8 @@ usage: cargo xtask COMMAND
           long measurement in place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the tables alone
   stress [--secs N]
           backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  api [--write]
+          compares the public API of each published library with docs/api/, or stores it there; needs cargo-public-api
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
   examples
           runs every example in examples/, once more with the counter switched off, and checks what they print
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
         ["record", ref rest @ ..] => record::run(rest),
+        ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => bare::run(),
         ["examples"] => examples::run(),
         ["stress", ref rest @ ..] => stress::run(rest),
