@@ -68,6 +68,11 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
+    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow, 2
+    /// wrong, 3 unknown
+    #[arg(long)]
+    pub(crate) check: bool,
+
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,

@@ -6,7 +6,7 @@
 mod common;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -209,7 +209,7 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
     fs::write(folder.path().join("precious"), "of value").unwrap();
     symlink("../precious", shared.join("link")).unwrap();
-    lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
+    std::os::unix::fs::lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
     let output = sh(folder.path(), "\"$0\" $BENCH --json shared/link");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(

@@ -75,7 +75,8 @@ impl Page {
             Self::File { name, file } => {
                 file.save(|out| writeln!(out, "{html}"))?;
                 let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
-                let text = format!("{}{note}\n\nThe page is in {name}.", document.verdict);
+                let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
+                let text = format!("{headline}{}{note}\n\nThe page is in {name}.", document.verdict);
                 outputs.emit(document, |out| writeln!(out, "{text}"))
             }
         }
