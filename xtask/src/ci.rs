@@ -96,6 +96,8 @@ fn own() -> Vec<Step> {
         Step::new("public API, as stored", "cargo xtask api")
             .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
         Step::new("examples run", "cargo xtask examples"),
+        // A minute on two cores; as long again to build what they test with.
+        Step::new("published programs, by their own tests", "cargo xtask ports"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // Two minutes on two cores.

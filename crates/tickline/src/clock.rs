@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 #[cfg(feature = "mock")]
-use tickline_core::units::signed;
+use tickline_core::unstable::units::signed;
 
 #[cfg(feature = "mock")]
 use crate::engine::OS_STAMP;
@@ -459,7 +459,8 @@ impl MockClock {
     /// let clock = mock.clock();
     /// let start = clock.now();
     /// mock.advance(Duration::from_secs(5));
-    /// std::thread::spawn(move || assert_eq!(clock.now() - start, Duration::from_secs(5)));
+    /// let elsewhere = std::thread::spawn(move || clock.now());
+    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
     /// ```
     #[must_use]
     pub fn clock(&self) -> Clock {

@@ -352,6 +352,30 @@ fn a_mock_can_be_injected() {
     assert_eq!(clock.now(), start + four);
 }
 
+/// The same in tasks, whichever thread of a runtime they run on.
+#[cfg(all(feature = "mock", not(target_family = "wasm")))]
+#[test]
+fn a_mock_can_be_injected_into_tasks() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
+    let mock = tickline::mock::MockClock::new();
+    let clock = mock.clock();
+    let expected = clock.now() + Duration::from_secs(5);
+    mock.advance(Duration::from_secs(5));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let clock = clock.clone();
+            runtime.spawn(async move {
+                let before = clock.now();
+                tokio::task::yield_now().await;
+                [before, clock.now()]
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(runtime.block_on(task).expect("no panic"), [expected; 2]);
+    }
+}
+
 /// Clones are one clock. The thread runs until the last of them is dropped.
 #[test]
 #[cfg(target_os = "linux")]
@@ -387,6 +411,23 @@ fn unix_time_is_a_number_in_json() {
     assert_eq!(text, "1767225600123456789");
     assert_eq!(serde_json::from_str::<UnixTime>(&text).unwrap(), time);
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_status_and_a_reading_are_json() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    let status = serde_json::to_value(clock.status()).unwrap();
+    assert_eq!(status["state"], serde_json::json!({ "fallback": "disabled" }));
+    assert_eq!(status["verdicts"][0]["gate"], "user");
+    assert_eq!(status["verdicts"][0]["closed"], "disabled");
+    assert_eq!((&status["driver"], &status["events"]["recovery"]), (&"manual".into(), &0.into()));
+    assert!(status["bound_parts"]["sample_ns"].is_u64() && status["per_cpu"].is_array());
+    let reading = clock.unix_reading();
+    let json = serde_json::to_value(reading).unwrap();
+    assert_eq!(json["at"], reading.at().as_nanos());
+    assert_eq!(json["state"], status["state"]);
 }
 
 /// Stamps alone are enough calls for readers to keep the line.
