@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 #[cfg(feature = "mock")]
-use tickline_core::units::signed;
+use tickline_core::unstable::units::signed;
 
 #[cfg(feature = "mock")]
 use crate::engine::OS_STAMP;
@@ -27,6 +27,7 @@ use crate::stamp::Stamp;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
+use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
@@ -162,6 +163,7 @@ impl Clock {
     }
 
     pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
+        learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(driver, settings.interval_ns));
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
@@ -459,7 +461,8 @@ impl MockClock {
     /// let clock = mock.clock();
     /// let start = clock.now();
     /// mock.advance(Duration::from_secs(5));
-    /// std::thread::spawn(move || assert_eq!(clock.now() - start, Duration::from_secs(5)));
+    /// let elsewhere = std::thread::spawn(move || clock.now());
+    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
     /// ```
     #[must_use]
     pub fn clock(&self) -> Clock {

@@ -27,7 +27,10 @@
 //! | compare the counters of two CPUs | [`exchange::between`] |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
+//! | let the caller, or a test, choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | replace another clock | [`coming_from`] |
+//!
+//! [`which_clock`] has a sentence on each.
 //!
 //! # Order
 //!
@@ -72,9 +75,10 @@
 //!
 //! A kernel may keep time with something else without having rejected the counter, and some, like
 //! Windows, don't say. There a clock's thread compares the counters of all CPUs, and the result
-//! decides ([`Trust`]). The environment variable `TICKLINE=off` and [`Clock::disable`] switch the
-//! counter off. Everywhere else the OS clock serves, for some 10 ns on top of its own cost. On a
-//! system without any clock the state is [`State::Unavailable`], and readings are 0.
+//! decides ([`Trust`]). The environment variable `TICKLINE=off`, as the process was started with it
+//! ([`Environment`]), and [`Clock::disable`] switch the counter off. Everywhere else the OS clock
+//! serves, for some 10 ns on top of its own cost. On a system without any clock the state is
+//! [`State::Unavailable`], and readings are 0. Under Miri the clocks of std serve.
 //!
 //! # A line for each CPU
 //!
@@ -100,8 +104,8 @@
 //!
 //! | | gives |
 //! |---|---|
-//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
+//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact (`time` needs Rust 1.88) |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `Serialize` for [`Reading`] and [`Status`] |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 
 mod atomic_instant;
@@ -117,13 +121,19 @@ mod instant;
 pub mod mock;
 mod options;
 mod per_cpu;
+mod process_lock;
 mod reading;
+#[cfg(feature = "serde")]
+mod serialize;
 mod stamp;
 mod status;
 mod sys;
 mod thread;
 mod trust;
 mod unix_time;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/which_clock.md")]
+pub mod which_clock {}
 
 pub use atomic_instant::AtomicInstant;
 pub use clock::Clock;
@@ -136,8 +146,9 @@ pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
 pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
-pub use tickline_core::compare::{Comparison, Difference, Pair};
-pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
+pub use tickline_core::gate::{
+    Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict, Verdicts,
+};
 pub use tickline_core::shared::{BoundParts, Event};
 pub use trust::exchange;
 pub use unix_time::{

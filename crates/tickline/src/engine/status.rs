@@ -1,6 +1,6 @@
 //! What a clock says about itself, filled in.
 
-use tickline_core::compare::Comparison;
+use tickline_core::gate::Comparison;
 
 use super::Engine;
 use crate::options::Probes;
@@ -23,7 +23,7 @@ impl Engine {
             judged: self.is_judged(),
             verdicts: self.verdicts(),
             driver: self.driver(),
-            environment: facts::environment(),
+            environment: facts::environment(self.probes()),
             hypervisor: facts::hypervisor(),
             comparison: compare::result().unwrap_or(Comparison::Pending),
             nominal_hz: facts::nominal_hz(self.probes()),
