@@ -137,7 +137,7 @@ impl Bounds {
     }
 }
 
-/// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is its only
+/// The shared memory of one clock. See the head of `cell.rs` for the protocol. [`Latch`] is its only
 /// implementation; tests wrap it in their own.
 pub trait StateCell {
     /// The word: the first load, before the slot is read.
@@ -179,7 +179,7 @@ pub trait StateCell {
     fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool;
 }
 
-/// The cell. See the [module](self) for the protocol.
+/// The cell. See the head of `cell.rs` for the protocol.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Latch {

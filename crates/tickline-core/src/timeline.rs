@@ -180,7 +180,7 @@ impl PastLines for NoTimeline {
     fn take_back(&self) {}
 }
 
-/// The ring of past lines. See the [module](self).
+/// The ring of past lines. See the head of `timeline.rs`.
 #[derive(Debug)]
 pub struct Timeline {
     /// The first line since the counter was last reset.

@@ -91,7 +91,7 @@ impl Slot {
     }
 }
 
-/// The state word. See the [module](self) for its layout.
+/// The state word. See the head of `word.rs` for its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Word(u64);
 

@@ -109,7 +109,7 @@ const fn stage_of(word: u64) -> Stage {
     }
 }
 
-/// See the [module](self).
+/// See the head of `gate/keeper.rs`.
 #[derive(Debug)]
 pub struct Keeper {
     word: AtomicU64,

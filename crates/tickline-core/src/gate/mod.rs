@@ -12,7 +12,7 @@
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
-//! [compared](crate::compare), and are synchronised. That takes a thread, so the reader driver
+//! [compared](Comparison), and are synchronised. That takes a thread, so the reader driver
 //! alone never compares. The other gates are judged alike whatever the trust.
 //!
 //! The counter is used if every gate is open, except [`Gate::UnixCost`], which is about Unix time
