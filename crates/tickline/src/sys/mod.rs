@@ -23,7 +23,7 @@ pub(crate) use linux::counter::counter_readable;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::errno::PreserveErrno;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::fork::{forgo_page, token};
+pub(crate) use linux::fork::{forgo_page, lock_token, token};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::sleep::{ClockSetNotifier, Woken};
 #[cfg(target_os = "linux")]
@@ -31,7 +31,7 @@ pub(crate) use linux::thread::{SignalsBlocked, make_realtime};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
     ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, Woken, counter_readable, cpu_ids, forgo_page,
-    make_realtime, token,
+    lock_token, make_realtime, token,
 };
 #[cfg(not(any(target_os = "linux", windows)))]
 pub(crate) use pin_other::{comparable_cpus, pin_this_thread};
