@@ -10,6 +10,7 @@
 mod common;
 
 use std::hint::black_box;
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{in_child, until_fast};
@@ -103,7 +104,7 @@ impl Calls {
 
     fn check(&self, when: &str) {
         for (name, _, most) in &self.0 {
-            println!("{when}: {name}: {most} bytes");
+            writeln!(std::io::stdout(), "{when}: {name}: {most} bytes").expect("stdout");
         }
         for (name, _, most) in &self.0 {
             assert!(*most <= PROMISED_BYTES, "{when}: {name} took {most} bytes of stack");
