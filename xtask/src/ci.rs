@@ -16,7 +16,8 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
 /// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
 /// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`; one
-/// schedule a run, so most interleavings; `tickline` itself, which calls the OS.
+/// schedule a run, so most interleavings; what `tickline` asks of the OS: under Miri it takes
+/// std's clocks, and its tests there are those of the calls that every program makes.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
 /// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings,
@@ -128,6 +129,13 @@ fn own() -> Vec<Step> {
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
             .beside(),
+        // Half a minute.
+        Step::new(
+            "Miri on tickline",
+            "cargo +nightly miri test -p tickline --features mock --test portable --test types",
+        )
+        .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+        .beside(),
         // The warnings of the next compilers.
         Step::new(
             "clippy, nightly",
