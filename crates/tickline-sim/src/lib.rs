@@ -11,7 +11,7 @@
 //!
 //! `cargo xtask sim` runs random scenarios. What it cannot see: weak memory orderings (a step is atomic and in order,
 //! but for looks at the counter; loom checks the orderings), preemption inside of the stores to a slot
-//! (loom), and the machine code (hardware stress).
+//! (loom), and the machine code (`cargo xtask soak`).
 //!
 //! # Example
 //!
