@@ -9,10 +9,18 @@ use std::sync::Arc;
 
 use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
+#[cfg(feature = "mock")]
+use tickline_core::units::signed;
 
+#[cfg(feature = "mock")]
+use crate::engine::OS_STAMP;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
+#[cfg(feature = "mock")]
+use crate::mock::MockClock;
+#[cfg(feature = "mock")]
+use crate::options::DEFAULT_INTERVAL_NS;
 use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
 use crate::stamp::Stamp;
@@ -27,14 +35,16 @@ pub(crate) mod global;
 static GLOBAL_CLOCK: Clock = Clock {
     // SAFETY: the address of a static is not null.
     engine: unsafe { NonNull::new_unchecked((&raw const GLOBAL).cast_mut()) },
-    owned: None,
+    _owned: None,
+    #[cfg(feature = "mock")]
+    mock: None,
 };
 
 /// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free
-/// functions; [`Clock::builder`] makes others.
+/// functions; [`Clock::builder`] makes others. Clones are the same clock.
 ///
 /// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
-/// an instance stops and joins its thread.
+/// the last clone of a clock of one's own stops and joins its thread.
 ///
 /// ```
 /// use tickline::Clock;
@@ -46,22 +56,78 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// let stamp = clock.ticks(); // cheaper than a time; converted where there is time for it
 /// println!("{} ns; {}", clock.ticks_to_ns(stamp), clock.status().state);
 /// ```
+///
+/// # A clock to inject
+///
+/// A library that lets its users choose the clock keeps a `Clock`. It is `Clone`, `Send`, `Sync`
+/// and `'static`, and its default is the global clock. A test gives it the clock of a mock
+/// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
+///
+/// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that keeps
+/// one needs no generics, and has all that a clock can do. A clone copies a pointer, and of a clock
+/// of one's own counts a reference. A reading goes through the pointer, as it would through a
+/// reference; only the feature `mock` adds a test of a flag.
+///
+/// Take times by the clock (`clock.now() - start`): `start.elapsed()` reads the global one.
+///
+/// ```
+/// use std::sync::atomic::Ordering::Relaxed;
+/// use std::time::Duration;
+/// use tickline::{AtomicInstant, Clock};
+///
+/// /// What has not been used for a while.
+/// #[derive(Debug)]
+/// struct Recency {
+///     clock: Clock,
+///     used: AtomicInstant,
+///     idle_after: Duration,
+/// }
+///
+/// impl Recency {
+///     fn new(clock: Clock, idle_after: Duration) -> Self {
+///         let used = AtomicInstant::new(clock.now_ordered());
+///         Self { clock, used, idle_after }
+///     }
+///
+///     fn is_idle(&self) -> bool {
+///         self.clock.now_ordered() - self.used.load(Relaxed) >= self.idle_after
+///     }
+/// }
+///
+/// let recency = Recency::new(Clock::default(), Duration::from_secs(60));
+/// assert!(!recency.is_idle());
+/// # #[cfg(feature = "mock")] {
+/// let mock = tickline::mock::MockClock::new(); // with the feature `mock`
+/// let recency = Recency::new(mock.clock(), Duration::from_secs(60));
+/// std::thread::scope(|scope| {
+///     mock.advance(Duration::from_secs(60));
+///     scope.spawn(|| assert!(recency.is_idle())); // on any thread
+/// });
+/// # }
+/// ```
+#[derive(Clone)]
 pub struct Clock {
-    /// The global engine, or the one in `owned`.
+    /// The global engine, or the one in `_owned`.
     engine: NonNull<Engine>,
-    owned: Option<Owned>,
+    /// Held for its drop: the last of the clones stops the thread.
+    _owned: Option<Arc<Owned>>,
+    /// Answers in the engine's place. The engine is then one of its own, which never has a line.
+    #[cfg(feature = "mock")]
+    mock: Option<MockClock>,
 }
 
 struct Owned {
-    /// Declared first, so that the thread is stopped before the engine may go.
-    thread: Option<Recalibrator<Arc<Engine>>>,
-    engine: Arc<Engine>,
+    /// Held for its drop, which stops the thread. Declared first, so that this happens before the
+    /// engine may go.
+    _thread: Option<Recalibrator<Arc<Engine>>>,
+    /// What the clones point to.
+    _engine: Arc<Engine>,
 }
 
 // SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; the
 // rest is `Send`.
 unsafe impl Send for Clock {}
-// SAFETY: as above; `owned` is not touched through a shared reference.
+// SAFETY: as above; `_owned` is not touched through a shared reference.
 unsafe impl Sync for Clock {}
 
 // Nothing that a clock does can panic, so a panic elsewhere leaves no clock half changed.
@@ -71,7 +137,9 @@ impl RefUnwindSafe for Clock {}
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
-    shareable::<Option<Owned>>();
+    shareable::<Option<Arc<Owned>>>();
+    #[cfg(feature = "mock")]
+    shareable::<MockClock>();
     assert!(size_of::<Engine>() <= 16 * 1024, "a clock is promised to take 16 KiB at most");
 };
 
@@ -86,7 +154,8 @@ impl fmt::Debug for Clock {
 
 impl Clock {
     /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up.
-    /// Readers drive it until [`start`](crate::start) gives it a thread.
+    /// Readers drive it until [`start`](crate::start) gives it a thread. `Clock::default()` is a
+    /// clone of it.
     #[must_use]
     pub fn global() -> &'static Self {
         &GLOBAL_CLOCK
@@ -102,13 +171,22 @@ impl Clock {
             Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings.schedule)?),
             Driver::Reader | Driver::Manual => None,
         };
-        // The Arc's content stays where it is when the Clock moves.
-        Ok(Self { engine: NonNull::from(&*engine), owned: Some(Owned { thread, engine }) })
+        Ok(Self::of(thread, engine))
+    }
+
+    fn of(thread: Option<Recalibrator<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
+        Self {
+            // The Arc's content stays where it is when the Clock moves.
+            engine: NonNull::from(&*engine),
+            _owned: Some(Arc::new(Owned { _thread: thread, _engine: engine })),
+            #[cfg(feature = "mock")]
+            mock: None,
+        }
     }
 
     #[inline(always)]
     fn engine(&self) -> &Engine {
-        // SAFETY: points to the global engine, or into the Arc that `owned` holds as long as this
+        // SAFETY: points to the global engine, or into the Arc that `_owned` holds as long as this
         // clock lives.
         unsafe { self.engine.as_ref() }
     }
@@ -118,6 +196,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return mock.now_ns();
+        }
         self.engine().now_ns()
     }
 
@@ -127,6 +209,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return mock.now_ns();
+        }
         self.engine().now_ordered_ns()
     }
 
@@ -136,7 +222,47 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return mock.unix_ns();
+        }
         self.engine().unix_ns()
+    }
+
+    /// As [`now_ns`](Self::now_ns), for [`Instant`]'s arithmetic. Instants of all clocks have one
+    /// timescale: those of two clocks differ by at most the sum of their bounds.
+    ///
+    /// ```
+    /// # use tickline::Clock;
+    /// let clock = Clock::global();
+    /// let start = clock.now();
+    /// println!("{:?}", clock.now() - start); // `start.elapsed()` would read the global clock
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns())
+    }
+
+    /// As [`now_ordered_ns`](Self::now_ordered_ns).
+    #[inline]
+    #[must_use]
+    pub fn now_ordered(&self) -> Instant {
+        Instant::from_nanos(self.now_ordered_ns())
+    }
+
+    /// As [`unix_ns`](Self::unix_ns).
+    #[inline]
+    #[must_use]
+    pub fn unix(&self) -> UnixTime {
+        UnixTime::from_nanos(self.unix_ns())
+    }
+
+    /// As [`recent_ns`](Self::recent_ns).
+    #[inline]
+    #[must_use]
+    pub fn recent(&self) -> Instant {
+        Instant::from_nanos(self.recent_ns())
     }
 
     /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread,
@@ -144,6 +270,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent_ns(&self) -> u64 {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return mock.now_ns();
+        }
         self.engine().recent_ns()
     }
 
@@ -157,6 +287,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn ticks(&self) -> Stamp {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return Stamp::from_bits(mock.now_ns() | OS_STAMP);
+        }
         Stamp::from_bits(self.engine().stamp())
     }
 
@@ -204,6 +338,13 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return {
+                let ns = signed(mock.now_ns());
+                Reading::<Instant>::by_os(ns, ns, self.state_without_line())
+            };
+        }
         match self.engine().read_bounds() {
             Some(line) => Reading::<Instant>::by_line(&line),
             None => self.reading_slow(),
@@ -216,6 +357,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return Reading::<UnixTime>::by_os(signed(mock.unix_ns()), self.state_without_line());
+        }
         match self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(&line),
             None => self.unix_reading_slow(),
@@ -238,6 +383,14 @@ impl Clock {
             (_, Some(line)) => Reading::<UnixTime>::by_line(&line),
             (_, None) => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
         }
+    }
+
+    /// A reading by the line, its Unix time, and the bound of the difference, ns.
+    pub(crate) fn unix_by_line(&self) -> Option<(Instant, UnixTime, u64)> {
+        let line = self.engine().read_bounds()?;
+        let unix_ns = u64::try_from(line.ns.wrapping_add(line.bounds.unix_offset_ns)).ok()?;
+        let instant = Instant::from_nanos(u64::try_from(line.ns).ok()?);
+        Some((instant, UnixTime::from_nanos(unix_ns), line.bounds.unix_bound_ns))
     }
 
     /// The state of a reading that found no line. One may have appeared since.
@@ -266,8 +419,12 @@ impl Clock {
     }
 
     /// Lets the counter serve again after [`disable`](Self::disable). The control loop judges the
-    /// gates again before the next line.
+    /// gates again before the next line. A mock stays one.
     pub fn enable(&self) {
+        #[cfg(feature = "mock")]
+        if self.mock.is_some() {
+            return;
+        }
         self.engine().enable();
     }
 
@@ -278,11 +435,35 @@ impl Clock {
     }
 }
 
-impl Drop for Clock {
-    fn drop(&mut self) {
-        if let Some(Owned { thread, engine }) = self.owned.take() {
-            drop(thread);
-            drop(engine);
-        }
+/// A clone of the global clock.
+impl Default for Clock {
+    fn default() -> Self {
+        GLOBAL_CLOCK.clone()
+    }
+}
+
+#[cfg(feature = "mock")]
+impl MockClock {
+    /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
+    /// ([A clock to inject](Clock#a-clock-to-inject)).
+    ///
+    /// Bounds of its readings are as narrow as they can be. Stamps hold times. Its state is
+    /// [`Fallback`](State::Fallback), for no counter serves.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::mock::MockClock;
+    ///
+    /// let mock = MockClock::new();
+    /// let clock = mock.clock();
+    /// let start = clock.now();
+    /// mock.advance(Duration::from_secs(5));
+    /// std::thread::spawn(move || assert_eq!(clock.now() - start, Duration::from_secs(5)));
+    /// ```
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        let engine = Arc::new(Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS));
+        engine.disable();
+        Clock { mock: Some(self.clone()), ..Clock::of(None, engine) }
     }
 }

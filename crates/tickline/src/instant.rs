@@ -52,6 +52,9 @@ pub fn recent_ns() -> u64 {
 /// seem earlier by some nanoseconds, rarely microseconds. [`now_ordered`](Self::now_ordered) is in
 /// order across threads. Differences saturate at zero.
 ///
+/// `From` converts into `std::time::Instant`, into [`UnixTime`](crate::UnixTime), and back, with
+/// the error of an [`Anchor`](crate::Anchor).
+///
 /// ```
 /// use tickline::Instant;
 /// let start = Instant::now();
@@ -66,6 +69,13 @@ pub struct Instant {
 const _: () = assert!(size_of::<Instant>() == 8);
 
 impl Instant {
+    /// The zero of `CLOCK_MONOTONIC`: the start of the machine, on most systems. Earlier than every
+    /// other instant, so it can stand for "never".
+    pub const ZERO: Self = Self { ns: 0 };
+
+    /// 2^64 - 1 ns, in the year 584 of uptime: later than every other instant.
+    pub const MAX: Self = Self { ns: u64::MAX };
+
     /// The present, by a plain read of the counter.
     #[inline]
     #[must_use]
@@ -153,14 +163,14 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn saturating_add(&self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self { ns: u64::MAX })
+        self.checked_add(duration).unwrap_or(Self::MAX)
     }
 
     /// This instant less `duration`, at least 0.
     #[inline]
     #[must_use]
     pub fn saturating_sub(&self, duration: Duration) -> Self {
-        self.checked_sub(duration).unwrap_or(Self { ns: 0 })
+        self.checked_sub(duration).unwrap_or(Self::ZERO)
     }
 }
 

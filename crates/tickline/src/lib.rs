@@ -22,6 +22,8 @@
 //! | stamp now, convert later | [`Clock::ticks`], [`Clock::ticks_to_ns`] |
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
+//! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
+//! | share an instant between threads | [`AtomicInstant`] |
 //! | compare the counters of two CPUs | [`exchange::between`] |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
@@ -96,13 +98,18 @@
 //!
 //! # Features
 //!
-//! `serde`: `Serialize` and `Deserialize` for [`UnixTime`]. `mock`: a clock for tests, which makes
-//! every reading test a flag first.
+//! | | gives |
+//! |---|---|
+//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
+//! | `mock` | a clock for tests, which makes every reading test a flag first |
 
+mod atomic_instant;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
+mod convert;
 mod engine;
 mod error;
 mod instant;
@@ -118,9 +125,11 @@ mod thread;
 mod trust;
 mod unix_time;
 
+pub use atomic_instant::AtomicInstant;
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
+pub use convert::Anchor;
 pub use error::{Error, ErrorKind, PerCpuUnsupported};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
@@ -131,7 +140,9 @@ pub use tickline_core::compare::{Comparison, Difference, Pair};
 pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
 pub use tickline_core::shared::{BoundParts, Event};
 pub use trust::exchange;
-pub use unix_time::{UnixTime, UnixTimeRangeError, unix_ns};
+pub use unix_time::{
+    NegativeDurationError, ParseUnixTimeError, UNIX_EPOCH, UnixTime, UnixTimeRangeError, unix_ns,
+};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

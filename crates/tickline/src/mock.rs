@@ -2,7 +2,8 @@
 //!
 //! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
 //! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
-//! go on with the real time.
+//! go on with the real time. Code on several threads is given its clock, and then a test gives it
+//! [`MockClock::clock`], for which nothing is activated.
 //!
 //! ```
 //! use std::time::Duration;
@@ -170,6 +171,11 @@ impl Drop for Active {
             }
         });
     }
+}
+
+/// Whether a mock is active on this thread.
+pub(crate) fn is_active() -> bool {
+    active(|_| 0).is_some()
 }
 
 /// The mock that is active on this thread, read by `read`.

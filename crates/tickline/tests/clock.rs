@@ -309,6 +309,76 @@ fn a_mock_moves_time_by_hand() {
     assert!(Instant::now() >= before);
 }
 
+/// A mock as a value shows its time on all threads, in all readings, and no other clock does.
+#[cfg(feature = "mock")]
+#[test]
+fn a_mock_can_be_injected() {
+    use tickline::mock::MockClock;
+    let mock = MockClock::new();
+    let (clock, second) = (mock.clock(), mock.clock());
+    let (start, unix, stamp) = (clock.now(), clock.unix(), clock.ticks());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (clock, mock) = (clock.clone(), mock.clone());
+            std::thread::spawn(move || {
+                mock.advance(Duration::from_secs(1));
+                clock.now()
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().expect("no panic") > start);
+    }
+    let four = Duration::from_secs(4);
+    assert_eq!([clock.now(), clock.now_ordered(), clock.recent(), second.now()], [start + four; 4]);
+    assert_eq!(clock.unix(), unix + four);
+    let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
+    assert_eq!((reading.earliest(), reading.at()), (start + four, start + four));
+    assert_eq!((unix_reading.earliest(), unix_reading.at()), (unix + four, unix + four));
+    assert_eq!(clock.ticks_between_ns(stamp, clock.ticks()), 4_000_000_000);
+    assert_eq!(clock.ticks_to_ns(stamp), start.as_nanos());
+    let anchor = clock.unix_anchor();
+    assert_eq!((anchor.instant(), anchor.other()), (start + four, unix + four));
+
+    clock.enable();
+    clock.maintain();
+    assert_eq!(clock.now(), start + four);
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(reading.state(), State::Fallback(Reason::Disabled));
+    assert_ne!(Clock::default().now(), clock.now());
+    // Activating one does not change what a clock as a value shows.
+    let other = MockClock::new();
+    let _active = other.activate();
+    assert_eq!(clock.now(), start + four);
+}
+
+/// Clones are one clock. The thread runs until the last of them is dropped.
+#[test]
+#[cfg(target_os = "linux")]
+fn clones_share_the_clock() {
+    in_child("clones_share_the_clock", &[], || {
+        let clock = Clock::builder().start().unwrap();
+        let clone = clock.clone();
+        common::await_tickline_threads(1);
+        drop(clock);
+        assert_eq!(clone.status().driver, Driver::Thread);
+        let elsewhere = std::thread::spawn(move || {
+            let start = clone.now_ordered();
+            assert!(clone.now_ordered() >= start);
+            clone.disable();
+            clone
+        });
+        let clone = elsewhere.join().unwrap();
+        assert_eq!(clone.clone().status().state, State::Fallback(Reason::Disabled));
+        drop(clone);
+        common::await_tickline_threads(0);
+
+        let global = Clock::default();
+        Clock::global().disable();
+        assert_eq!(global.status().state, State::Fallback(Reason::Disabled));
+    });
+}
+
 #[cfg(feature = "serde")]
 #[test]
 fn unix_time_is_a_number_in_json() {

@@ -55,7 +55,7 @@ fn unix_time_converts_to_system_time_and_back() {
     assert_eq!((time + SECOND) - SECOND, time);
     assert_eq!(time.checked_add(SECOND).unwrap().checked_duration_since(time), Some(SECOND));
     assert_eq!(time.checked_duration_since(time.checked_add(SECOND).unwrap()), None);
-    assert_eq!(UnixTime::EPOCH.checked_sub(SECOND), None);
+    assert_eq!(UnixTime::UNIX_EPOCH.checked_sub(SECOND), None);
     assert_eq!(format!("{time:?}"), "UnixTime(1767225600.123456789)");
     assert_eq!(size_of::<UnixTime>(), 8);
 }

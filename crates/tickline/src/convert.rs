@@ -1,0 +1,258 @@
+//! Instants as `std::time::Instant`, as Unix time, and back.
+//!
+//! All of these timescales run at one rate, that of `CLOCK_MONOTONIC`, so a conversion adds or
+//! subtracts one difference. An [`Anchor`] measures it. `From` takes a new anchor for each call.
+
+use core::time::Duration;
+use std::time::Instant as StdInstant;
+
+use crate::clock::Clock;
+use crate::instant::Instant;
+#[cfg(feature = "mock")]
+use crate::mock;
+use crate::sys::reference;
+use crate::unix_time::UnixTime;
+
+#[cfg(feature = "chrono")]
+mod chrono;
+#[cfg(feature = "jiff")]
+mod jiff;
+#[cfg(feature = "serde")]
+mod serde;
+#[cfg(feature = "time")]
+mod time;
+
+/// Brackets that are tried. A thread that is preempted within one tries again.
+const BRACKETS: u32 = 4;
+
+/// A bracket that is no wider needs no other. Two readings and one of the OS clock take 50 to 100
+/// ns where the vDSO answers, and about 1 us by system call.
+const GOOD_BRACKET_NS: u64 = 250;
+
+/// One moment on two clocks, to convert any number of instants by one difference: an [`Instant`]
+/// and a [`UnixTime`] ([`Anchor::unix`]), or a `std::time::Instant` ([`Anchor::std`]).
+///
+/// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
+/// nothing, unless the result would be out of range. Differences and order stay as they were.
+///
+/// The error of a conversion is [`error`](Self::error), and what the two clocks have moved against
+/// each other between the anchor and the time that is converted:
+///
+/// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
+///   std's `Instant` is the clock that tickline follows). They move against each other within the
+///   bounds of [`Clock::reading`], some 50 ns, however long ago that was. A line for each CPU, and
+///   a state [`Disrupted`](crate::State::Disrupted), add their own.
+/// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
+///   second. An anchor knows the difference of its own moment.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{Anchor, Instant};
+///
+/// let events = [Instant::now(), Instant::now() + Duration::from_millis(5)];
+/// let anchor = Anchor::unix(); // once, for a batch
+/// for event in events {
+///     let time = anchor.to_unix(event);
+///     assert_eq!(anchor.to_instant(time), event);
+///     println!("{time}, give or take {:?}", anchor.error());
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Anchor<T> {
+    instant: Instant,
+    other: T,
+    error_ns: u64,
+}
+
+impl<T: Copy> Anchor<T> {
+    /// An anchor of two times that were taken at one moment, give or take `error`: by another
+    /// process, say. An error beyond 2^64 ns counts as that.
+    #[must_use]
+    pub fn from_parts(instant: Instant, other: T, error: Duration) -> Self {
+        Self { instant, other, error_ns: u64::try_from(error.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
+    /// The moment on tickline's clock.
+    #[must_use]
+    pub const fn instant(&self) -> Instant {
+        self.instant
+    }
+
+    /// The moment on the other clock.
+    #[must_use]
+    pub const fn other(&self) -> T {
+        self.other
+    }
+
+    /// The most by which the two times may be of different moments.
+    #[must_use]
+    pub const fn error(&self) -> Duration {
+        Duration::from_nanos(self.error_ns)
+    }
+
+    /// The middle of the narrowest bracket around a reading of another clock, rounded down. The
+    /// error is half of the bracket, rounded up, and the resolution of the OS clock.
+    fn by_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
+        let bracket = || {
+            let before = now_ordered();
+            let other = read();
+            (before, other, now_ordered().saturating_duration_since(before))
+        };
+        let mut best = bracket();
+        for _ in 1..BRACKETS {
+            if best.2 <= Duration::from_nanos(GOOD_BRACKET_NS) {
+                break;
+            }
+            let next = bracket();
+            if next.2 < best.2 {
+                best = next;
+            }
+        }
+        let (before, other, width) = best;
+        let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
+        let resolution_ns = reference::step_ns().unsigned_abs().max(1);
+        let error_ns = half_ns.saturating_add(resolution_ns);
+        Self { instant: before.saturating_add(width / 2), other, error_ns }
+    }
+}
+
+impl Anchor<UnixTime> {
+    /// The present on the global clock, and its Unix time. The error is what the line knows of the
+    /// difference, a few ns; where there is no line, half of a bracket around a reading of Unix
+    /// time, 20 ns to 1 us. On a thread with an active mock, both are the mock's.
+    #[must_use]
+    pub fn unix() -> Self {
+        #[cfg(feature = "mock")]
+        if mock::is_active() {
+            return Self::by_bracket(Instant::now_ordered, UnixTime::now);
+        }
+        Clock::global().unix_anchor()
+    }
+
+    /// `instant` as Unix time. At most [`UnixTime::MAX`], at least 1970.
+    #[must_use]
+    pub fn to_unix(&self, instant: Instant) -> UnixTime {
+        match instant.checked_duration_since(self.instant) {
+            Some(later) => self.other.saturating_add(later),
+            None => self.other.saturating_sub(self.instant.saturating_duration_since(instant)),
+        }
+    }
+
+    /// The instant of a Unix time. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    #[must_use]
+    pub fn to_instant(&self, time: UnixTime) -> Instant {
+        match time.checked_duration_since(self.other) {
+            Some(later) => self.instant.saturating_add(later),
+            None => self.instant.saturating_sub(self.other.saturating_duration_since(time)),
+        }
+    }
+}
+
+impl Anchor<StdInstant> {
+    /// The present on the global clock, and on that of `std`. The error is half of a bracket around
+    /// a reading of std's, 20 ns to 1 us, and the resolution of that. On a thread with an active
+    /// mock, the mock's present is taken for std's.
+    ///
+    /// # Panics
+    ///
+    /// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
+    #[must_use]
+    pub fn std() -> Self {
+        Self::by_bracket(Instant::now_ordered, StdInstant::now)
+    }
+
+    /// `instant` on the clock of `std`. One that std cannot represent becomes
+    /// [`other`](Self::other); there is none on Linux and macOS, and on Windows none from after the
+    /// start of the machine.
+    #[must_use]
+    pub fn to_std(&self, instant: Instant) -> StdInstant {
+        let converted = match instant.checked_duration_since(self.instant) {
+            Some(later) => self.other.checked_add(later),
+            None => self.other.checked_sub(self.instant.saturating_duration_since(instant)),
+        };
+        converted.unwrap_or(self.other)
+    }
+
+    /// The instant of one of `std`. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    #[must_use]
+    pub fn to_instant(&self, instant: StdInstant) -> Instant {
+        match instant.checked_duration_since(self.other) {
+            Some(later) => self.instant.saturating_add(later),
+            None => self.instant.saturating_sub(self.other.saturating_duration_since(instant)),
+        }
+    }
+}
+
+impl Clock {
+    /// As [`Anchor::unix`], by this clock.
+    #[must_use]
+    pub fn unix_anchor(&self) -> Anchor<UnixTime> {
+        match self.unix_by_line() {
+            // The offset is one number, so only its bound is in error, and the rounding of two clocks.
+            Some((instant, other, bound_ns)) => {
+                Anchor { instant, other, error_ns: bound_ns.saturating_add(1) }
+            }
+            None => Anchor::by_bracket(|| self.now_ordered(), || self.unix()),
+        }
+    }
+
+    /// As [`Anchor::std`], by this clock.
+    ///
+    /// # Panics
+    ///
+    /// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
+    #[must_use]
+    pub fn std_anchor(&self) -> Anchor<StdInstant> {
+        Anchor::by_bracket(|| self.now_ordered(), StdInstant::now)
+    }
+}
+
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. There and back is off by
+/// the errors of two anchors; keep one where that matters.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::Instant;
+///
+/// let deadline = Instant::now() + Duration::from_millis(2);
+/// // tokio::time::sleep_until(std::time::Instant::from(deadline).into()).await, and its like:
+/// let until = std::time::Instant::from(deadline);
+/// std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
+/// assert!(Instant::now() + Duration::from_millis(1) > deadline);
+/// ```
+///
+/// # Panics
+///
+/// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
+impl From<Instant> for StdInstant {
+    fn from(instant: Instant) -> Self {
+        Anchor::std().to_std(instant)
+    }
+}
+
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error.
+///
+/// # Panics
+///
+/// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
+impl From<StdInstant> for Instant {
+    fn from(instant: StdInstant) -> Self {
+        Anchor::std().to_instant(instant)
+    }
+}
+
+/// By a new [`Anchor::unix`], which has its error: as Unix time is set now, also for an instant
+/// from before somebody set it.
+impl From<Instant> for UnixTime {
+    fn from(instant: Instant) -> Self {
+        Anchor::unix().to_unix(instant)
+    }
+}
+
+/// By a new [`Anchor::unix`], which has its error: as Unix time is set now. For a deadline that has
+/// to move when somebody sets the clock, convert it again then.
+impl From<UnixTime> for Instant {
+    fn from(time: UnixTime) -> Self {
+        Anchor::unix().to_instant(time)
+    }
+}

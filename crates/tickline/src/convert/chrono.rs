@@ -1,0 +1,26 @@
+//! Unix time as `chrono::DateTime`, and back.
+
+use ::chrono::{DateTime, TimeZone, Utc};
+use tickline_core::units::NS_PER_S;
+
+use crate::unix_time::{UnixTime, UnixTimeRangeError};
+
+/// Exact: every Unix time is a date of chrono.
+impl From<UnixTime> for DateTime<Utc> {
+    fn from(time: UnixTime) -> Self {
+        // BOUND: 2^64 ns are below 2^35 s, and the year 2554 is before chrono's last, 262142.
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        Self::from_timestamp(seconds, time.subsec_nanos()).unwrap_or(Self::MAX_UTC)
+    }
+}
+
+/// Exact. chrono counts the ns of a leap second on from the second before it, 23:59:59. It is the
+/// second after it here, as in POSIX.
+impl<Z: TimeZone> TryFrom<DateTime<Z>> for UnixTime {
+    type Error = UnixTimeRangeError;
+
+    fn try_from(time: DateTime<Z>) -> Result<Self, Self::Error> {
+        let seconds_ns = i128::from(time.timestamp()) * i128::from(NS_PER_S);
+        Self::from_signed_nanos(seconds_ns + i128::from(time.timestamp_subsec_nanos()))
+    }
+}
