@@ -1,12 +1,14 @@
-//! One timescale for all processes: a stamp that is sent to another process is compared with what that one reads.
+//! One timescale for all processes: a process sends a time to another one, which compares it with
+//! its own reading.
 //!
 //! `cargo run --release --example across_processes`
 //!
 //! Its output has: "there", "back", "0 of them backward", "serves".
 //!
-//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a round trip can be measured.
-//! Between processes, and between threads, only `now_ordered_ns` is in order: a stamp that was made before another is not
-//! larger, save for the two clocks' bounds, since each process has calibrated its own.
+//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a
+//! round trip can be measured. Between processes, and between threads, only `now_ordered_ns` is
+//! in order: a time that was read before another is not larger, apart from the two clocks'
+//! bounds, because each process has calibrated its own clock.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"
@@ -22,7 +24,7 @@ use tickline::Clock;
 
 const ROUND_TRIPS: usize = 2_000;
 
-/// What this program is called with to be the other process.
+/// The argument that makes this program the other process.
 const CHILD: &str = "child";
 
 /// The time, with a sign, so that differences have one.
@@ -30,7 +32,7 @@ fn now_ns() -> Result<i64, TryFromIntError> {
     tickline::now_ordered_ns().try_into()
 }
 
-/// Answers each line with the time at which it came.
+/// Answers each line with the time of its arrival.
 fn child() -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         line?;

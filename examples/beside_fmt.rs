@@ -1,5 +1,5 @@
-//! Beside `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events by the timing layer, and a layer
-//! of one's own that reads the same times.
+//! Beside `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events by
+//! the timing layer, and a layer of one's own that reads the same times.
 //!
 //! `cargo run --release --example beside_fmt`
 //!
@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Complains about spans that waited more than they worked.
+/// Reports spans that waited more than they worked.
 struct Lazy;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {

@@ -4,8 +4,8 @@
 //!
 //! Its output has: "answers within", "steps within", "past the deadline", "serves".
 //!
-//! A look at the clock that costs as much as reading the counter can be in every step of a computation, so that it need
-//! not guess how many steps a millisecond has.
+//! A reading that costs as little as the counter can be part of every step of a computation. So
+//! the program need not guess how many steps fit into a millisecond.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::sync::mpsc;
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant};
 
-/// As many answers as come until the deadline. What others wait with takes a duration: what is left.
+/// As many answers as come until the deadline. std's waiting functions take a duration: the time
+/// that is left.
 fn collect(answers: &mpsc::Receiver<u64>, deadline: Instant) -> usize {
     let mut count = 0;
-    // Saturates at zero, past the deadline too: then whatever is there already is still taken.
+    // Saturates at zero past the deadline: then answers that are there already are still taken.
     while answers.recv_timeout(deadline - Instant::now()).is_ok() {
         count += 1;
     }

@@ -1,12 +1,12 @@
-//! What is known for certain: readings with limits, the least and the most that something took, and which of two threads
-//! came first.
+//! Certainty: readings with bounds, the least and the most that something took, and which of two
+//! threads was first.
 //!
 //! `cargo run --release --example error_bounds`
 //!
 //! Its output has: "took between", "before", "cannot be told", "UTC", "serves".
 //!
-//! The limits contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`, and nothing jumped since the last
-//! recalibration.
+//! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
+//! and nothing has jumped since the last recalibration.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::iter;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Reading, UnixTime};
 
-/// Which of two came first, as far as their limits say.
+/// Which of two was first, as far as their bounds say.
 #[derive(Default)]
 struct Order {
     before: u64,
@@ -65,7 +65,7 @@ fn main() -> Result<(), tickline::Error> {
         (readings(&start), other.join().expect("nothing panics there"))
     });
     let mut order = Order::default();
-    // Each of mine against those of theirs that are next to it.
+    // Compares each reading of this thread with the neighbouring ones of the other.
     for one in &mine {
         let place = theirs.partition_point(|other| other.at() < one.at());
         if let [before, after] = theirs.get(place.saturating_sub(1)..=place).unwrap_or_default() {

@@ -1,4 +1,5 @@
-//! The manual driver: an event loop that keeps its own clock true, beside its sockets and timers, without a thread for it.
+//! The manual driver: an event loop that calibrates its own clock, beside its sockets and timers,
+//! without a thread.
 //!
 //! `cargo run --release --example event_loop`
 //!
@@ -28,7 +29,7 @@ const PATIENCE_NS: u64 = 500_000_000;
 struct LoopClock {
     clock: Clock,
     due_ns: u64,
-    /// Iterations so far, and after how long the last one wanted the next.
+    /// Iterations so far, and the time until the next one.
     rounds: u32,
     interval: Duration,
 }
@@ -39,7 +40,8 @@ impl LoopClock {
         Ok(Self { clock, due_ns: 0, rounds: 0, interval: Duration::ZERO })
     }
 
-    /// The time, ns, after an iteration if one is due: once in each turn of the loop, so that all it does has one time.
+    /// The time, ns, after an iteration if one is due. It is read once in each turn of the loop,
+    /// so that the whole turn has one time.
     fn turn(&mut self) -> u64 {
         if self.clock.now_ns() >= self.due_ns {
             self.interval = self.clock.maintain();
@@ -50,7 +52,7 @@ impl LoopClock {
     }
 }
 
-/// Somebody who asks, every 2 ms.
+/// A client that sends a request every 2 ms.
 fn ask(server: SocketAddr) -> std::io::Result<()> {
     let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;
     for _ in 0..REQUESTS {

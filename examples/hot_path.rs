@@ -1,5 +1,6 @@
-//! The hot paths as functions of their own, for the test over the disassembly (`tests/disassembly.rs`) and for curious
-//! readers: `objdump -d --no-show-raw-insn target/release/examples/hot_path`.
+//! The hot paths as functions of their own, for the test of the machine code
+//! (`tests/disassembly.rs`) and for readers: `objdump -d --no-show-raw-insn
+//! target/release/examples/hot_path`.
 //!
 //! Its output has: "now_ns", "now_ordered_ns", "unix_ns", "reading".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]

@@ -4,16 +4,17 @@
 //!
 //! Its output has: "a trace shows", "ftrace", "serves".
 //!
-//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Who records it says so:
+//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Choose
+//! that clock when recording:
 //!
 //! | | |
 //! |---|---|
 //! | ftrace, trace-cmd | `echo mono > /sys/kernel/tracing/trace_clock`; `trace-cmd record -C mono` |
 //! | perf | `perf record -k CLOCK_MONOTONIC`; `perf script --ns` |
-//! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()`: nothing to be said |
+//! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()` use it already |
 //!
-//! This program changes no setting: it makes its mark where the clock is `mono` already and the process may write marks, and
-//! says otherwise what is missing.
+//! This program changes no setting. It makes its mark if the clock is `mono` already and the
+//! process may write marks; otherwise it says what is missing.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::fs;
@@ -30,7 +31,8 @@ fn as_in_traces(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-/// The stamp of the line of ftrace's output that has `mark`, us: `name-id [cpu] flags 1234.567890: tracing_mark_write: mark`.
+/// The stamp of the line of ftrace's output that has `mark`, us: `name-id [cpu] flags
+/// 1234.567890: tracing_mark_write: mark`.
 fn stamp_us(trace: &str, mark: &str) -> Option<u64> {
     let line = trace.lines().find(|line| line.ends_with(mark))?;
     let (before, _) = line.split_once(": tracing_mark_write")?;

@@ -1,25 +1,32 @@
-//! How far criterion is off with `WallTime` and with `CounterTime`, where the truth is known: an empty routine, a chain of
-//! multiplications whose time is known from a long run, and long routines that both must agree on.
+//! The errors of criterion with `WallTime` and with `CounterTime`, where the truth is known: an
+//! empty routine, a chain of multiplications whose time is known from a long run, and long
+//! routines on which both must agree.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
-//! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`). It takes five minutes.
+//! Nothing else should run meanwhile, and the process should be bound to one CPU
+//! (`taskset -c 1`). It takes five minutes.
 //!
 //! # What is claimed, and when it fails
 //!
-//! 1. `CounterTime`'s error is at most 2 ns or one step of the counter, whichever is larger, in every row, by criterion and in short samples.
+//! 1. `CounterTime`'s error is at most 2 ns or the counter's resolution, whichever is larger, in
+//!    every row, by criterion and in short samples.
 //! 2. Long routines that both clocks measure in the very same runs agree within 0.1 %.
 //!
-//! It ends with 1 if one of them is not kept, unless that has one of two causes, which are measured here and are none of the clock's:
+//! The program ends with 1 if one of them is not kept, unless one of two causes explains that.
+//! Both are measured here, and the clock is not to blame for them:
 //!
-//! - the call: a routine between two readings begins in an empty pipeline, the runs behind the truth in a full one. What an empty
-//!   function is off by (the rows of 0 ns) may come on top of the limit. A clock that is off by a constant is seen in the rows of the
-//!   empty closure, to which nothing is conceded.
-//! - the core's frequency: criterion measures for seconds, and the truth is from before and after. What the truths of a row are
-//!   apart may come on top of what criterion says, and not on top of short samples, each of which has a truth of the same moment.
+//! - the call: a routine between two readings begins in an empty pipeline, and the long runs
+//!   behind the truth in a full one. The error of an empty function (the rows of 0 ns) is added
+//!   to the limit. The rows of the empty closure have no such allowance, so they show a clock
+//!   with a constant error.
+//! - the core's frequency: criterion measures for seconds, and the truth is from before and
+//!   after. The difference of a row's truths is added to the limit for criterion, but not for
+//!   short samples, each of which has a truth of the same moment.
 //!
-//! Such a row says "not kept" and why. What both clocks say by criterion in turns is measured seconds apart, so it depends on the
-//! frequency, too, and is compared with 0.1 % for the reader alone. With `--short`, and where the OS clock measures, nothing fails.
+//! Such a row says "not kept" and why. The results of both clocks by criterion in turns are
+//! seconds apart, so they also depend on the frequency; the comparison with 0.1 % is for
+//! information only. With `--short`, and where the OS clock measures, nothing fails.
 //!
 //! CI runs it with: --short
 //! Its output has: "WallTime", "CounterTime", "long routines".
@@ -77,7 +84,7 @@ const SHORT: Effort = Effort {
     rounds: 3,
 };
 
-/// What long routines may differ by, ppm: 0.1 %.
+/// The allowed difference for long routines, ppm: 0.1 %.
 const AGREEMENT_PPM: f64 = 1_000.0;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -98,13 +105,16 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
 /// What one clock found, ns.
 struct Found {
-    /// The median of criterion's samples, less the truth by long runs before and after; of several such errors the median.
+    /// The median of criterion's samples, less the truth by long runs before and after; of
+    /// several such errors the median.
     error_ns: f64,
-    /// The standard deviation of criterion's samples, each a mean of many iterations; again the median of several.
+    /// The standard deviation of criterion's samples, each a mean of many iterations; again the
+    /// median of several.
     of_samples: f64,
     /// The median error of samples of [`BLOCK`] iterations, each against the truth just before.
     short_error_ns: f64,
-    /// The standard deviation of pairs of readings one by one, without the upper hundredth, which was interrupted.
+    /// The standard deviation of single pairs of readings, without the upper hundredth, which was
+    /// interrupted.
     of_singles: f64,
     /// The least and the largest truth of those long runs.
     truths_ns: (f64, f64),
@@ -120,7 +130,7 @@ struct Row {
 }
 
 impl Row {
-    /// How far the truths were apart while criterion measured.
+    /// The difference of the truths from before and after criterion's measurement.
     fn apart_ns(&self) -> f64 {
         let (wall, counter) = (self.wall.truths_ns, self.counter.truths_ns);
         wall.1.max(counter.1) - wall.0.min(counter.0)
@@ -147,7 +157,8 @@ fn rows(effort: &Effort, directory: &Path, time: &CounterTime) -> Result<Vec<Row
     for delay_ns in [0.0, 20.0, 50.0, 100.0, 1_000.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand at most")]
         let count = (delay_ns / multiplication_ns).round() as u32;
-        // The result goes to a black box inside of the routine, or the compiler could put the chain behind the second reading.
+        // The result goes to a black box inside of the routine, or the compiler could put the
+        // chain behind the second reading.
         let routine = |input| {
             black_box(chain(input, count));
         };
@@ -184,8 +195,9 @@ macro_rules! doubled {
     };
 }
 
-/// So many multiplications, below 4,096, each of which needs the one before. Squares, because a product with a constant would be
-/// folded; in straight lines of each power of two, because the end of a loop may be guessed wrong, which takes 5 ns.
+/// So many multiplications, below 4,096, each of which needs the one before. Squares, because a
+/// product with a constant would be folded; in straight lines of each power of two, because the
+/// end of a loop may be guessed wrong, which takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
     macro_rules! bit {
@@ -210,7 +222,8 @@ fn chain(mut value: u64, count: u32) -> u64 {
     value
 }
 
-/// What [`chain`] takes, ns, where each call needs the one before, so that the processor is never idle: by a run of some 30 us.
+/// What [`chain`] takes, ns, where each call needs the one before, so that the processor is never
+/// idle: by a run of some 30 us.
 fn truth_ns(count: u32) -> f64 {
     let calls = 40_000 / (count + 20);
     let start = Instant::now();
@@ -273,7 +286,8 @@ fn find<M: Measurement + 'static>(
         deviations.push(of_samples);
         truths_ns.extend([before_ns, after_ns]);
     }
-    // Short samples, each against the truth of the same moment: an interrupt meets few of them, and a change of frequency both.
+    // Short samples, each against the truth of the same moment. An interrupt affects few of them,
+    // and a change of frequency affects sample and truth alike.
     let short = || (0..BLOCK).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)));
     let shorts: Vec<(f64, M::Value)> = (0..effort.singles / BLOCK).map(|_| (truth_ns(), short())).collect();
     let mut errors_ns: Vec<f64> =
@@ -338,7 +352,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    /// `call_ns` is what an empty function is off by, and `apart_ns` what the truths are apart.
+    /// `call_ns` is the error of an empty function, and `apart_ns` the difference of the truths.
     fn of(error_ns: f64, limit_ns: f64, call_ns: f64, apart_ns: f64) -> Self {
         let rest_ns = error_ns - call_ns.clamp(0.0, error_ns.max(0.0));
         if error_ns.abs() <= limit_ns {

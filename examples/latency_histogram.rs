@@ -1,11 +1,12 @@
-//! How long the turns of a loop take: a histogram, and what measuring adds to it.
+//! How long the iterations of a loop take: a histogram, and what measuring adds to it.
 //!
 //! `cargo run --release --example latency_histogram`
 //!
 //! Its output has: "insert and remove", "nothing, by tickline", "nothing, by std", "p99.9", "serves".
 //!
-//! `Instant::now` is a plain read of the counter, which the CPU may do before older loads have their values. For single
-//! calls that take some ns and wait for memory, `Instant::now_ordered` at the end includes that wait.
+//! `Instant::now` is a plain read of the counter, which the CPU may do before older loads have
+//! their values. For single calls that take some ns and wait for memory, `Instant::now_ordered`
+//! at the end includes that wait.
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
-//! Tests that need no patience: a cache whose entries end after a minute, and a clock that is moved by hand.
+//! Tests that wait for nothing: a cache whose entries end after a minute, and a clock that is
+//! moved by hand.
 //!
 //! `cargo run --release --features mock --example mock_time`
 //!
 //! Its output has: "at 0 s: found", "at 59 s: found", "at 60 s: gone", "written at UnixTime".
 //!
-//! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version = "0.1", features = ["mock"] }`.
+//! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version =
+//! "0.1", features = ["mock"] }`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::collections::HashMap;
@@ -36,7 +38,7 @@ impl Cache {
     }
 }
 
-/// What would have `#[test]` above it.
+/// In a test file this has `#[test]` above it.
 fn an_entry_lasts_a_minute() {
     let clock = MockClock::new();
     let _active = clock.activate(); // for this thread, until dropped

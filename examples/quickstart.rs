@@ -1,4 +1,5 @@
-//! The first program: how long something took, when that was, between which limits, and what serves the clock.
+//! The first program: how long something took, when that was, within which bounds, and what
+//! serves the clock.
 //!
 //! `cargo run --release --example quickstart`
 //!
@@ -10,7 +11,8 @@ use std::time::SystemTime;
 use tickline::{Clock, Instant, UnixTime};
 
 fn main() -> Result<(), tickline::Error> {
-    // Optional: a thread keeps the clock true. Without it, one call in some million does that, within microseconds.
+    // Optional: a thread calibrates the clock. Without it, one call in some million does that,
+    // within microseconds.
     let _clock = tickline::start()?;
 
     let start = Instant::now(); // in place of std::time::Instant
@@ -29,7 +31,7 @@ fn main() -> Result<(), tickline::Error> {
         reading.latest().as_nanos() - reading.earliest().as_nanos()
     );
 
-    // Fast, or calibrating, or why it is the OS clock that serves.
+    // Fast, or calibrating, or the reason why the OS clock serves.
     println!("{}", Clock::global().status().state);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Tasks on tokio whose spans are entered and exited many times, on different threads; a table of what they took.
+//! Tasks on tokio whose spans are entered and exited many times, on different threads; a table of
+//! what they took.
 //!
 //! `cargo run --release --example tokio_histograms`
 //!

@@ -1,5 +1,5 @@
-//! `cargo bench`: what each reading costs, in criterion's words. For ratios from interleaved rounds see the program
-//! `ratios` of this package.
+//! `cargo bench`: the cost of each reading, by criterion. The program `ratios` of this package
+//! measures ratios in interleaved rounds.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn two_threads(criterion: &mut Criterion) {
     drop(guard);
 }
 
-/// What is done with readings.
+/// Arithmetic on readings.
 fn arithmetic(criterion: &mut Criterion) {
     let clock = Clock::global();
     let mut group = criterion.benchmark_group("arithmetic");

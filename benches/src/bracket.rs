@@ -2,10 +2,12 @@
 
 use crate::os::monotonic_ns;
 
-/// Brackets wider than the narrowest by more than this give no offset, ns: the counter's resolution on Zen 5, and the rounding.
+/// Brackets wider than the narrowest by more than this give no offset, ns: the counter's
+/// resolution on Zen 5, and the rounding.
 pub const SPARE_NS: u64 = 12;
 
-/// A reading and what `CLOCK_MONOTONIC` was before and after it, ns. The reading's zero is its clock's own.
+/// A reading and what `CLOCK_MONOTONIC` was before and after it, ns. The reading's zero is its
+/// clock's own.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
     /// `CLOCK_MONOTONIC` before the reading.
@@ -68,8 +70,8 @@ pub const fn to_f64(value: i64) -> f64 {
     value as f64
 }
 
-/// The slope of the line of least squares through `(x, y)`, and the root of the mean square of what is left of y; `None` with
-/// fewer than two different x.
+/// The slope of the line of least squares through `(x, y)`, and the root of the mean square of
+/// the residuals; `None` with fewer than two different x.
 #[must_use]
 pub fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = to_f64(i64::try_from(points.len()).ok()?);

@@ -31,7 +31,8 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
     CLOCK.get_or_init(make).as_ref()
 }
 
-/// Lines as of processors without `rdpid`. One line for all CPUs that stays valid for hours: only its cost is of interest.
+/// Readings as on processors without `rdpid`. The units have one line that stays valid for hours,
+/// because only the cost matters.
 #[derive(Debug)]
 struct WithoutRdpid {
     units: Vec<Shared<Latch>>,
@@ -116,7 +117,7 @@ pub fn subjects() -> Vec<Subject> {
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
-        // Not exchanged: stamps that the OS served while a line had run out cannot be compared with the counter's.
+        // Not exchanged: stamps by the OS clock cannot be compared with those by the counter.
         subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
@@ -125,7 +126,7 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// Those that return ns, set up. Coarse ones are as wrong as they are old.
+/// The clocks that return ns, set up. Without coarse ones, whose offset is their age.
 #[must_use]
 pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
     let found: Vec<_> =

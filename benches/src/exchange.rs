@@ -1,17 +1,21 @@
-//! Backward steps between threads: each takes the largest reading so far, reads the clock, and stores the larger one.
+//! Backward steps between threads: each takes the largest reading so far, reads the clock, and
+//! stores the larger one.
 //!
-//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a random time, between two exchanges
-//! or in the middle of one, so that threads meet at ever new places. Meanwhile a publisher replaces the line every
-//! millisecond by one whose slope differs: the reference is CLOCK_MONOTONIC bent by a rate that changes at random. Sometimes
-//! it sleeps past the end of the window, or closes a gate, so that readers fall back to the reference and the line has to
-//! recover. The control loop, the cell and the counter are the real ones.
+//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a
+//! random time, between two exchanges or in the middle of one, so that threads meet at ever new
+//! places. Meanwhile a publisher replaces the line every millisecond by one whose slope differs:
+//! the reference is CLOCK_MONOTONIC bent by a rate that changes at random. Sometimes it sleeps
+//! past the end of the window, or closes a gate, so that readers fall back to the reference and
+//! the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
-//! What shows that a backward step would be seen: the same threads with counters that are unsynchronised on purpose
-//! ([`unsynchronised`]), and with a counter that is read without a fence ([`plain`]).
+//! Two runs show that a backward step would be seen: the same threads with counters that are
+//! unsynchronised on purpose ([`unsynchronised`]), and with a counter that is read without a
+//! fence ([`plain`]).
 //!
-//! What this is for: what the CPU does with the instructions, which no model shows. What it is not for: a thread that is stopped
-//! in the middle of a reading just when the line changes. That is too rare to be waited for (readings without their second
-//! check of the line have passed this); tickline-core's tests stop threads there on purpose, see docs/mutants.md.
+//! This shows what the CPU does with the instructions, which no model shows. It does not show a
+//! thread that is stopped in the middle of a reading just when the line changes, because that is
+//! too rare (readings without their second load of the word have passed). tickline-core's tests
+//! stop threads there on purpose: see docs/mutants.md.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,8 +32,9 @@ use tickline_core::shared::{Event, Shared, Source};
 
 use crate::os::monotonic_ns;
 
-/// The largest rate by which the reference may be bent to either side, ppm: the high-water mark after a reset of the counter
-/// allows for a change of rate by 500 (`shared.rs` in core), which two bends make together.
+/// The largest rate by which the reference may be bent to either side, ppm: the high-water mark
+/// after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), which
+/// two bends make together.
 pub const MAX_PPM: u64 = 250;
 
 /// Time between two lines, ns.
@@ -44,10 +49,11 @@ const NAP_US: u64 = 100;
 /// The longest sleep of the publisher, us: some three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
-/// Of so many iterations of the publisher one is followed by a long sleep, and another by a gate that is closed and opened.
+/// Of so many iterations of the publisher one is followed by a long sleep, and another by a gate
+/// that is closed and opened.
 const RARELY: u64 = 256;
 
-/// What the threads have seen.
+/// The threads' results.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
     /// Threads.
@@ -62,10 +68,10 @@ pub struct Count {
     pub by_reference: u64,
 }
 
-/// What a run with a publisher has shown.
+/// The results of a run with a publisher.
 #[derive(Debug)]
 pub struct Report {
-    /// What the threads have seen.
+    /// The threads' results.
     pub count: Count,
     /// Iterations of the publisher.
     pub iterations: u64,
@@ -113,7 +119,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
-            // What `now_ordered_ns` does: the inlined path, else the slow one.
+            // As `now_ordered_ns`: the inlined path, or else the slow one.
             if let Some(ns) = clock.read_ordered(&counter) {
                 return (ns.unsigned_abs(), false);
             }
@@ -134,7 +140,8 @@ pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
     between(time, || counter.now())
 }
 
-/// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward steps on any machine.
+/// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward
+/// steps on any machine.
 #[must_use]
 pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
     exchange(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
@@ -146,8 +153,8 @@ pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
     exchange(time, |_| (read(), false))
 }
 
-/// Exchanges the largest value between threads for `time`. `read` gets the thread's number, and returns a value and whether the
-/// reference served it.
+/// Exchanges the largest value between threads for `time`. `read` gets the thread's number, and
+/// returns a value and whether the reference served it.
 fn exchange(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
@@ -207,8 +214,8 @@ impl Count {
         before: impl FnOnce(),
         after: impl FnOnce(),
     ) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this value was complete
-        // before it was stored.
+        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made
+        // this value was complete before it was stored.
         let earlier = largest.load(Ordering::Acquire);
         before();
         let (now, by_reference) = read();
@@ -224,7 +231,8 @@ impl Count {
     }
 }
 
-/// A line every millisecond, mostly. Returns the iterations and the range of slopes against the first one, ppm.
+/// A line every millisecond, mostly. Returns the iterations and the range of slopes against the
+/// first one, ppm.
 fn publish(
     counter: HardwareCounter,
     clock: &Shared<Latch>,
@@ -274,7 +282,8 @@ fn publish(
     (iterations, slopes)
 }
 
-/// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been gathered by then.
+/// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been
+/// gathered by then.
 #[derive(Debug)]
 struct Bent(Mutex<Bend>);
 
@@ -311,7 +320,7 @@ impl Reference for Bent {
     }
 }
 
-/// A xorshift, seeded alike in every run; what differs is the machine.
+/// A xorshift, with the same seed in every run; only the machine makes a difference.
 #[derive(Debug)]
 pub struct Random(u64);
 

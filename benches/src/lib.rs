@@ -1,9 +1,10 @@
-//! What the measurements share. Each program of this package measures one thing and prints it, with `--json` for programs:
+//! Shared parts of the measurements. Each program of this package measures one thing and prints a
+//! table, or JSON with `--json`:
 //!
 //! | program | measures |
 //! |---|---|
 //! | `ratios` | cost of a reading in a tight loop, with the result awaited, and on two threads, as ratios to the bare counter |
-//! | `drift` | how far each clock gets away from CLOCK_MONOTONIC in a minute |
+//! | `drift` | how far each clock drifts away from CLOCK_MONOTONIC in a minute |
 //! | `intervals` | intervals from 1 us to 1 s, measured by each clock |
 //! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
@@ -11,7 +12,7 @@
 //! | `soak` | nothing: it looks for backward steps, wrong bounds and growth while everything happens at once (`cargo xtask soak`) |
 //! | `startup` | each clock in fresh processes: first call, first reading, until the counter serves |
 //!
-//! `cargo xtask record` runs the others, and stores what they say in `benches/record/`.
+//! `cargo xtask record` runs the others, and stores their output in `benches/record/`.
 //!
 //! The criterion benches (`cargo bench`) are in `benches/readings.rs`.
 

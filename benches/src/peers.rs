@@ -1,10 +1,11 @@
 //! The other clocks, each used as its own documentation says, and set up before it is measured.
 //!
-//! Left out, and why: `high_precision_clock` (x86_64 alone; its rate comes from one sleep of 20 ms and it can only be corrected
-//! by the one owner of a `&mut`), `cu29-clock` (a robot runtime's types, and 15 crates below it), `tick_counter` and `precision`
-//! (helpers for benchmarks: ticks, and a rate from a sleep of 1 s and 5 s), `insecure-time` (for enclaves, with a lock
-//! around its rate), `clock-bound` (needs its daemon), `tsc-time` and `tsc-timer` (need a nightly compiler of long ago).
-//! libmtev, tscns and templexxx/tsc are no crates.
+//! Left out, and why: `high_precision_clock` (x86_64 alone; its rate comes from one sleep of 20
+//! ms and it can only be corrected by the one owner of a `&mut`), `cu29-clock` (a robot runtime's
+//! types, and 15 crates below it), `tick_counter` and `precision` (helpers for benchmarks: ticks,
+//! and a rate from a sleep of 1 s and 5 s), `insecure-time` (for enclaves, with a lock around its
+//! rate), `clock-bound` (needs its daemon), `tsc-time` and `tsc-timer` (need a nightly compiler
+//! of long ago). libmtev, tscns and templexxx/tsc are no crates.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,7 +24,7 @@ fn fastant_anchor() -> &'static fastant::Anchor {
     epoch!(fastant::Anchor, fastant::Anchor::new())
 }
 
-/// A clock that quanta's users make once, too.
+/// A clock that users of quanta also make once.
 pub fn quanta_clock() -> &'static quanta::Clock {
     epoch!(quanta::Clock, quanta::Clock::new())
 }

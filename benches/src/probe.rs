@@ -1,17 +1,20 @@
-//! What a child of `startup` does, whichever clock it tries.
+//! The measurement of a child of `startup`, for any clock.
 //!
-//! A file of its own, not a part of the library: that links minstant and fastant, which run code before `main`.
+//! A file of its own, not a part of the library: that links minstant and fastant, which run code
+//! before `main`.
 
 use std::time::Duration;
 
 /// When a clock reads the counter.
 #[allow(dead_code, reason = "each child needs some of them")]
 pub(crate) enum Serves {
-    /// As soon as its first call is done, as far as it shows: quanta does not say when it has fallen back to the OS.
+    /// After its first call, as far as it shows: quanta does not say when it falls back to the
+    /// OS.
     AtOnce,
     /// Never: it asks the OS.
     Never,
-    /// Some calls later: what to call until this is no longer `None`; then, whether it does.
+    /// Some calls later. The first function is called until the second is no longer `None`; that
+    /// says whether the counter serves.
     Later(fn(), fn() -> Option<bool>),
 }
 
@@ -29,10 +32,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     }
 }
 
-/// Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served (0: never), and the longest call, ns.
+/// Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served (0:
+/// never), and the longest call, ns.
 #[expect(clippy::print_stdout, reason = "a program that prints figures")]
 pub(crate) fn probe(first: impl FnOnce(), serves: Serves) {
-    monotonic_ns(); // the loader's work for the vDSO is no clock's
+    monotonic_ns(); // the loader's work for the vDSO does not belong to a clock
     let start_ns = monotonic_ns();
     first();
     let first_ns = monotonic_ns();

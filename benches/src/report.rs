@@ -1,7 +1,7 @@
-//! What a program prints with `--json`, and figures of many runs.
+//! The output of programs with `--json`, and figures of many runs.
 //!
-//! The fields of each program's report are documented where they are declared; a name ends in its unit, a name without one is a
-//! count or a text.
+//! The fields of each program's report are documented where they are declared; a name ends in its
+//! unit, a name without one is a count or a text.
 
 use std::io::{self, Write};
 

@@ -59,7 +59,8 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// A call, inlined into what measures it: its cost alone, or also as `ns` or `ticks` that can be compared.
+/// A call that is inlined into the loop that measures it: for its cost alone, or also for `ns` or
+/// `ticks` that can be compared.
 macro_rules! subject {
     ($group:ident, $name:expr, $call:expr) => {
         $crate::subject::Subject {
@@ -118,7 +119,7 @@ pub(crate) fn same(value: u64) -> u64 {
     value
 }
 
-/// A first reading of a clock whose instants have no zero that can be seen; made once.
+/// A first reading, made once, of a clock whose instants show no zero.
 macro_rules! epoch {
     ($kind:ty, $now:expr) => {{
         static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
@@ -127,7 +128,7 @@ macro_rules! epoch {
 }
 pub(crate) use epoch;
 
-/// All of it in ns: 584 years fit.
+/// The whole duration in ns: 584 years fit.
 pub(crate) fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

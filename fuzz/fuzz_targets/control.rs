@@ -1,8 +1,8 @@
-//! The control loop and its readers on a machine that does whatever the input says: between any two reads of a clock the
-//! counter and the reference may jump anywhere, and a reader or a gate may come in between. Nothing panics or overflows,
-//! and every call returns.
+//! The control loop and its readers on a machine that does whatever the input says. Between any
+//! two reads of a clock the counter and the reference may jump anywhere, and a reader or a gate
+//! may come in between. Nothing may panic or overflow, and every call must return.
 //!
-//! That readings are in order and bounds hold is not checked here: on such a machine neither is promised.
+//! Order and bounds are not checked, because neither is promised on such a machine.
 #![no_main]
 
 use std::cell::{Cell, RefCell};
@@ -15,11 +15,13 @@ use tickline_core::line::Slope;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// Looks at the machine that one call may take, with all that comes in between: an iteration of four attempts takes some 300.
-const MAX_LOOKS: u32 = 20_000;
+/// Reads at the machine that one call may take, with all that comes in between: an iteration of
+/// four attempts takes some 300.
+const MAX_READS: u32 = 20_000;
 
-/// From so many looks in one call on, time passes faster and faster: a reader that waits for a time waits for that time.
-const PATIENT_LOOKS: u32 = 2_000;
+/// From so many reads in one call on, time passes faster and faster: a reader that waits for a
+/// time waits for that time.
+const PATIENT_READS: u32 = 2_000;
 
 /// Calls in one input, and calls within calls.
 const MAX_CALLS: u32 = 400;
@@ -57,29 +59,29 @@ struct Machine<'a, S> {
     ns: Cell<i64>,
     unix_offset_ns: Cell<i64>,
     steering_ppb: Cell<Option<i64>>,
-    /// What passes with each look.
-    ticks_a_look: Cell<u64>,
-    ns_a_look: Cell<i64>,
-    /// Looks until the next disturbance.
+    /// What passes with each read.
+    ticks_a_read: Cell<u64>,
+    ns_a_read: Cell<i64>,
+    /// Reads until the next disturbance.
     quiet: Cell<u32>,
-    /// Looks in this call.
-    looks: Cell<u32>,
+    /// Reads in this call.
+    reads: Cell<u32>,
     depth: Cell<u32>,
 }
 
 impl<S: StateCell> Machine<'_, S> {
-    fn look(&self) {
-        self.looks.set(self.looks.get() + 1);
-        assert!(self.looks.get() <= MAX_LOOKS, "a call does not return");
+    fn read(&self) {
+        self.reads.set(self.reads.get() + 1);
+        assert!(self.reads.get() <= MAX_READS, "a call does not return");
         if let Some(quiet) = self.quiet.get().checked_sub(1) {
             self.quiet.set(quiet);
         } else {
             self.disturb();
         }
-        let haste = (self.looks.get().saturating_sub(PATIENT_LOOKS) / 16).min(48);
-        let ticks = self.ticks_a_look.get().checked_shl(haste).unwrap_or(u64::MAX >> 8);
+        let haste = (self.reads.get().saturating_sub(PATIENT_READS) / 16).min(48);
+        let ticks = self.ticks_a_read.get().checked_shl(haste).unwrap_or(u64::MAX >> 8);
         self.ticks.set(self.ticks.get().wrapping_add(ticks));
-        self.ns.set(self.ns.get().wrapping_add(self.ns_a_look.get()));
+        self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
     fn disturb(&self) {
@@ -91,9 +93,9 @@ impl<S: StateCell> Machine<'_, S> {
             quiet @ 0..=127 => self.quiet.set(u32::from(quiet) * 8),
             // Both go on: a pause.
             128..=143 => {
-                let looks = input.power();
-                self.ticks.set(self.ticks.get().wrapping_add(self.ticks_a_look.get().wrapping_mul(looks)));
-                let ns = self.ns_a_look.get().wrapping_mul(looks.cast_signed());
+                let reads = input.power();
+                self.ticks.set(self.ticks.get().wrapping_add(self.ticks_a_read.get().wrapping_mul(reads)));
+                let ns = self.ns_a_read.get().wrapping_mul(reads.cast_signed());
                 self.ns.set(self.ns.get().wrapping_add(ns));
             }
             // One of them jumps.
@@ -109,10 +111,10 @@ impl<S: StateCell> Machine<'_, S> {
             190..=191 => self.ns.set(i64::MIN + i64::from(input.byte())),
             192..=195 => self.unix_offset_ns.set(input.number().cast_signed()),
             // The rates change.
-            196..=203 => self.ticks_a_look.set(input.byte().into()),
-            204..=207 => self.ticks_a_look.set(input.power()),
-            208..=215 => self.ns_a_look.set(input.byte().cast_signed().into()),
-            216..=217 => self.ns_a_look.set(input.number().cast_signed()),
+            196..=203 => self.ticks_a_read.set(input.byte().into()),
+            204..=207 => self.ticks_a_read.set(input.power()),
+            208..=215 => self.ns_a_read.set(input.byte().cast_signed().into()),
+            216..=217 => self.ns_a_read.set(input.number().cast_signed()),
             218..=219 => self.steering_ppb.set(Some(input.number().cast_signed())),
             220 => self.steering_ppb.set(None),
             // Somebody else comes in between.
@@ -147,7 +149,7 @@ impl<S: StateCell> Machine<'_, S> {
 
 impl<S: StateCell> Counter for &Machine<'_, S> {
     fn now(&self) -> u64 {
-        self.look();
+        self.read();
         self.ticks.get()
     }
     fn now_ordered(&self) -> u64 {
@@ -158,11 +160,11 @@ impl<S: StateCell> Counter for &Machine<'_, S> {
 
 impl<S: StateCell> Reference for &Machine<'_, S> {
     fn monotonic_ns(&self) -> i64 {
-        self.look();
+        self.read();
         self.ns.get()
     }
     fn realtime_ns(&self) -> i64 {
-        self.look();
+        self.read();
         self.ns.get().wrapping_add(self.unix_offset_ns.get())
     }
     fn steering_ppb(&self) -> Option<i64> {
@@ -192,26 +194,26 @@ fn run(input: &Input) {
         ns: Cell::new(input.number().cast_signed()),
         unix_offset_ns: Cell::new(0),
         steering_ppb: Cell::new(None),
-        ticks_a_look: Cell::new(input.byte().into()),
-        ns_a_look: Cell::new(input.byte().cast_signed().into()),
+        ticks_a_read: Cell::new(input.byte().into()),
+        ns_a_read: Cell::new(input.byte().cast_signed().into()),
         quiet: Cell::new(0),
-        looks: Cell::new(0),
+        reads: Cell::new(0),
         depth: Cell::new(0),
     };
     for _ in 0..MAX_CALLS {
         if input.is_empty() {
             break;
         }
-        machine.looks.set(0);
+        machine.reads.set(0);
         match input.byte() {
             0..=99 => done(control.maintain(&shared, &&machine, &&machine)),
             // The time until the next iteration passes.
             100..=149 => {
                 let outcome = control.maintain(&shared, &&machine, &&machine);
-                let looks = outcome.next_in_ns / machine.ns_a_look.get().unsigned_abs().max(1);
-                let ticks = machine.ticks_a_look.get().wrapping_mul(looks);
+                let reads = outcome.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1);
+                let ticks = machine.ticks_a_read.get().wrapping_mul(reads);
                 machine.ticks.set(machine.ticks.get().wrapping_add(ticks));
-                let ns = machine.ns_a_look.get().wrapping_mul(looks.cast_signed());
+                let ns = machine.ns_a_read.get().wrapping_mul(reads.cast_signed());
                 machine.ns.set(machine.ns.get().wrapping_add(ns));
             }
             150..=199 => machine.disturb(),

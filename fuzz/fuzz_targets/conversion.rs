@@ -1,4 +1,5 @@
-//! Words, lines, slopes and the discipline with arbitrary values: the properties of `arithmetic.rs`, steered by coverage.
+//! Words, lines, slopes and the discipline with arbitrary values: the properties of
+//! `arithmetic.rs`, steered by coverage.
 #![no_main]
 
 #[path = "../../crates/tickline-core/tests/properties/discipline.rs"]
@@ -23,10 +24,10 @@ enum Case {
         before: u64,
         ticks: u64,
         margin_ticks: u64,
-        floor_ticks: u64,
+        high_water_ticks: u64,
     },
     Gates {
-        cold: u64,
+        without_line: u64,
         changes: u8,
     },
     Precedes {
@@ -69,7 +70,7 @@ enum Case {
         at: u32,
         horizon: u64,
         start: u32,
-        slack: u32,
+        margin: u32,
         probe: u64,
     },
     /// As `Join`, with a steering that nobody computed.
@@ -79,12 +80,12 @@ enum Case {
         step_to: Option<i128>,
         at: u64,
         start: u64,
-        slack: u64,
+        margin: u64,
         probe: u64,
     },
     Recover {
-        edge: i128,
-        floor_ns: i64,
+        most: i128,
+        high_water_ns: i64,
         slope: u64,
         start: u64,
         at: u64,
@@ -112,10 +113,11 @@ fn line_of([start_ticks, base, slope]: [u64; 3]) -> Line {
 }
 
 fuzz_target!(|case: Case| match case {
-    Case::Word { before, ticks, margin_ticks, floor_ticks } => {
-        word::check_life(Word::from_bits(before).without_line(before), ticks, margin_ticks, floor_ticks);
+    Case::Word { before, ticks, margin_ticks, high_water_ticks } => {
+        word::check_life(Word::from_bits(before).without_line(before), ticks, margin_ticks, high_water_ticks);
     }
-    Case::Gates { cold, changes } => word::check_gates(Word::default().without_line(cold), changes.into()),
+    Case::Gates { without_line, changes } =>
+        word::check_gates(Word::default().without_line(without_line), changes.into()),
     Case::Precedes { word, ticks, margin_ticks } => {
         word::check_order(Word::from_bits(word), ticks, margin_ticks);
     }
@@ -133,7 +135,7 @@ fuzz_target!(|case: Case| match case {
         line::check_ppb(Slope::from_bits(slope), Slope::from_bits(other), ppb, raw);
     }
     Case::Rounding { fixed, ns } => line::check_rounding(fixed, ns),
-    Case::Join { old, target, at, horizon, start, slack, probe } => {
+    Case::Join { old, target, at, horizon, start, margin, probe } => {
         let old = line_of(old);
         let at_ticks = old.start_ticks.wrapping_add(at.into());
         let slope = match target.slope {
@@ -146,13 +148,13 @@ fuzz_target!(|case: Case| match case {
         let ns = old.fixed_at(ticks).saturating_add(i128::from(target.ahead) << (target.shift & 63));
         let steering = discipline::check_steer(&old, at_ticks, &Target { ticks, ns, slope }, horizon);
         let start_ticks = at_ticks.wrapping_sub(start.into());
-        discipline::check_meeting(&old, &steering, start_ticks, at_ticks, slack.into(), probe);
+        discipline::check_meeting(&old, &steering, start_ticks, at_ticks, margin.into(), probe);
     }
-    Case::Bend { old, slope, step_to, at, start, slack, probe } => {
+    Case::Bend { old, slope, step_to, at, start, margin, probe } => {
         let steering = Steering { slope: Slope::from_bits(slope), step_to, offset: 0 };
-        discipline::check_meeting(&line_of(old), &steering, start, at, slack, probe);
+        discipline::check_meeting(&line_of(old), &steering, start, at, margin, probe);
     }
-    Case::Recover { edge, floor_ns, slope, start, at, probe } => {
-        discipline::check_recover(edge, floor_ns, Slope::from_bits(slope), start, at, probe);
+    Case::Recover { most, high_water_ns, slope, start, at, probe } => {
+        discipline::check_recover(most, high_water_ns, Slope::from_bits(slope), start, at, probe);
     }
 });

@@ -1,4 +1,5 @@
-//! The estimator: samples of a true line (the properties of `arithmetic.rs`), and samples of nothing at all.
+//! The estimator: samples of a true line (the properties of `arithmetic.rs`), and arbitrary
+//! samples.
 #![no_main]
 
 #[path = "../../crates/tickline-core/tests/properties/estimate.rs"]
@@ -7,7 +8,7 @@ mod estimate;
 #[allow(dead_code, reason = "`conversion` uses the rest")]
 mod wide;
 
-use estimate::{Look, Truth};
+use estimate::{Read, Truth};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use tickline_core::estimate::{CAPACITY, History};
@@ -16,7 +17,7 @@ use tickline_core::sample::{Point, Resolutions, Sample};
 
 #[derive(Debug, Arbitrary)]
 enum Case {
-    True { truth: TruthCase, looks: Vec<LookCase>, ahead: u32, horizon: u32 },
+    True { truth: TruthCase, reads: Vec<ReadCase>, ahead: u32, horizon: u32 },
     Bracket { before: u64, reference_ns: i64, after: u64, counter_step: u64, reference_step: i64 },
     Hostile { steps: Vec<Step> },
 }
@@ -33,7 +34,7 @@ struct TruthCase {
 }
 
 #[derive(Debug, Arbitrary)]
-struct LookCase {
+struct ReadCase {
     gap: u32,
     gap_shift: u8,
     before: u16,
@@ -65,10 +66,10 @@ enum Step {
 const USUAL_HZ: std::ops::Range<u64> = 15_300..16_000_000_000;
 
 /// As many as a history holds twice over.
-const MAX_LOOKS: usize = 2 * CAPACITY;
+const MAX_READS: usize = 2 * CAPACITY;
 
 fuzz_target!(|case: Case| match case {
-    Case::True { truth, looks, ahead, horizon } => {
+    Case::True { truth, reads, ahead, horizon } => {
         let hz = USUAL_HZ.start + truth.hz % (USUAL_HZ.end - USUAL_HZ.start);
         let truth = Truth {
             slope: Slope::from_hz(hz).expect("fast enough"),
@@ -81,8 +82,8 @@ fuzz_target!(|case: Case| match case {
                 resolution_ticks: 0,
             },
         };
-        let looks: Vec<Look> = looks.iter().take(MAX_LOOKS).map(look_of).collect();
-        estimate::check_history(&truth, &looks, ahead.into(), horizon.into());
+        let reads: Vec<Read> = reads.iter().take(MAX_READS).map(read_of).collect();
+        estimate::check_history(&truth, &reads, ahead.into(), horizon.into());
     }
     Case::Bracket { before, reference_ns, after, counter_step, reference_step } => {
         let resolutions =
@@ -92,8 +93,8 @@ fuzz_target!(|case: Case| match case {
     Case::Hostile { steps } => endure(&steps),
 });
 
-fn look_of(case: &LookCase) -> Look {
-    Look {
+fn read_of(case: &ReadCase) -> Read {
+    Read {
         gap_ticks: u64::from(case.gap) << (case.gap_shift % 6),
         before_ticks: case.before.into(),
         after_ticks: case.after.into(),
@@ -102,7 +103,7 @@ fn look_of(case: &LookCase) -> Look {
     }
 }
 
-/// Whatever it is fed with, a history does not panic, and keeps what it says about itself.
+/// A history does not panic, whatever its samples are, and keeps its invariants.
 fn endure(steps: &[Step]) {
     let (mut history, mut last_fit) = (History::new(), None);
     for step in steps {

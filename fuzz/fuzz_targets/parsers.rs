@@ -1,6 +1,7 @@
 //! What reads text: only the exact names mean something.
 //!
-//! The program's arguments are not here: they are parsed in a binary, which has no functions to call from outside.
+//! The program's arguments are not here: they are parsed in a binary, which has no functions to
+//! call from outside.
 #![no_main]
 
 use std::ffi::OsStr;
@@ -67,12 +68,13 @@ fn check_cpus(text: &[u8]) {
 }
 
 fn check_switch(text: &[u8]) {
-    // No environment can hold a zero; and glibc keeps every value that was ever set, so long ones, which are no nearer to
-    // a name, would fill the memory.
+    // No environment can hold a zero; and glibc keeps every value that was ever set, so long
+    // ones, which are no nearer to a name, would fill the memory.
     if text.contains(&0) || text.len() > 4 {
         return;
     }
-    // SAFETY: nothing else in this process reads or writes the environment: the global clock has no thread here.
+    // SAFETY: nothing else in this process reads or writes the environment: the global clock has
+    // no thread here.
     unsafe { std::env::set_var("TICKLINE", OsStr::from_bytes(text)) };
     let expected = meaning(SWITCHES, text, Environment::Unrecognised);
     assert_eq!(Clock::global().status().environment, expected, "{}", text.escape_ascii());

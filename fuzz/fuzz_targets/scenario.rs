@@ -1,5 +1,5 @@
-//! The simulated machine: a seed chooses machine and clock, the input what happens to them and when. The simulator's
-//! invariants hold.
+//! The simulated machine: a seed chooses machine and clock, the input what happens to them and
+//! when. The simulator's invariants hold.
 #![no_main]
 
 use libfuzzer_sys::{arbitrary, fuzz_target};
@@ -85,7 +85,8 @@ fn fault(event: &Event, scenario: &Scenario) -> Fault {
 fuzz_target!(|input: Input| {
     let mut scenario = Scenario { max_steps: MAX_STEPS, ..Scenario::random(input.seed.into()) };
     scenario.faults = input.faults.iter().take(MAX_FAULTS).map(|event| fault(event, &scenario)).collect();
-    // A violation is a panic that the simulator catches; libFuzzer's hook would end the process before that.
+    // A violation is a panic that the simulator catches; libFuzzer's hook would end the process
+    // before that.
     std::panic::set_hook(Box::new(|_| {}));
     if let Err(violation) = run(&scenario) {
         eprintln!("{violation}\n{}", serde_json::to_string(&scenario).expect("no maps, no floats"));

@@ -1,8 +1,9 @@
 //! The public API of the published libraries, as text under version control: `docs/api/CRATE.txt`.
 //!
-//! `cargo public-api` lists a crate's public items from rustdoc's JSON, which the nightly compiler alone writes. Implementations
-//! for all types say nothing about a crate, and the list of auto traits grows with the compiler, so both are left out.
-//! `crates/tickline/tests/types.rs` has the auto traits that the project promises. The program has no library; its interface is
+//! `cargo public-api` lists a crate's public items from rustdoc's JSON, which the nightly
+//! compiler alone writes. Implementations for all types say nothing about a crate, and the list
+//! of auto traits grows with the compiler, so both are left out. `crates/tickline/tests/types.rs`
+//! has the auto traits that the project promises. The program has no library; its interface is
 //! `crates/tickline-cli/schema/`.
 
 use std::fs;

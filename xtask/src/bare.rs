@@ -9,10 +9,11 @@ use crate::step;
 
 const QEMU: &str = "qemu-system-x86_64";
 
-/// What the program ends QEMU with when all is as expected: `End::Passed` in the example's `port.rs`, by the rule named there.
+/// QEMU's exit code when the program has passed: `End::Passed` in the example's `port.rs`, by the
+/// rule named there.
 const PASSED: i32 = 33;
 
-/// The program takes 3 s of the machine's own time. This ends what hangs, and judges nothing.
+/// The program takes 3 s of the machine's own time. This only ends a program that hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const BUILD: &str = "cargo build --release --target x86_64-unknown-none \
@@ -20,7 +21,8 @@ const BUILD: &str = "cargo build --release --target x86_64-unknown-none \
 
 const PROGRAM: &str = "target/bare/x86_64-unknown-none/release/tickline-bare";
 
-/// Builds and boots it. What the machine prints on its serial line is shown; the exit code says whether it passed.
+/// Builds and boots it. What the machine prints on its serial line is shown; the exit code says
+/// whether it passed.
 pub(crate) fn run() -> ExitCode {
     let built = step::command(BUILD).map(|mut command| command.status());
     if !matches!(built, Some(Ok(status)) if status.success()) {

@@ -5,7 +5,7 @@ use crate::step::Step;
 
 const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 
-/// For the Chrome file; the others are so many in every optimised build.
+/// For the Chrome file; the other tests take so many in every optimised build.
 const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
 
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
@@ -13,35 +13,41 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// Miri finds undefined behaviour and data races in what the unit tests of core execute. Tests
 /// leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of `control`, `per_cpu`
-/// and `shared/high_water.rs`, which are not compiled for it (minutes, and no unsafe code that other tests do not reach); loops are shortened by
-/// `cfg!(miri)`, and clocks have an interval of 4 ms (`testing.rs`), so that no test takes it longer than some seconds; one schedule a
-/// run, so most interleavings; `tickline` itself, which calls the OS; the doc tests, which have no unsafe code.
+/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
+/// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
+/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`, and clocks
+/// have an interval of 4 ms (`testing.rs`), so that no test takes it a minute; one
+/// schedule a run, so most interleavings; `tickline` itself, which calls the OS; the doc tests,
+/// which have no unsafe code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
-/// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings, and through every value that
-/// the orderings let an atomic load return.
+/// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings,
+/// and through every value that the orderings let an atomic load return.
 ///
 /// What it cannot see:
 ///
-/// - a counter that the CPU reads early or late: a read of the modelled time sees everything that was done before an earlier
-///   read returned, so fences, barriers and `MEETING_MARGIN_NS` are not put to the test, nor is plain `read`. For the same
-///   reason an ordering that only the counter needs could be weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
-/// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's models of a reading, a
-///   high-water mark and a swap, and the lock's, have no bound;
-/// - load buffering: relaxed loads that return stores from their future. And `SeqCst`, which loom takes for `AcqRel` (its
-///   README, "Unsupported features"): no atomic access in core has it. The one fence that has it, in `counter/extended.rs`,
-///   binds the compiler alone;
-/// - whether a plain store can come between an exchange and what that has read: loom lets it, so `per_cpu::mode` swaps;
-/// - every place at which a thread could be stopped before a swap that it prepares by a load of the same atomic: loom 0.7 compares
-///   a step with the last one on its object alone, and the last one is then that load. `gate::keeper` swaps without a load;
-/// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of `testing.rs` have those);
-///   bursts of 32 brackets and a ring of 128 lines, which are 1 and 2 here; `fork`.
+/// - a counter that the CPU reads early or late. A read of the modelled time sees everything that
+/// was done before an earlier read returned, so fences, barriers, `MEETING_MARGIN_NS` and plain
+/// `read` are not tested. For the same reason an ordering that only the counter needs could be
+/// weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
+/// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The
+/// cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
+/// - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
+/// `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. The only
+/// fence that has it, in `counter/extended.rs`, binds the compiler alone;
+/// - whether a plain store can come between an exchange and what that has read: loom lets it, so
+/// `per_cpu::mode` swaps;
+/// - every place at which a thread could be stopped between a load of an atomic and a swap of the
+/// same one. loom 0.7 compares a step only with the last step on its object, which is that load
+/// then. So `gate::keeper` swaps without a load;
+/// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
+/// `testing.rs` have those); bursts of 32 brackets and a ring of 128 lines, which are 1 and 2
+/// here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
-/// A fuzz target for a second or two: its committed corpus, and a fixed count of mutations of that. The first folder takes what
-/// is new, so that a check changes nothing in the tree. Without a sanitizer: the unsafe code in core is a few instructions
-/// which no sanitizer covers.
+/// A fuzz target for a second or two: its committed corpus, and a fixed number of mutations. New
+/// inputs go to the first folder, so that a check changes nothing in the tree. There is no
+/// sanitizer, because the unsafe code in core is a few instructions that none covers.
 macro_rules! fuzz {
     ($target:literal, $runs:literal) => {
         Step::new(
@@ -117,7 +123,8 @@ fn own() -> Vec<Step> {
         Step::new("examples run", "cargo xtask examples"),
         Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
         Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
-        // From here on two at a time: whatever above measures, or waits for a guest, has had the machine to itself.
+        // From here on two at a time: whatever above measures, or waits for a guest, has had the
+        // machine to itself.
         Step::new("Miri on core", "cargo +nightly miri test -p tickline-core --lib")
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
@@ -126,7 +133,8 @@ fn own() -> Vec<Step> {
         Step::new("tests under ThreadSanitizer", "cargo xtask sanitize thread").beside(),
         Step::new(
             "loom on core",
-            // A directory of its own: other flags would have everything built again, there and back.
+            // A directory of its own: other flags would have everything built again, there and
+            // back.
             "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
         )
         .with(LOOM)

@@ -1,7 +1,8 @@
-//! `cargo xtask examples`: every example in `examples/`, run twice, once with the counter switched off.
+//! `cargo xtask examples`: every example in `examples/`, run twice, once with the counter
+//! switched off.
 //!
-//! Nothing lists them: cargo says which there are. What an example must print stands in its own head, on one line, so that
-//! one without that line fails here:
+//! There is no list: cargo says which examples there are. The head of an example says on one line
+//! what it must print, and an example without that line fails:
 //!
 //! ```text
 //! //! Its output has: "this", "and that".
@@ -23,20 +24,21 @@ use crate::step;
 /// Optimised, as people run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
 
-/// They take less than 2 s on an idle machine. This ends what hangs, and judges nothing.
+/// They take less than 2 s on an idle machine. This only ends a program that hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const EXPECTED: &str = "//! Its output has: ";
 const ARGUMENTS: &str = "//! CI runs it with: ";
 
-/// What a clock's state says while the counter is in use, and while it is not (`State` in `tickline`).
+/// The text of a clock's state while the counter is in use, and while it is not (`State` in
+/// `tickline`).
 const BY_COUNTER: &str = "the counter serves";
 const BY_OS: &str = "the OS clock serves, because";
 
 /// With this in its environment, no program uses the counter.
 const SWITCHED_OFF: (&str, &str) = ("TICKLINE", "off");
 
-/// An example that was built.
+/// A built example.
 struct Example {
     name: String,
     program: PathBuf,
@@ -45,7 +47,7 @@ struct Example {
     expected: Vec<String>,
 }
 
-/// Builds and runs all. Fails if one of them does, or prints something else than it says.
+/// Builds and runs all. Fails if one of them does, or does not print what its head says.
 pub(crate) fn run() -> ExitCode {
     let examples = match build() {
         Ok(examples) => examples,
@@ -94,12 +96,12 @@ fn build() -> Result<Vec<Example>, String> {
     Ok(examples)
 }
 
-/// What is quoted on the line of an example's head that says what its output has.
+/// The quoted texts in the line of an example's head about its output.
 fn expected(source: &str) -> Vec<String> {
     line(source, EXPECTED).split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// What it is called with, separated by spaces.
+/// Its arguments, separated by spaces.
 fn arguments(source: &str) -> Vec<String> {
     line(source, ARGUMENTS).split_whitespace().map(str::to_owned).collect()
 }
@@ -142,7 +144,7 @@ fn judge(expected: &[String], as_it_is: &Run, switched_off: &Run) -> Result<(), 
 }
 
 fn start(example: &Example, variable: Option<(&str, &str)>) -> Result<Run, String> {
-    // Files that examples write go where nobody minds.
+    // Examples write their files here.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/examples-run");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let mut child = Command::new(&example.program)

@@ -1,9 +1,11 @@
 //! Who imports whom: no circle of imports has more than two files.
 //!
-//! A file that imports another can't be understood without it, and in a circle of files none can be read first.
+//! A file that imports another can't be understood without it, so in a circle of files none can
+//! be read first.
 //!
-//! `use` declarations count, and paths that begin with `crate`, `self` or `super`. A name that a module re-exports counts as the file that
-//! defines it. What a module takes from its own submodules does not count: they are its parts. Nor do tests.
+//! `use` declarations count, and paths that begin with `crate`, `self` or `super`. A name that a
+//! module re-exports counts as the file that defines it. Imports from a module's own submodules
+//! do not count, because they are its parts. Nor do tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +21,8 @@ type Segments = Vec<String>;
 #[derive(Default)]
 struct Crate {
     files: BTreeMap<Segments, PathBuf>,
-    /// What a `use` declaration makes known in a module: the name there, and the path that it stands for.
+    /// What a `use` declaration makes known in a module: the name there, and the path that it
+    /// stands for.
     known: BTreeMap<(Segments, String), Segments>,
 }
 

@@ -1,8 +1,9 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
-//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the measurements whose figures the
-//! documentation claims; nothing else should run on the machine meanwhile. `vm` tries tickline on real kernels with bad
-//! clocks, `targets` on other targets, `sim` attacks it on simulated machines, `soak` on this one, and `mutate` attacks the tests.
+//! `ci` is what CI runs and what a developer runs before a commit. `record` takes the
+//! measurements whose figures the documentation claims; nothing else should run on the machine
+//! meanwhile. `vm` tries tickline on real kernels with bad clocks, `targets` on other targets,
+//! `sim` attacks it on simulated machines, `soak` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod api;
@@ -25,7 +26,7 @@ mod vm;
 
 use std::process::ExitCode;
 
-// By hand, not by clap: the arguments are a dozen patterns, and the help is longer than both.
+// Parsed without clap: the arguments are a dozen patterns, fewer lines than their declarations.
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 

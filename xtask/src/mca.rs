@@ -1,8 +1,10 @@
-//! `cargo xtask mca [PATH]`: the straight ways of the example `hot_path` through llvm-mca's models of two processors, for
-//! whoever has only one of them. PATH: a built example, from another commit.
+//! `cargo xtask mca [PATH]`: the straight paths of the example `hot_path` in llvm-mca's models of
+//! two processors, for developers who have only one of them. PATH: a built example, from another
+//! commit.
 //!
-//! Three figures of each way, per call: micro-operations and cycles without the counter's instruction, and cycles with it. The
-//! models know next to nothing of `rdtsc`, so what counts is the first two, and against another commit.
+//! Three figures of each path, per call: micro-operations and cycles without the counter's
+//! instruction, and cycles with it. The models know next to nothing of `rdtsc`, so compare the
+//! first two, and with another commit.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -19,7 +21,8 @@ const TOOLS: [&str; 5] = ["llvm-mca", "llvm-mca-22", "llvm-mca-21", "llvm-mca-20
 
 const FUNCTIONS: [&str; 3] = ["tickline_hot_now_ns", "tickline_hot_now_ordered_ns", "tickline_hot_unix_ns"];
 
-/// What the counter's instruction is replaced by: two micro-operations that depend on nothing either.
+/// The replacement for the counter's instruction: two micro-operations that depend on nothing
+/// either.
 const NO_COUNTER: &str = "mov $1,%eax\nmov $1,%edx";
 
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
@@ -52,7 +55,8 @@ fn table(example: Option<&str>) -> Result<String, String> {
             straight_way(&listing, function).ok_or_else(|| format!("{path}: no {function} by rdtsc"))?;
         table += &format!("\n{function:<28} {:>12}", way.len());
         for cpu in PROCESSORS {
-            // Without the return, which is not followed, and the stack, which the models take for a chain of additions.
+            // Without the return, which is not followed, and the stack, which the models take for
+            // a chain of additions.
             let is_modelled = |line: &&str| !["ret", "push", "pop"].iter().any(|name| line.starts_with(name));
             let code: Vec<&str> = way.iter().map(String::as_str).filter(is_modelled).collect();
             let code = code.join("\n");
@@ -64,7 +68,7 @@ fn table(example: Option<&str>) -> Result<String, String> {
     Ok(table + "\n")
 }
 
-/// From the entry to the first return, in the assembler's words.
+/// The instructions from the entry to the first return.
 fn straight_way(listing: &str, function: &str) -> Option<Vec<String>> {
     let lines = listing.lines().skip_while(|line| !line.contains(&format!("<{function}>:"))).skip(1);
     let mut way = Vec::new();
@@ -83,7 +87,7 @@ fn straight_way(listing: &str, function: &str) -> Option<Vec<String>> {
     None
 }
 
-/// Micro-operations and cycles of one turn, where one follows upon another.
+/// Micro-operations and cycles of one iteration of a loop.
 fn model(tool: &str, cpu: &str, code: &str) -> Result<(f64, f64), String> {
     const TURNS: f64 = 1_000.0;
     let path = std::env::temp_dir().join(format!("tickline-mca-{}.s", std::process::id()));

@@ -1,14 +1,16 @@
-//! The mutation check: takes out one rule at a time and shows that a test goes red for it.
+//! The mutation check: takes out one rule at a time and shows that a test fails for it.
 //!
-//! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied there, tickline-core's unit tests
-//! are built and run, and the file is put back. A mutant is *caught* if a test fails, or if the tests do not come to an
-//! end: some rules are there so that nobody waits. Tests that let threads race do not count.
+//! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied
+//! there, tickline-core's unit tests are built and run, and the file is put back. A mutant is
+//! *caught* if a test fails, or if the tests do not end: some rules make sure that nobody waits.
+//! Tests in which threads race do not count.
 //!
-//! Orderings of atomic accesses are weakened, too, and models by loom must go red for it ([`weaken`]): on a processor such as the
-//! one that runs the tests, most orderings are there whether they are asked for or not.
+//! Orderings of atomic accesses are weakened as well, and models by loom must fail for it
+//! ([`weaken`]): the processor that runs the tests keeps most orderings, whether the code asks
+//! for them or not.
 //!
-//! A mutant that does not compile proves nothing and is an error; so are a table that no longer fits the sources, and a
-//! test of a rule (`rule_N_...`) that no mutant turns red.
+//! A mutant that does not compile proves nothing and is an error. So are a table that does not
+//! match the sources, and a test of a rule (`rule_N_...`) that fails for no mutant.
 
 mod table;
 pub(crate) mod tree;
@@ -22,14 +24,14 @@ use table::Mutant;
 use table::orderings::{WEAKENINGS, Weakening};
 use tree::{Ran, Tree};
 
-/// How long tests may take, seen from what they take without a mutation, and at least: they are done within a second, on a
-/// busy machine within a few.
+/// How long tests may take, as a multiple of their time without a mutation, and at least. They
+/// take a second, or a few on a busy machine.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/mutants.md";
 
-/// Red tests that the table names; the others are counted.
+/// Failed tests that the table names; the others are counted.
 const NAMED: usize = 2;
 
 /// Runs the mutants that the arguments ask for; `--write` stores their rows.
@@ -64,7 +66,8 @@ enum Wanted<'a> {
     All,
     /// Those with this for a rule, or as a part of their description or of their file's name.
     Matching(&'a str),
-    /// The first of each [`SAMPLE`] in the table, and no weaker orderings, whose models take minutes to build.
+    /// The first of each [`SAMPLE`] in the table, and no weaker orderings, whose models take
+    /// minutes to build.
     Sample,
 }
 
@@ -81,7 +84,7 @@ impl Wanted<'_> {
     }
 }
 
-/// How many mutants survived; a message if there is nothing to be said about them.
+/// How many mutants survived; an error if that is unknown.
 fn check(wanted: Wanted<'_>, store: bool) -> Result<usize, String> {
     let mutants: Vec<&Mutant> = table::all()
         .enumerate()
@@ -119,7 +122,8 @@ fn row_starts() -> impl Iterator<Item = String> {
     rules.chain(WEAKENINGS.iter().map(weaken::row_start))
 }
 
-/// The row of each mutant: a new one, or else the stored one. Rows of mutants that are gone are left out.
+/// The row of each mutant: a new one, or else the stored one. Rows of mutants that are gone are
+/// left out.
 fn with_rows(stored: &str, new: &str) -> Result<String, String> {
     row_starts()
         .map(|start| {
@@ -170,7 +174,7 @@ fn check_rules(tree: &Tree, mutants: &[&Mutant], rows: &mut String) -> Result<us
 /// The tests that did not pass, by the last part of their names.
 fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
     if ran.hangs {
-        // Whatever has not come to an end; those that wait behind it, too.
+        // The tests that have not ended, and those that wait behind them.
         without.green.iter().filter(|test| !ran.green.contains(test)).map(|test| last_part(test)).collect()
     } else {
         ran.red.iter().map(|test| last_part(test)).collect()
@@ -180,9 +184,10 @@ fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
 const HEAD: &str = "\
 # Mutants
 
-Each row is a rule taken out of `tickline-core`, and the tests that went red for it. Written by `cargo xtask mutate --write`;
-the mutants are in `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or what else was taken out; *ordering*: an
-atomic access has a weaker one, and what went red is a model by loom.
+Each row takes one rule out of `tickline-core`, and names the tests that fail then. `cargo xtask
+mutate --write` writes this file; the mutants are in `xtask/src/mutate/table/`. *Rule*: its number
+in DESIGN.md, \"Order\", or what else is taken out. *Ordering*: an atomic access has a weaker one, and
+a model by loom fails.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|

@@ -1,6 +1,7 @@
-//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and prints it. A page fails if the
-//! browser has something to say about it, if it asks for anything from anywhere, if it is wider than the window, if
-//! texts of a chart overlap or are cut off, or if its data is not what it should be.
+//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark, and
+//! prints it. A page fails if the browser reports an error, if the page requests anything, if it
+//! is wider than the window, if texts of a chart overlap or are cut off, or if its data is not
+//! what it should be. `--screenshot FILE` makes the picture of the documentation.
 
 mod browser;
 
@@ -17,7 +18,7 @@ const WIDTHS: [u32; 2] = [1_280, 390];
 
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// What must hold in the page, each an expression that lists what is wrong.
+/// The checks of a page: each is an expression that lists faults.
 const CHECKS: [(&str, &str); 4] = [
     (
         "wider than the window",
@@ -54,6 +55,11 @@ const CHECKS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The lower end of the charts, in pixels of the page: the picture for the documentation ends
+/// there.
+const END_OF_CHARTS: &str =
+    "document.querySelector('.charts').getBoundingClientRect().bottom + window.scrollY";
+
 /// Faults that are printed.
 const SHOWN: usize = 40;
 
@@ -62,16 +68,21 @@ fn folder() -> PathBuf {
     root.join("target/page")
 }
 
-/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from one that has passed. Without
-/// an argument, a report of this machine and a sample are made and opened; else the page that is named.
+/// `--browser` only says whether there is one, so that CI can tell a step that was skipped from
+/// one that has passed. Without an argument, a report of this machine and a sample are made and
+/// checked; with a file's name, that page is. `--screenshot` stores the upper part of a report of
+/// this machine.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
         ["--browser"] => {
             return if browser::name().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
-        [] => report().and_then(|report| check(&[report, sample()?])),
-        [page] => check(&[PathBuf::from(page)]),
-        _ => Err("usage: cargo xtask page [FILE]".to_owned()),
+        [] => report(Build::Debug).and_then(|report| check(&[report, sample()?])),
+        ["--screenshot", picture] => {
+            report(Build::Release).and_then(|report| screenshot(&report, Path::new(picture)))
+        }
+        [page] if !page.starts_with('-') => check(&[PathBuf::from(page)]),
+        _ => Err("usage: cargo xtask page [FILE | --screenshot FILE]".to_owned()),
     };
     match result {
         Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
@@ -89,12 +100,28 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
+/// How the program is built that makes the report. A release build is for figures; it also
+/// watches the clock for longer.
+#[derive(Debug, Clone, Copy)]
+enum Build {
+    Debug,
+    Release,
+}
+
 /// A report of this machine.
-fn report() -> Result<PathBuf, String> {
+fn report(build: Build) -> Result<PathBuf, String> {
     std::fs::create_dir_all(folder()).map_err(|error| error.to_string())?;
     let page = folder().join("report.html");
     let mut command = Command::new("cargo");
-    command.args(["run", "-q", "-p", "tickline-cli", "--", "report", "--secs", "2", "--out"]).arg(&page);
+    command.args(["run", "-q", "-p", "tickline-cli"]);
+    let secs = match build {
+        Build::Debug => "2",
+        Build::Release => {
+            command.arg("--release");
+            "20"
+        }
+    };
+    command.args(["--", "report", "--secs", secs, "--out"]).arg(&page);
     let status = command.status().map_err(|error| error.to_string())?;
     // 1 is a machine whose counter cannot be used: its report is a page, too.
     match status.code() {
@@ -116,7 +143,8 @@ fn sample() -> Result<PathBuf, String> {
     }
 }
 
-/// What is wrong with the pages, everywhere. Screenshots and prints of them are left beside each other.
+/// The faults of the pages, at each width and in each scheme. Leaves screenshots and prints of
+/// them in the folder.
 fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut browser = Browser::start(&folder())?;
     let mut faults = Vec::new();
@@ -138,7 +166,30 @@ fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
-/// Opens the page and looks at it.
+/// Stores a picture of the page from its top to the end of the charts. Returns the page's faults,
+/// as [`look`] does.
+fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
+    let mut browser = Browser::start(&folder())?;
+    let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
+    let [width, _] = WIDTHS;
+    let whole = folder().join("whole.png");
+    let faults = look(&mut browser, &format!("file://{}", path.display()), (width, SCHEMES[0]), &whole)?;
+    let end = browser.evaluate(END_OF_CHARTS)?;
+    let height = end.as_f64().ok_or_else(|| format!("the end of the charts: {end}"))?.ceil();
+    let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+    let seen =
+        browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true, "clip": clip }))?;
+    browser::store(&seen["data"], picture)?;
+    // 256 colours are enough for charts, and make a third of the file.
+    let small =
+        Command::new("pngquant").args(["--force", "--output"]).arg(picture).arg("--").arg(picture).status();
+    let how =
+        if small.is_ok_and(|status| status.success()) { "" } else { "; smaller with pngquant installed" };
+    println!("{}: {width} x {height} pixels{how}", picture.display());
+    Ok(faults)
+}
+
+/// Opens the page and checks it. Returns its faults.
 fn look(
     browser: &mut Browser,
     address: &str,
@@ -164,7 +215,7 @@ fn look(
     Ok(faults)
 }
 
-/// Clicks on the link to the data; what is wrong with what comes of that.
+/// Clicks on the link to the data. Returns a fault of the download, if there is one.
 fn download(browser: &mut Browser) -> Result<Option<String>, String> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let file = folder().join("tickline.json");

@@ -1,4 +1,5 @@
-//! Whether the published crates can be published: packages, licences, dependencies, oldest versions, features.
+//! Whether the published crates can be published: packages, licences, dependencies, oldest
+//! versions, features.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -10,11 +11,12 @@ use crate::targets::{PUBLISHED, packages};
 const OLDEST_COMPILER: &[&str] =
     &["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"];
 
-/// The features of `tickline` that `rust-version` holds for: all but `time`, whose crate needs 1.88. An older `time` would do, but
-/// not beside the `clocksource` of the benches in one lock file.
+/// The features of `tickline` for which `rust-version` holds: all but `time`, whose crate needs
+/// 1.88. An older `time` would do, but not beside the `clocksource` of the benches in one lock file.
 const FEATURES_OF_OLDEST: &str = "chrono,jiff,mock,serde";
 
-/// How many crates a program on Linux gets with `tickline`, at most, itself not counted. With `tickline-core` it gets none.
+/// The most crates that come with `tickline` on Linux, without itself. With `tickline-core` comes
+/// none.
 const MOST_DEPENDENCIES: usize = 8;
 
 /// A lock file of its own, with the oldest version of each dependency that `Cargo.toml` admits.
@@ -44,8 +46,9 @@ pub(crate) fn steps() -> Vec<Step> {
         )
         .needs(OLDEST_COMPILER)
         .beside(),
-        // Packs each crate, and builds it from what was packed. Cargo unpacks them for its user, under the folder's name, and
-        // takes what is there for that version: with one name for all commits, it would build what was packed first.
+        // Packs each crate, and builds it from what was packed. Cargo unpacks them into the
+        // user's folder by name and version, and does not unpack the same version twice. So each
+        // commit has a name of its own; otherwise cargo would build the first one packed.
         Step::new(
             "packages",
             format!("cargo package --allow-dirty --target-dir target/package-check/{}{published}", commit()),
@@ -81,7 +84,7 @@ fn commit() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "no-commit".to_owned())
 }
 
-/// `cargo xtask dependencies`: what comes along with the crates that promise to bring little.
+/// `cargo xtask dependencies`: the crates that come with those that promise few dependencies.
 pub(crate) fn dependencies() -> ExitCode {
     let mut is_good = true;
     for (name, most) in [("tickline-core", 0), ("tickline", MOST_DEPENDENCIES)] {

@@ -1,6 +1,6 @@
-//! `cargo xtask record`: measures tickline and its peers, and stores that with the machine that it was taken on. The tables in
-//! `benches/README.md` and in the README show the newest record of each processor. Nothing else should run on the machine
-//! meanwhile.
+//! `cargo xtask record`: measures tickline and its peers, and stores the figures with a
+//! description of the machine. The tables in `benches/README.md` and in the README show the
+//! newest record of each processor. Nothing else should run on the machine meanwhile.
 
 mod fields;
 mod file;
@@ -24,18 +24,18 @@ use suite::Effort;
 
 use crate::step;
 
-/// Changes with every field that is renamed, or means something else; see `benches/record/README.md`.
+/// Changes when a field is renamed or changes its meaning; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/2";
 
 /// The longest of the long measurements, s.
 const MAX_SECONDS: u64 = 3_600;
 
-/// What the arguments ask for.
+/// The task that the arguments name.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     /// Measure, store, and write the tables; the long measurements take so many seconds each.
     Store { seconds: u64 },
-    /// Measure as shortly as can be, and write nothing.
+    /// Measure as briefly as possible, and write nothing.
     Smoke,
     /// Write the tables from the stored records.
     Readme,
@@ -62,7 +62,7 @@ fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
         page.check_markers(&file::read(&root().join(page.path))?)?; // before minutes are spent
     }
     suite::build()?;
-    // It ends with 1 where a gate is closed: that is worth a record, too.
+    // It ends with 1 where a gate is closed; that is recorded as well.
     let found = suite::json("target/release/tickline --secs 1 --json -", &[0, 1])?;
     match (task, no_counter(&found)) {
         (Task::Smoke, Some(why)) => {
@@ -75,7 +75,7 @@ fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Why nothing can be compared with the bare counter here, by what the program `tickline` has found.
+/// Why there is no bare counter to compare with, by the output of the program `tickline`.
 fn no_counter(found: &Value) -> Option<String> {
     let gates = found["gates"].as_array()?;
     let closed = |name: &str| gates.iter().any(|gate| gate["gate"] == name && gate["open"] == false);
@@ -136,8 +136,8 @@ fn said(line: &str) -> Result<String, String> {
     }
 }
 
-/// Writes the record and the tables, all or none: only what can be written completely is begun. Then the older record of the
-/// same processor goes.
+/// Writes the record and the tables, all or none. Then removes the older record of the same
+/// processor.
 fn store(json: &Value) -> Result<(), String> {
     let text = |key: &str| json[key].as_str().unwrap_or("unknown");
     let name = format!("{}-{}.json", text("date"), file::sanitised(text("processor")));
@@ -156,7 +156,7 @@ fn store(json: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints what the tables would say.
+/// Prints the tables.
 fn show(json: &Value) -> Result<(), String> {
     let new = Record { name: "smoke.json".into(), json: json.clone() };
     let records = with_new(stored()?, new).0;
@@ -243,7 +243,8 @@ mod tests {
         "events",
     ];
 
-    /// Names of numbers that say neither a unit nor a count; figures of a spread have the unit in the name above.
+    /// Names of numbers that have neither a unit nor are a count; figures of a spread have the
+    /// unit in the name above them.
     fn without_unit(name: &str, value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) if name != "events" => {

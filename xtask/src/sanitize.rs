@@ -1,10 +1,11 @@
 //! `cargo xtask sanitize`: the tests of the libraries under ThreadSanitizer and AddressSanitizer.
 //!
-//! Both need a standard library that was built with them, so a nightly compiler and its sources of that library. What a
-//! sanitizer builds goes into a directory of its own. Left out are doc tests, and `tickline-criterion`, which has no unsafe
-//! code and no thread of its own.
+//! Both need a standard library that was built with them, so a nightly compiler and its sources of
+//! that library. What a sanitizer builds goes into a directory of its own. Left out are doc tests,
+//! and `tickline-criterion`, which has no unsafe code and no thread of its own.
 //!
-//! What they can't see: accesses in assembly (the reads of the counter); memory that the kernel writes; what no test executes.
+//! What they can't see: accesses in assembly (the reads of the counter); memory that the kernel
+//! writes; what no test executes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -35,12 +36,14 @@ const ADDRESS: &str = "address";
 struct Run {
     crates: &'static [&'static str],
     tests: &'static str,
-    /// For the runtime. Children that are forked make threads; ThreadSanitizer is told to bear that.
+    /// For the runtime. Children that are forked make threads; ThreadSanitizer is told to bear
+    /// that.
     options: &'static str,
 }
 
 const RUNS: [Run; 2] = [
-    // Its tests leak their machines on purpose (`testing.rs`). Its integration tests are arithmetic: no unsafe code, no thread.
+    // Its tests leak their machines on purpose (`testing.rs`). Its integration tests are
+    // arithmetic: no unsafe code, no thread.
     Run { crates: &["tickline-core"], tests: "--lib", options: "die_after_fork=0:detect_leaks=0" },
     Run { crates: &["tickline", "tickline-tracing"], tests: "--lib --tests", options: "die_after_fork=0" },
 ];

@@ -20,7 +20,8 @@ Order, bounds and growth while everything happens at once; `benches/src/bin/soak
 
 ";
 
-/// Runs the program `soak` for as long as the arguments say, and ends as it does; `--write` stores its table.
+/// Runs the program `soak` for as long as the arguments say, and ends as it does; `--write` stores
+/// its table.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let (minutes, is_write) = match parsed(arguments) {
         Ok(parsed) => parsed,

@@ -33,15 +33,17 @@ impl Step {
         self
     }
 
-    /// May run beside the steps that follow, with others of its kind one after the other: it measures nothing, and what it
-    /// builds goes into a directory of its own. Two cores are not kept busy by one build after the other.
+    /// May run beside the steps that follow; steps of this kind run one after the other. Such a
+    /// step measures nothing, and builds into a directory of its own. One build at a time would
+    /// not keep two cores busy.
     pub(crate) fn beside(mut self) -> Self {
         self.beside = true;
         self
     }
 }
 
-/// The exit code of a command that has skipped some of its checks, and said which: all others have passed.
+/// The exit code of a command that has skipped some of its checks, and said which: all others
+/// have passed.
 pub(crate) const SOME_SKIPPED: u8 = 77;
 
 enum End {
@@ -55,8 +57,9 @@ enum End {
 /// How a step has ended, and how long it took, s.
 type Done = (&'static str, End, f64);
 
-/// Runs every step, even after a failure, and sums up. A step that was skipped has not passed. Steps that may run beside others
-/// begin where the first of them stands; what they print follows at the end.
+/// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
+/// passed. Steps that may run beside others begin at the place of the first of them; their output
+/// follows at the end.
 pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
@@ -158,7 +161,8 @@ pub(crate) fn command(line: &str) -> Option<Command> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next()?);
     command.args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent()?);
-    // Cargo tells its children which toolchain it is; `cargo +nightly` must be free to choose another.
+    // Cargo sets these for its children; without them `cargo +nightly` can choose another
+    // toolchain.
     for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
         command.env_remove(name);
     }

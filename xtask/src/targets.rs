@@ -1,4 +1,5 @@
-//! `cargo xtask targets`: what compiles and runs where, checked and tabled. One list of targets for CI and documentation.
+//! `cargo xtask targets`: checks what compiles and runs on each target, and makes the table. CI
+//! and documentation share one list of targets.
 
 mod list;
 mod machine;
@@ -14,14 +15,14 @@ use crate::vm::BUILD;
 use list::{Counter, HOST, Runner, TARGETS, Target};
 use machine::{Files, Machine};
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     /// It passed; what the table says.
     Passed(String),
     /// There is nothing to check; what the table says.
     Nothing(String),
-    /// What it needs is not here, so it was not checked; what is missing.
+    /// Not checked, because something is missing here; what that is.
     Skipped(String),
     Failed,
 }
@@ -43,10 +44,10 @@ struct Row {
     seconds: f64,
 }
 
-/// What tests say where they have nothing to test.
+/// The message of a test that has nothing to test.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// What `tests/control_loop.rs` says when it has run.
+/// The message of `tests/control_loop.rs` when it has run.
 const RAN: &str = "control loop: ";
 
 /// How much is run in emulators.
@@ -54,12 +55,13 @@ const RAN: &str = "control loop: ";
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// Unit tests: the rest takes an emulator five minutes, and the same code runs on this machine.
+    /// Unit tests: the rest takes emulators some minutes, and the same code runs on this machine.
     Short,
 }
 
-/// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but x86_64 Linux, which other
-/// steps of CI check, and only the short tests in emulators; prints the table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
+/// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but
+/// x86_64 Linux, which other steps of CI check, and only unit tests in emulators; prints the
+/// table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
 /// failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> ExitCode {
     let (write, others) = (names == ["--write"], names == ["--others"]);
@@ -135,7 +137,8 @@ pub(crate) fn packages(crates: &[&str]) -> String {
     crates.iter().map(|name| format!(" -p {name}")).collect()
 }
 
-/// `--target` and its name; nothing for this machine's own, so that what was built for other steps is used.
+/// `--target` and its name; nothing for this machine's own, so that what was built for other
+/// steps is used.
 fn option(target: &Target) -> String {
     if target.triple == HOST { String::new() } else { format!(" --target {}", target.triple) }
 }
@@ -176,7 +179,8 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
 }
 
-/// `name`, and how often tests said that they had nothing to test there. Each reason is printed once.
+/// `name`, and how often tests said that they had nothing to test there. Each reason is printed
+/// once.
 fn with_skips(name: &str, output: &str) -> String {
     let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).collect();
     for (place, why) in skips.iter().enumerate() {
@@ -216,7 +220,8 @@ fn counter_path(target: &Target, machine: &Machine) -> Outcome {
     }
 }
 
-/// A test file of tickline by itself, optimised. It counts as passed only if it has skipped nothing.
+/// A test file of tickline by itself, optimised. It counts as passed only if it has skipped
+/// nothing.
 fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     let test = format!("cargo test -p tickline --release --test {name}{} -- --nocapture", option(target));
     let Some(output) = machine.run(&test) else { return Outcome::Failed };

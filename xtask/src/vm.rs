@@ -1,4 +1,5 @@
-//! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See `tests/vm/README.md`.
+//! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See
+//! `tests/vm/README.md`.
 
 mod check;
 mod findings;
@@ -26,14 +27,15 @@ fn folder() -> PathBuf {
     root().join("target/vm")
 }
 
-/// Instead of names: only fetches what guests need, and fails if that cannot be had, so that CI can tell a step that was
-/// skipped from one that has passed.
+/// Instead of names: only fetches what guests need, and fails if something is not available. So
+/// CI can distinguish a skipped step from one that has passed.
 const PREPARE: &str = "--prepare";
 
 /// Instead of names: runs all, and stores the table.
 const WRITE: &str = "--write";
 
-/// Instead of names: runs those in which the program `tickline` is to find something, and stores the table of that.
+/// Instead of names: runs the guests with expected findings of the program `tickline`, and stores
+/// the table of findings.
 const FINDINGS: &str = "--findings";
 
 fn prepare() -> ExitCode {
@@ -46,7 +48,8 @@ fn prepare() -> ExitCode {
     }
 }
 
-/// Runs the scenarios of these names, or all; judges them and prints a table. Fails if one of them does.
+/// Runs the scenarios of these names, or all; judges them and prints a table. Fails if one of
+/// them does.
 pub(crate) fn run(names: &[String]) -> ExitCode {
     if names == [PREPARE] {
         return prepare();
@@ -113,7 +116,7 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
     if rows.iter().any(|row| row.verdict.failed()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Keeps what the guest has said, a line a phase.
+/// Stores the guest's report, a line for each phase.
 fn keep(name: &str, run: &qemu::Run) {
     let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
     if let Err(error) = std::fs::write(folder().join(format!("{name}.json")), lines) {

@@ -1,10 +1,13 @@
-//! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of a core.
+//! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of
+//! a core.
 //!
-//! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its bracket is wrong whatever
-//! the bracket's width. Offsets are taken from brackets that are at most one counter step wider than the narrowest
-//! one seen while the clock settles: the middle of a wider one says less.
+//! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its
+//! bracket is wrong whatever the bracket's width. Offsets are taken from brackets that are at
+//! most the counter's resolution wider than the narrowest one seen while the clock settles,
+//! because the middle of a wider one is less exact.
 //!
-//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader --settle 10 --interval-ms 500 --json]`
+//! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader
+//! --settle 10 --interval-ms 500 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::collections::BTreeMap;
@@ -33,7 +36,8 @@ struct Tally {
     most_bound_ns: u64,
     /// What the line of the widest bound was made of.
     widest: Option<BoundParts>,
-    /// How many half-widths of bounds there were of each size, ns; the last place is for all that are larger.
+    /// How many half-widths of bounds there were of each size, ns; the last place is for all that
+    /// are larger.
     half_widths: Vec<u64>,
     most_off_middle_ns: u64,
     slow: u64,
@@ -67,20 +71,22 @@ impl Tally {
     }
 }
 
-/// What the widest bound is made of: to either side `sample_ns + dither_ns + drift_ns + off_middle_ns` at the most.
+/// The parts of the widest bound, which is at most
+/// `sample_ns + dither_ns + drift_ns + off_middle_ns` to either side.
 #[derive(Debug, Default, Serialize)]
 struct Parts {
     /// Half a bracket: half of what the samples leave open when a line begins.
     sample_ns: u64,
     /// The range of the kernel's dither.
     dither_ns: u64,
-    /// What the rate is assumed to change by.
+    /// By how much the rate is assumed to change.
     stability_ppb: u64,
-    /// What the samples leave open of the slope.
+    /// Half of the range of slopes that the samples leave open.
     slope_ppb: u64,
-    /// The rate of the kernel's dither, where its range is not what counts.
+    /// The rate of the kernel's dither, if it is allowed for by its rate.
     dither_ppb: u64,
-    /// By these three the bound grows while a line is in use: the widest one seen less what its line starts with.
+    /// These three make the bound grow while a line is in use: the widest bound seen, less the
+    /// bound at the start of its line.
     drift_ns: u64,
     /// How far the reading was from the middle of its bounds at the most.
     off_middle_ns: u64,
@@ -279,7 +285,8 @@ fn one(clock: &Clock, tally: &mut Tally) {
     }
 }
 
-/// CPU time of the thread called tickline, s, from the scheduler's statistics (proc(5), `schedstat`: ns on the CPU).
+/// CPU time of the thread called tickline, s, from the scheduler's statistics (proc(5),
+/// `schedstat`: ns on the CPU).
 fn thread_cpu_s() -> Option<f64> {
     let tasks = std::fs::read_dir("/proc/self/task").ok()?;
     let task = tasks.filter_map(|task| Some(task.ok()?.path())).find(|task| {

@@ -1,8 +1,10 @@
-//! How far each clock gets away from CLOCK_MONOTONIC. All clocks in one run, so that they see the same machine.
+//! How far each clock drifts away from CLOCK_MONOTONIC. All clocks are in one run, so that they
+//! see the same machine.
 //!
-//! Every 20 ms each clock's offset is taken from the narrowest of 20 brackets. Offsets count from the first one, since most clocks
-//! have zeros of their own; drift is the slope of the line of least squares through them. Clocks that calibrate once have
-//! another rate in every process. Coarse clocks are left out: their offset is the age of what they return.
+//! Every 20 ms each clock's offset is taken from the narrowest of 20 brackets. Offsets count from
+//! the first one, since most clocks have zeros of their own; drift is the slope of the line of
+//! least squares through them. Clocks that calibrate once have another rate in every process.
+//! Coarse clocks are left out, because their offset is the age of the time that they return.
 //!
 //! `cargo run --release -p tickline-benches --bin drift [-- --secs 60 --settle 10 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -26,7 +28,7 @@ const TRIES: u32 = 20;
 struct Report {
     /// How long the clocks were watched.
     watched_s: u64,
-    /// After they were set up, and before that.
+    /// The time between setting them up and that.
     settled_s: u64,
     samples: usize,
     clocks: Vec<Drift>,
@@ -40,7 +42,7 @@ struct Drift {
     drift_ppb: Option<f64>,
     /// The largest change of the offset since the first sample, to either side.
     offset_change_ns: f64,
-    /// What the offsets are away from the fitted line: the root of the mean square.
+    /// The scatter of the offsets around the fitted line: the root of the mean square.
     scatter_rms_ns: Option<f64>,
 }
 

@@ -1,13 +1,14 @@
 //! Intervals from 1 us to 1 s, measured by each clock, against CLOCK_MONOTONIC.
 //!
-//! An interval is two brackets, each the narrowest of a few, with a busy wait between them; its error is what the clock has
-//! gained from one to the other.
-//! Short ones are measured by one clock after the other, in interleaved rounds; from 10 ms on all clocks measure the same
-//! one. Not used are intervals with a bracket that is more than one counter step wider than the clock's narrowest pair, since
-//! the middle of a wide bracket says little, and those that became more than a tenth too long.
+//! An interval is two brackets, each the narrowest of a few, with a busy wait between them; its
+//! error is what the clock has gained from one to the other. Clocks measure short intervals one
+//! after the other, in interleaved rounds; from 10 ms on all clocks measure the same interval.
+//! Two kinds of intervals are not used: those with a bracket that is wider than the clock's
+//! narrowest pair by more than the counter's resolution, because the middle of a wide bracket
+//! says little; and those that became more than a tenth too long.
 //!
-//! `cargo run --release -p tickline-benches --bin intervals [-- --secs 10 --json]`: so long for each length, and at least one
-//! interval
+//! `cargo run --release -p tickline-benches --bin intervals [-- --secs 10 --json]`: so long for
+//! each length, and at least one interval
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::hint::spin_loop;
@@ -26,10 +27,12 @@ const LENGTHS_NS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100
 /// From here on all clocks measure the same interval: to bracket some twenty clocks takes 6 us.
 const TOGETHER_NS: u64 = 10_000_000;
 
-/// Brackets at an end, of which the narrowest counts: the first one after a long wait finds cold caches.
+/// Brackets at an end, of which the narrowest counts: the first one after a long wait finds cold
+/// caches.
 const TRIES: u32 = 4;
 
-/// What the brackets at both ends may add to an interval: four of a clock that the machine interrupts once.
+/// What the brackets at both ends may add to an interval: four of a clock that the machine
+/// interrupts once.
 const ENDS_NS: u64 = 5_000;
 
 /// Intervals of a length, at most: enough for percentiles.
@@ -49,7 +52,7 @@ struct Measured {
     intervals: Vec<Interval>,
 }
 
-/// What a clock has made of intervals of one length.
+/// A clock's results for intervals of one length.
 #[derive(Debug, Serialize)]
 struct Interval {
     length_ns: u64,
@@ -66,7 +69,7 @@ struct Interval {
 
 impl Interval {
     fn of(length_ns: u64, pairs: &[(Bracket, Bracket)]) -> Self {
-        // Whoever was interrupted has measured another length.
+        // A clock that was interrupted has measured another length.
         let longest_ns = length_ns + length_ns / 10 + ENDS_NS;
         let widest = |(first, last): &(Bracket, Bracket)| first.width_ns().max(last.width_ns());
         let narrow_ns = pairs.iter().map(widest).min().unwrap_or(0) + SPARE_NS;

@@ -1,13 +1,15 @@
 //! Backward steps between threads; see the library's module `exchange` for what the threads do.
 //!
-//! First by ordered readings, while the line is replaced every millisecond by one whose slope differs by up to 100 ppm to either
-//! side. Then by each clock as its users have it, tickline recalibrating every millisecond, in interleaved rounds.
+//! First with ordered readings, while the line is replaced every millisecond by one whose slope
+//! differs by up to 100 ppm to either side. Then with each clock as its users call it, in
+//! interleaved rounds, while tickline recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --ppm 100 --clock-ms 4000 --json]`
+//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --ppm 100 --clock-ms 4000
+//! --json]`
 //!
-//! Ends with 1 if an ordered reading stepped back, or if the control shows that it would not have been seen; says SKIPPED on one
-//! CPU, and where tickline would not use the counter: there it compares the clocks all the same. With
-//! `--clock-ms 0` they are left out.
+//! Ends with 1 if an ordered reading stepped back, or if the control run shows that such a step
+//! would not be seen. Says SKIPPED on one CPU, and where tickline would not use the counter; it
+//! still compares the clocks there. `--clock-ms 0` leaves them out.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 use std::collections::BTreeMap;
@@ -32,7 +34,8 @@ struct Report {
     ordered: Option<Ordered>,
     /// The bare counter without a fence, in ticks.
     plain: Option<Count>,
-    /// Counters that are unsynchronised on purpose, in ticks: backward steps are seen.
+    /// The control run, with counters that are unsynchronised on purpose, in ticks: backward
+    /// steps must be seen.
     control: Option<Count>,
     /// How long threads exchanged each clock's readings.
     clock_ms: u64,

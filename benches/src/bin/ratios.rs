@@ -1,5 +1,6 @@
-//! What a reading costs: every clock in interleaved rounds, the fastest round counts, ratios to the bare counter in the same
-//! run. On two threads the other one makes the same calls, and the clock's thread recalibrates every millisecond.
+//! The cost of a reading: every clock in interleaved rounds, of which the fastest counts, as
+//! ratios to the bare counter in the same run. On two threads the other thread makes the same
+//! calls, and the clock's thread recalibrates every millisecond.
 //!
 //! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -13,7 +14,8 @@ use tickline_benches::clocks::subjects;
 use tickline_benches::subject::{Group, Subject};
 use tickline_benches::{args, report};
 
-/// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not interrupted.
+/// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not
+/// interrupted.
 const CALLS: u32 = 2_000;
 
 type Select = fn(&Subject) -> fn(u32);

@@ -1,6 +1,8 @@
-//! What a span costs that is created, entered, exited and closed: with no layer, with one that does nothing, with tickline-tracing's, and
-//! with others that do the same job. Interleaved rounds; ratios to the bare counter in the same run. On one thread the fastest round
-//! counts. Of two threads the median does: the fastest is one in which the other thread was not running.
+//! The cost of a span that is created, entered, exited and closed: without a layer, with one that
+//! does nothing, with tickline-tracing's, and with others for the same purpose. Rounds are
+//! interleaved, with ratios to the bare counter in the same run. On one thread the fastest round
+//! counts. On two threads the median counts, because in the fastest round the other thread was
+//! not running.
 //!
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -27,7 +29,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Spans in a round: 100 us or so, short against a time slice, so that many rounds are not interrupted.
+/// Spans in a round: 100 us or so, short against a time slice, so that many rounds are not
+/// interrupted.
 const SPANS: u32 = 500;
 
 /// A way to time spans, or not to.
@@ -77,7 +80,7 @@ struct Report {
     bare_counter_ns: f64,
     std_instant_ns: f64,
     spans: Vec<Cost>,
-    /// What has become of the trace that was written.
+    /// The summary of the trace that was written.
     trace: String,
 }
 
@@ -202,8 +205,9 @@ fn subjects() -> (Vec<Subject>, Guard) {
     (subjects, chrome_guard)
 }
 
-/// Makes a thread's own way to a subscriber. The global default, which programs have, counts no references; those of one
-/// `Dispatch` for two threads, or of two that are neighbours in memory, would be fought for at every span.
+/// Makes a `Dispatch` of a thread's own. The global default, which programs use, counts no
+/// references. Two threads would compete for the reference count of one `Dispatch`, or for those
+/// of two that are neighbours in memory, at every span.
 type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
 fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
@@ -211,15 +215,15 @@ fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
     Box::new(move || Dispatch::new(Arc::clone(&subscriber)))
 }
 
-/// This thread's own ways to all of them.
+/// This thread's own `Dispatch` for each subject.
 fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
     subjects.iter().map(|subject| (subject.dispatch)()).collect()
 }
 
-/// A guard that is only to be dropped, and may be held by any thread.
+/// A guard that is only kept to be dropped, by any thread.
 struct Held<T>(Mutex<T>);
 
-/// Needs nothing of it: to be boxed as `dyn Keep` is enough.
+/// It has no methods: `dyn Keep` only boxes a value.
 trait Keep: Send + Sync {}
 
 impl<T: Send> Keep for Held<T> {}
@@ -278,7 +282,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Stores {
     }
 }
 
-/// Everything that the timing layer does but for the time.
+/// Does everything that the timing layer does, except reading the time.
 struct LooksUp;
 
 impl LooksUp {
@@ -343,7 +347,7 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
                 *fastest = fastest.min(per_call(SPANS, subject.spans));
             });
         }
-        // What the writers of traces have to do is not to be paid by the others.
+        // The work of the traces' writers must not count for other subjects.
         std::thread::sleep(Duration::from_millis(1));
     }
     fastest

@@ -1,9 +1,12 @@
-//! Start-up in fresh processes: for each clock the first call, from the start of the process to its first reading and until it
-//! reads the counter; and what a program that only says hello takes longer with tickline than with std.
+//! Start-up in fresh processes. For each clock: the time of the first call, from the start of the
+//! process to the first reading, and until the clock reads the counter. Also how much longer a
+//! program that only says hello takes with tickline than with std.
 //!
-//! In interleaved rounds: a process comes after that of another clock, so caches are as cold as after any other program.
+//! Rounds are interleaved: a process follows that of another clock, so caches are as cold as
+//! after any other program.
 //!
-//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this one.
+//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this
+//! one.
 //!
 //! `cargo build --release -p tickline-benches && target/release/startup [--runs 101 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -16,7 +19,8 @@ use tickline_benches::os::monotonic_ns;
 use tickline_benches::report::{self, Spread};
 use tickline_benches::{args, bracket};
 
-/// Each clock by its name in the other tables, the program that tries it, and its argument. The first one is compared with.
+/// Each clock by its name in the other tables, the program that tries it, and its argument. The
+/// others are compared with the first.
 const PROBES: [(&str, &str, &str); 10] = [
     ("std Instant::now", "startup_probe", "std"),
     ("tickline now_ns", "startup_probe", "tickline"),
@@ -41,13 +45,14 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Startup {
     clock: &'static str,
-    /// With whatever it has to set up.
+    /// The first call, with its set-up.
     first_call_us: Option<Spread>,
     /// From the start of the process to the end of the first call.
     first_reading_us: Option<Spread>,
     /// How much later that is than with std in the same round.
     later_than_std_us: Option<Spread>,
-    /// From the start of the first call, under steady use, until the counter serves; none if it never does.
+    /// From the start of the first call, under steady use, until the counter serves; none if it
+    /// never does.
     counter_us: Option<Spread>,
     /// The longest call until then.
     slowest_call_us: Option<Spread>,
@@ -58,11 +63,11 @@ struct Startup {
 struct Hello {
     with_std_us: Option<Spread>,
     with_tickline_us: Option<Spread>,
-    /// In pairs, so that the machine's moods hit both alike.
+    /// The difference in pairs of runs, so that changes of the machine affect both alike.
     difference_us: Option<Spread>,
 }
 
-/// What a child has said, us.
+/// A child's output, us.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     first_call: f64,

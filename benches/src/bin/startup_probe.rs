@@ -1,5 +1,5 @@
-//! A child of `startup`: the first readings of the clock that the argument names. Those with code before `main` have programs
-//! of their own.
+//! A child of `startup`: the first readings of the clock that the argument names. Those with code
+//! before `main` have programs of their own.
 
 use clock_kit::{CalibratedClock, Clock as _};
 use std::hint::black_box;

@@ -1,25 +1,29 @@
-//! Whether a reader should do an iteration of the control loop: for clocks that their readers drive.
+//! Whether a reader should do an iteration of the control loop: for clocks that their readers
+//! drive.
 //!
-//! An iteration costs some 2 us, so it pays only where calls come often: [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow
-//! path has seen that its line is past its window, or that there is none. It does an iteration at once if it comes straight after the
-//! end of that window, for then somebody calls all the time; else, only after [`STREAK`] such readings in a row, none longer after the last
-//! than calls must be. A program that reads the time now and then is served by the OS, and never pays.
+//! An iteration costs some 2 us, so it is worth it only where calls are frequent:
+//! [`CALLS_PER_INTERVAL`] in an interval. A reader that takes the slow path has seen that there
+//! is no line, or that the line is past its window. If it comes straight after the end of that
+//! window, calls are frequent, and the reader runs an iteration at once. Otherwise it runs one
+//! only after [`STREAK`] such readings in a row, with no longer gap between them than frequent
+//! calls have. The OS serves a program that reads the time now and then, and such a program never
+//! runs an iteration.
 //!
-//! What this does not do: count calls on the inlined path, which stores nothing.
+//! It does not count calls on the inlined path, which stores nothing.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{SlowReading, Source};
 
-/// Readers keep a line alive only if calls come at least so often, as a share of the interval: an iteration of 2 us then saves
-/// 256 calls some 10 ns each.
+/// Readers renew a line only if at least so many calls come in an interval: an iteration of 2 us
+/// then saves 256 calls some 10 ns each.
 pub const CALLS_PER_INTERVAL: u64 = 256;
 
-/// Readings by the slow path in a row, none longer after the last than that, before readers start the clock or renew a line that
-/// nobody has asked for a while.
+/// So many frequent readings by the slow path in a row make a reader start the clock, or renew a
+/// line that nobody has read for a while.
 pub const STREAK: u64 = 8;
 
-/// Iterations that readers do between two checks of the facts, which take some 10 us each: four seconds at the default interval. A
-/// thread checks at each interval.
+/// Iterations that readers run between two checks of the facts: four seconds at the default
+/// interval, because a check takes some 10 us. A thread checks at each interval.
 pub const ITERATIONS_PER_CHECK: u64 = 8;
 
 /// What is known of a clock's callers.
@@ -28,7 +32,7 @@ pub struct Callers {
     /// The last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU64,
-    /// Iterations that readers have done.
+    /// Iterations that readers have run.
     iterations: AtomicU64,
 }
 
@@ -49,8 +53,8 @@ impl Callers {
         }
     }
 
-    /// Whether the reader that has just got `reading` by the slow path should do an iteration. `is_due`: whether an iteration may come to
-    /// something at this time, ns.
+    /// Whether the reader that has just got `reading` by the slow path should run an iteration.
+    /// `is_due`: whether one is due at this time, ns.
     pub fn wants_iteration(
         &self,
         reading: &SlowReading,
@@ -59,7 +63,8 @@ impl Callers {
     ) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
-            // A caller that comes straight after the end of the window calls often; another must prove it.
+            // A caller that comes straight after the end of the window calls often; others must
+            // prove that they do.
             Source::Line { overdue_ns } => {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
@@ -83,7 +88,7 @@ impl Callers {
         }
     }
 
-    /// Counts an iteration that a reader has done; says whether it should check the facts.
+    /// Counts an iteration that a reader has run; says whether the reader should check the facts.
     pub fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count of its own.
         self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_CHECK) == Some(0)

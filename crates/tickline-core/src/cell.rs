@@ -1,13 +1,16 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
-//! It is a latch: two slots for a line each, and one 64-bit word that says which of them is in use. The writer fills the slot that is
-//! *not* in use, then swaps the word. A reader loads the word, takes what it needs from the slot, reads the counter, and loads
-//! the word again: if it is the same, the slot was not written meanwhile, and the line was current when the counter was read.
-//! Readers never wait and never write; the same code serves every target with 64-bit atomics.
+//! It is a latch: two slots for a line each, and one 64-bit word that says which of them is in
+//! use. The writer fills the slot that is *not* in use, then swaps the word. A reader loads the
+//! word, takes what it needs from the slot, reads the counter, and loads the word again: if it is
+//! the same, the slot was not written meanwhile, and the line was current when the counter was
+//! read. Readers never wait and never write; the same code serves every target with 64-bit
+//! atomics.
 //!
 //! # Protocol
 //!
-//! One writer at a time (it holds the clock's lock) calls [`StateCell::publish`]; anyone may call [`StateCell::swap`].
+//! One writer at a time (it holds the clock's lock) calls [`StateCell::publish`]; anyone may call
+//! [`StateCell::swap`].
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
@@ -19,15 +22,17 @@
 //!
 //! # What it cannot do
 //!
-//! Nobody but the writer stores to a slot, so a reader that ends a line cannot leave a high-water mark there. The high-water mark of a
-//! word without a line is the old line's value at the word's tick. That tick is up to
-//! [`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS) later than the one that was read, but not beyond the line's end.
+//! Nobody but the writer stores to a slot, so a reader that ends a line cannot leave a high-water
+//! mark there. The high-water mark of a word without a line is the old line's value at the word's
+//! tick. That tick is up to [`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS)
+//! later than the one that was read, but not beyond the line's end.
 //!
 //! # Who may add a word
 //!
-//! Both cache lines of a slot are laid out for readers: the first has what every reading needs, and three words are free there; the
-//! second has the bounds, and one word is free. A word that every reading loads needs the `disassembly` test of `tickline` to show that
-//! the straight path stays as long. State that belongs to the clock and not to a line goes beside the cell, into
+//! Both cache lines of a slot are laid out for readers. The first has what every reading needs,
+//! and three free words. The second has the bounds, and one free word. If every reading loads the
+//! new word, the `disassembly` test of `tickline` must show that the inlined path gets no longer.
+//! State that belongs to the clock and not to a line goes beside the cell, into
 //! [`Shared`](crate::shared::Shared).
 
 use crate::line::{Line, Slope};
@@ -38,20 +43,21 @@ use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
 /// The word, and what the slot that it names holds.
 ///
-/// What was read from a slot is only a claim until a second load of the word has confirmed it, or a swap that expects the word has
-/// succeeded.
+/// What was read from a slot is only a claim until a second load of the word has confirmed it, or
+/// a swap that expects the word has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct State {
     /// What the clock may do.
     pub word: Word,
     /// The line in use; without a line, the last one.
     pub line: Line,
-    /// For how long the inlined path uses the line, ticks from its start.
+    /// The window: for how long the inlined path uses the line, ticks from its start.
     pub window_ticks: u64,
 }
 
 impl State {
-    /// For how long the line is valid, ticks from its start: twice its window. Between the two, readers take the slow path.
+    /// For how long the line is valid, ticks from its start: twice its window. Past the window
+    /// readers take the slow path.
     #[must_use]
     pub const fn valid_ticks(&self) -> u64 {
         self.window_ticks << 1
@@ -69,7 +75,8 @@ impl State {
         self.line.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// Without a line: the high-water mark, ns, which no reading may be below. A clock that has had no line has the high-water mark 0.
+    /// Without a line: the high-water mark, ns, which no reading may be below. A clock that has
+    /// had no line has the high-water mark 0.
     #[must_use]
     pub fn high_water_ns(&self) -> i64 {
         // A line of slope 0 was never published.
@@ -91,8 +98,8 @@ pub struct Published {
     pub window_ticks: u64,
 }
 
-/// The bounds between which the reference must be, and what turns the line into Unix time; published with each line. Taken from a
-/// slot, both bounds start where the line does.
+/// The bounds between which the reference must be, and what turns the line into Unix time;
+/// published with each line. Bounds from a slot start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line...
@@ -103,15 +110,17 @@ pub struct Bounds {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
-    /// By how much the base of `lower` was rounded down, so that a bound that is carried on is not rounded twice. 0 from a slot.
+    /// By how much the base of `lower` was rounded down, so that later arithmetic does not round
+    /// the bound twice. 0 from a slot.
     pub lower_rounding: FixedNs,
     /// By how much the base of `upper` was rounded up. 0 from a slot.
     pub upper_rounding: FixedNs,
 }
 
 impl Bounds {
-    /// The same bounds from `start_ticks` on, rounded outwards. Where the newest sample is later than that, the bounds widen on the
-    /// way back by the difference of their rates: the reference had a rate between the two.
+    /// The same bounds from `start_ticks` on, rounded outwards. If the newest sample is later
+    /// than that, the bounds widen towards the past by the difference of their rates, because the
+    /// reference's rate was between the two.
     fn from(&self, start_ticks: u64) -> Self {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
         let spread = self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks));
@@ -128,8 +137,8 @@ impl Bounds {
     }
 }
 
-/// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is the one that there is; tests put their own
-/// around it.
+/// The shared memory of one clock. See the [module](self) for the protocol. [`Latch`] is its only
+/// implementation; tests wrap it in their own.
 pub trait StateCell {
     /// The word: the first load, before the slot is read.
     fn word(&self) -> Word;
@@ -149,7 +158,8 @@ pub trait StateCell {
     /// The tick from which the line in `slot` counts: the bits of its published word.
     fn start_ticks(&self, slot: Slot) -> u64;
 
-    /// A point below the reference from which the bounds in `slot` were published: the newest sample proves it.
+    /// A point below the reference from which the bounds in `slot` were published: the newest
+    /// sample proves it.
     fn proven(&self, slot: Slot) -> Point;
 
     /// The word and all that its slot says about the line, whatever the phase.
@@ -159,11 +169,13 @@ pub trait StateCell {
         State { word, line: Line { start_ticks: self.start_ticks(word.slot()), ..line }, window_ticks }
     }
 
-    /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it happened.
+    /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
+    /// happened.
     fn swap(&self, from: Word, to: Word) -> bool;
 
-    /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from` for `to`. The line's start is that of
-    /// the word, [`Word::to_bits`]. Only the holder of the clock's lock may call this. Returns whether it happened.
+    /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from`
+    /// for `to`. The line's start is that of the word, [`Word::to_bits`]. Only the holder of the
+    /// clock's lock may call this. Returns whether it happened.
     fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool;
 }
 
@@ -175,7 +187,7 @@ pub struct Latch {
     slots: [SlotWords; 2],
 }
 
-/// What belongs to a line: one cache line with what every reading needs, one with the bounds.
+/// A line's parameters: one cache line with what every reading needs, one with the bounds.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct SlotWords {
@@ -216,8 +228,8 @@ const _: () = assert!(
     "a reading without bounds loads one cache line of its slot"
 );
 
-// ORDERING for loads from a slot: Relaxed. The first load of the word acquires, which keeps them behind it; the fence in `is_still`
-// keeps them before the second load.
+// ORDERING for loads from a slot: Relaxed. The first load of the word acquires, which keeps them
+// behind it; the fence in `is_still` keeps them before the second load.
 const SLOT: Ordering = Ordering::Relaxed;
 
 impl LineWords {
@@ -263,8 +275,9 @@ impl SlotWords {
         let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
         let bounds = bounds.from(published.line.start_ticks);
         let (line, words) = (&self.line, &self.bounds);
-        // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's earlier line that has seen one of these
-        // values also sees the swap that had taken that line out of use, and its second load of the word differs.
+        // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's
+        // earlier line that has seen one of these values also sees the swap that had taken that
+        // line out of use, and its second load of the word differs.
         let order = Ordering::Release;
         line.slope.store(published.line.slope.to_bits(), order);
         line.base_ns.store(published.line.base_ns, order);
@@ -304,9 +317,10 @@ impl Latch {
     }
 
     fn exchange(&self, from: Word, to: Word) -> bool {
-        // ORDERING: acquire and release, pairs with both loads of the word: weaker would let a reader see the new word without the slot it names,
-        // or the writer read the counter before the word that takes the old line out of use is seen. Relaxed on failure: who fails
-        // loads the word again.
+        // ORDERING: acquire and release, pairs with both loads of the word: weaker would let a
+        // reader see the new word without the slot it names, or let the writer read the counter
+        // before others see the word that takes the old line out of use. Relaxed on failure: the
+        // caller then loads the word again.
         self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
@@ -314,14 +328,15 @@ impl Latch {
 impl StateCell for Latch {
     #[inline(always)]
     fn word(&self) -> Word {
-        // ORDERING: Acquire, pairs with the swap of a writer: the slot that the word names is seen as that writer filled it.
+        // ORDERING: Acquire, pairs with the swap of a writer: the slot that the word names is
+        // seen as that writer filled it.
         Word::from_bits(self.word.load(Ordering::Acquire))
     }
 
     #[inline(always)]
     fn is_still(&self, word: Word) -> bool {
-        // ORDERING: the fence keeps the loads from the slot, and on aarch64 the load that depends on the counter, before the
-        // load below; it pairs with the Release stores in `fill`.
+        // ORDERING: the fence keeps the loads from the slot, and on aarch64 the load that depends
+        // on the counter, before the load below; it pairs with the Release stores in `fill`.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         self.word.load(Ordering::Relaxed) == word.to_bits()

@@ -1,15 +1,18 @@
 //! Comparing the counters of two CPUs: exchanges -> the interval that contains their difference.
 //!
-//! Two threads on two CPUs hand a token to and fro, and read their counters before they give it and after they got it:
+//! Two threads on two CPUs exchange a token. Each reads its counter before it gives the token and
+//! after it gets it:
 //!
 //! ```text
 //! here   t1 ----.                  .---> t4        t1 <= t2 - d,  t3 - d <= t4
 //! there          '---> t2    t3 --'                so  t3 - t4 <= d <= t2 - t1
 //! ```
 //!
-//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about how long an exchange takes:
-//! many of them give the largest lower and the smallest upper limit. Synchronised counters have 0 inside. Linux' own test
-//! (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two limits.
+//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about
+//! how long an exchange takes: many exchanges give the largest lower and the smallest upper
+//! bound. Synchronised counters have 0 between the two. Linux' own test (`check_tsc_warp`,
+//! `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two
+//! bounds.
 
 use crate::units::ticks_between;
 
@@ -36,24 +39,28 @@ impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
 
-    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own counter.
+    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
+    /// counter.
     pub fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
-    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own counter.
+    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own
+    /// counter.
     pub fn received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// Whether the counters are synchronised as far as can be known with a counter that moves by `resolution_ticks`.
+    /// Whether the counters are synchronised, as far as counters with a resolution of
+    /// `resolution_ticks` can show.
     #[must_use]
     pub fn is_none(&self, resolution_ticks: u64) -> bool {
         let resolution = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
         self.least_ticks <= resolution && self.most_ticks >= resolution.saturating_neg()
     }
 
-    /// Whether the difference changed between two measurements: the counters do not run at one rate.
+    /// Whether the difference changed between two measurements: the counters do not run at one
+    /// rate.
     #[must_use]
     pub fn contradicts(&self, other: &Self) -> bool {
         self.least_ticks > other.most_ticks || other.least_ticks > self.most_ticks
@@ -114,7 +121,8 @@ pub enum Comparison {
     },
     /// At least these two are not.
     Unsynchronised(Pair),
-    /// It could not be made: the threads could not be put on their CPUs, or did not get to run there.
+    /// The comparison could not be made: the threads could not be put on their CPUs, or did not
+    /// run there.
     Impossible,
 }
 

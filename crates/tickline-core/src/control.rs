@@ -1,20 +1,23 @@
 //! The control loop: sample -> estimate -> discipline -> what to publish.
 //!
-//! [`Control::maintain`] is one iteration. Its caller holds the clock's lock; who that is, and when it comes again, is the
-//! driver's business. An iteration takes a burst of samples, about a microsecond of arithmetic, and one change of state:
+//! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
+//! decides when the next one comes. An iteration takes a burst of brackets, about a microsecond
+//! of arithmetic, and one change of state:
 //!
 //! ```text
-//! a line:  published -> replacing, read the counter (x1), compute the line from x1, -> published     (rule 2)
-//! no line: no line -> first publication, ask the reference, -> published for 150 us, above that      (rule 7)
+//! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
+//! no line: no line -> first publication; ask the reference -> published for 150 us   (rule 7)
 //! ```
 //!
-//! After a recovery the caller runs a second iteration at once, which settles slope and window. Lines that are slower and lines
-//! that are faster are both published through `Replacing`: one path, and always right.
+//! After a recovery the caller runs a second iteration at once, which settles slope and window.
+//! Slower and faster lines are both published through `Replacing`, so there is one path to prove.
 //!
-//! Start-up and rate changes are the same thing: the interval is half of the time over which the reference has been
-//! watched without a break, between 50 us and the configured interval, so it grows by half from iteration to iteration. A line
-//! with half a bracket of error at both ends of its baseline is then off by at most one bracket at the end. It is down to a
-//! sixteenth of the configured interval while the bound would otherwise grow wide, or the line is off its target.
+//! Start-up and rate changes are the same thing: the interval is half of the time over which the
+//! reference has been watched without a break, between 50 us and the configured interval, so it
+//! grows by half from iteration to iteration. A line with half a bracket of error at both ends of
+//! its baseline is then off by at most one bracket at the end. The interval falls to a sixteenth
+//! of the configured one while the bound would otherwise grow wide, or the line is off its
+//! target.
 
 use crate::cell::{Bounds, Published, State, StateCell};
 use crate::counter::Counter;
@@ -31,15 +34,18 @@ use crate::word::{Phase, START_GRANULARITY_TICKS, Word};
 
 mod schedule;
 
-/// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50 us.
+/// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50
+/// us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket on either side: with halves of 7 to 22 ns
-/// the bound of a steady reference is 17 ns at its widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each read
-/// is a step in a model by loom, where one bracket must do; Miri, which takes a thousand times as long, gets four.
+/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket
+/// on either side: with halves of 7 to 22 ns the bound of a steady reference is 17 ns at its
+/// widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each read is a step
+/// in a model by loom, where one bracket must do; Miri, which takes a thousand times as long,
+/// gets four.
 const BRACKETS: u32 = if cfg!(loom) {
     1
 } else if cfg!(miri) {
@@ -48,48 +54,56 @@ const BRACKETS: u32 = if cfg!(loom) {
     32
 };
 
-/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest half of a bracket in 1 of 16 only (AMD Zen 5 under
-/// KVM), so that 32 brackets miss it in every seventh burst, and the middle of such a sample is off by 5 ns...
+/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest
+/// half of a bracket in 1 of 16 only (AMD Zen 5 under KVM), so that 32 brackets miss it in every
+/// seventh burst, and the middle of such a sample is off by 5 ns...
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
-/// ...but no more than 32 where the reference is so slow that these have taken longer than this, ns.
+/// ...but no more than 32 where the reference is so slow that these have taken longer than this,
+/// ns.
 const BURST_NS: u64 = 10_000;
 
-/// One burst in so many goes on to its end, whatever the others found. All of them may have missed the short sides: on AMD Zen 5 with busy
-/// neighbours the narrowest of them stayed at 40 ns for minutes, where a burst of 128 brackets finds 20 to 30.
+/// One burst in so many goes on to its end, whatever the others found. All of them may have
+/// missed the short sides: on AMD Zen 5 with busy neighbours the narrowest of them stayed at 40
+/// ns for minutes, where a burst of 128 brackets finds 20 to 30.
 const FULL_BURST_EVERY: u32 = 8;
 
-/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what the rounding of the reference does.
+/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what
+/// the rounding of the reference does.
 const SPARE_WIDTH_NS: i64 = 1;
 
-/// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a span of ns is never taken for fewer
-/// ticks than it has.
+/// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a time in
+/// ns is never converted to too few ticks.
 const UNKNOWN_SLOPE: Slope = Slope::from_bits(1 << (FRACTION_BITS - 4));
 
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
 
-/// A high-water mark that is ahead of the reference by less than this is waited for, ns: its margin, and what a rounded tick adds.
+/// A first line waits for the reference if the high-water mark is ahead of it by less than this,
+/// ns: the mark's margin, and what a rounded tick adds.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 10_000;
 
-/// An offset below this, and twice the newest sample's width, does not shorten the interval, ns.
+/// An offset below this, or below twice the newest sample's width, does not shorten the interval,
+/// ns.
 const USUAL_OFFSET_NS: i64 = 50;
 
-/// A thread must be allowed to come so late, ns: a tick of a kernel at 250 Hz. With 62 us to 1 ms instead, a thread that always
-/// came 5 ms late left the clock without a line for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// A thread must be allowed to come so late, ns: a tick of a kernel at 250 Hz. With 62 us to 1 ms
+/// instead, a thread that always came 5 ms late left the clock without a line for up to 74 % of
+/// the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const LATENESS_NS: u64 = 4_000_000;
 
-/// Iterations without a line before they come less often.
+/// After so many iterations without a line they come less often.
 const PATIENT_ITERATIONS: u32 = 16;
 
 /// Iterations of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
 
-/// The shortest window, ticks: eight times the start granularity. A line's start lies up to twice that before the tick at which it was
-/// published.
+/// The shortest window, ticks: eight times the start granularity. A line's start lies up to twice
+/// that before the tick at which it was published.
 pub const MIN_WINDOW_TICKS: u64 = 8 * START_GRANULARITY_TICKS;
 
-/// The longest window, ticks: a line is valid for twice that, half of what [`Line::at`](crate::line::Line::at) converts exactly.
+/// The longest window, ticks: a line is valid for twice that, half of what
+/// [`Line::at`](crate::line::Line::at) converts exactly.
 pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
@@ -97,11 +111,13 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
 /// When the next line is published, seen from the end of a line's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// Before it: a driver comes by itself, so the window lasts for 2 intervals.
+    /// Before the end: the driver comes by itself, so the window lasts for 2 intervals.
     Ahead,
-    /// Before it, by a driver that has to get to a certain CPU first, which may be busy: the window lasts for 4 intervals.
+    /// Before the end, by a driver that must first get onto a certain CPU, which may be busy: the
+    /// window lasts for 4 intervals.
     Pinned,
-    /// At it: a reader that finds it passed renews the line, so the window lasts for 1 interval.
+    /// At the end: a reader that finds the window passed renews the line, so the window lasts for
+    /// 1 interval.
     AtExpiry,
 }
 
@@ -110,7 +126,7 @@ pub enum Renewal {
 pub struct Config {
     /// The interval in the steady state, ns. Within [`INTERVAL_RANGE_NS`].
     pub interval_ns: u64,
-    /// Largest steps of counter and reference.
+    /// Resolutions of counter and reference.
     pub resolutions: Resolutions,
     /// Who publishes the next line.
     pub renewal: Renewal,
@@ -149,9 +165,10 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// How old a sample was at the least when it came to using it, ticks.
+    /// The least age that a sample has had when it was used, ticks.
     least_age_ticks: u64,
-    /// Whether the present line's slope has proven itself: it came from samples, and not straight after a recovery.
+    /// Whether the present line's slope has proven itself: it came from samples, and not straight
+    /// after a recovery.
     settled: bool,
     /// Iterations in a row without a line.
     fruitless: u32,
@@ -161,7 +178,8 @@ pub struct Control {
     without_unix: bool,
     /// How long the machine had been suspended before the newest sample, ns.
     suspended_ns: Option<i64>,
-    /// Whether the reference or the counter jumped, and the line has not been on its target since.
+    /// Whether the reference or the counter jumped, and the line has not reached its target
+    /// since.
     disrupted: bool,
 }
 
@@ -171,7 +189,7 @@ enum Refusal {
     Stale,
     /// The state changed.
     Lost,
-    /// The last line or high-water mark is younger than the start granularity: come back later.
+    /// The last line or high-water mark is younger than the start granularity: try again later.
     Early,
 }
 
@@ -194,19 +212,20 @@ impl Control {
         }
     }
 
-    /// The same, whose lines leave Unix time to the OS: see [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    /// The same control loop, but its lines leave Unix time to the OS: see
+    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
     #[must_use]
     pub const fn without_unix(self) -> Self {
         Self { without_unix: true, ..self }
     }
 
-    /// The live word of a line in `slot`.
+    /// The published word of the next line.
     fn next_word(&self, word: Word, at_ticks: u64, margin_ticks: u64) -> Option<Word> {
         let next = word.next_published(at_ticks, margin_ticks)?;
         Some(if self.without_unix { next.without_unix() } else { next })
     }
 
-    /// What it was made with.
+    /// The configuration that it was made with.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
@@ -250,7 +269,7 @@ impl Control {
     ) -> (Iteration, u64) {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
-            // Before the samples: a suspend after this one is seen as one by whoever ends the line.
+            // Before the samples: whoever ends the line then sees every suspend after this.
             self.suspended_ns = reference.suspended_ns();
             let effort = self.effort();
             self.bursts = self.bursts.wrapping_add(1);
@@ -273,15 +292,18 @@ impl Control {
 
             let state = shared.cell.load();
             let result = match state.word.phase() {
-                // We hold the lock, so its writer is gone: it was in the process that forked us, or it closes a gate.
+                // This thread holds the lock, so the writer is gone: it was in the process that
+                // forked this one, or it closes a gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&state, counter, reference);
                     continue;
                 }
                 _ if state.word.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
-                // A loop that was begun anew knows nothing of the line that it finds, whose slope may be bent.
+                // A control loop that starts anew knows nothing about the line that it finds,
+                // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
-                    // All that is known of this line's slope is void. Its readers get the OS until there is another.
+                    // Nothing that is known about this line's slope holds any more. Readers get
+                    // the OS clock until there is another line.
                     if shared.cell.swap(state.word, state.word.replacing()) {
                         let replacing = State { word: state.word.replacing(), ..state };
                         shared.help(&replacing, counter, reference);
@@ -308,7 +330,8 @@ impl Control {
         (Iteration::Lost, self.patience_ns())
     }
 
-    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the narrowest, within limits.
+    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the
+    /// narrowest, within limits.
     fn effort(&self) -> Effort {
         let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
         let is_full = self.bursts % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
@@ -325,7 +348,8 @@ impl Control {
 
     fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Bounds> {
         let (unix_offset_ns, unix_bound_ns) = self.unix.offset();
-        // A reading shows the tick at which the counter last moved; a reference that runs on by itself has run on since.
+        // A reading shows the tick at which the counter last moved. A reference that does not use
+        // the counter has moved on since.
         let max_drift_ppb = allowance.max_drift_ppb();
         let fastest = slope.adjusted_ppb(i64::from(max_drift_ppb));
         let unseen = fastest.over(signed(self.config.resolutions.counter_ticks));
@@ -346,7 +370,8 @@ impl Control {
         let interval_ns = self.interval_ns(fit);
         let target = match fit {
             Some(fit) => self.stability.history.target(fit, old.slope.ticks_in(interval_ns)),
-            // One sample since a jump or a change of rate: it says where the reference is, and the old rate must do.
+            // There is one sample since a jump or a change of rate: it says where the reference
+            // is, and the old rate has to do.
             None => self.stability.history.newest().map(|newest| {
                 let slope = self.slope.unwrap_or(old.slope);
                 let (ticks, ns) = newest.middle(slope);
@@ -373,14 +398,16 @@ impl Control {
         let reset_ticks = reset_tolerance_ticks(old.slope);
         let next = |at_ticks| {
             let word = self.next_word(state.word, at_ticks, reset_ticks)?;
-            // An offset is gone at the end of the window, not before: the line may be in use to the end of its validity,
-            // and a bend that removed the offset within the interval would by then have made several times as much.
+            // The offset is removed over the whole window, not over the interval. The line may be
+            // in use to the end of its validity. A bend that removed the offset within the
+            // interval would by then have made an offset several times as large.
             let steering = steer(&old, at_ticks, &target, window_ticks);
             let line = join(&old, &steering, word.to_bits(), at_ticks, margin_ticks);
             Some((steering, word, Published { line, window_ticks }))
         };
-        // A warm-up: a thread that has just woken has none of this in its caches, and would keep the readers waiting for
-        // microseconds (without this, a reader helped in one replacement of 25). And no line ends in vain.
+        // A warm-up: a thread that has just woken has none of this in its caches, and readers
+        // would wait for microseconds (without this, a reader helped in one replacement of 25).
+        // If this fails, the old line stays in use.
         let (_, word, published) = core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
         let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
         shared.timeline.make_room(&past(before, word, published.line));
@@ -412,8 +439,9 @@ impl Control {
         Ok((Iteration::Published, interval_ns))
     }
 
-    /// Rule 7: the first line. Announces it, reads the reference once more between two reads of the counter, and starts the line no lower
-    /// than the reference may be at the second one. No reading of the reference that counts is made later.
+    /// Rule 7: publishes a first line. Announces it, reads the reference once more between two
+    /// reads of the counter, and starts the line no lower than the reference may be at the second
+    /// one. No reading of the reference that counts is made after the announcement.
     fn recover_line<S: StateCell, P: PastLines>(
         &mut self,
         state: &State,
@@ -428,8 +456,8 @@ impl Control {
         let slope = target.slope;
         let allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
         let bounds = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
-        // 75 us, and twice that for the validity; with a slow counter so long that the second iteration, which must come twice the
-        // start granularity later, comes in time.
+        // 75 us, and twice that for the validity. The second iteration must come twice the start
+        // granularity later, so the window of a slow counter is longer.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
         let window_ticks =
             least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
@@ -440,24 +468,27 @@ impl Control {
                 return Err(Refusal::Stale);
             }
             let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-            // No less than the reference may be by now. A thread has read the reference, and its plain read of the counter is executed
-            // before the publication, so it meets this line at a tick before `at_ticks`: there, too, the line is not below that.
+            // No less than the reference may be by now. Another thread may have read the
+            // reference, and its CPU may then execute a plain read of the counter before the
+            // publication. That read meets this line at a tick before `at_ticks`, and the line
+            // must not be below the reference there either.
             let since_ticks =
                 ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
             let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
                 .saturating_add(slope.over(since_ticks));
-            // A writer that was stopped in between knows it better by its samples.
+            // For a writer that was stopped in between, the samples' upper bound is lower.
             let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
             let from = target.at(at_ticks).max(most);
             let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
             if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
-                // The high-water mark is ahead by no more than its margin: better to let the reference pass it than to start ahead.
+                // The high-water mark is ahead by no more than its margin: wait until the
+                // reference has passed it, so that the line need not start ahead.
                 return Err(Refusal::Early);
             }
             let line = recover(from, high_water_ns, slope, word.to_bits(), at_ticks);
             Ok((word, Published { line, window_ticks }))
         };
-        // A warm-up, as before a replacement; and no first publication is announced in vain.
+        // A warm-up, as before a replacement. If this fails, no first publication is announced.
         let now_ticks = counter.now_ordered();
         let (word, published) = next(now_ticks, now_ticks, i64::MIN)?;
         let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), high_water_ns);
@@ -481,7 +512,7 @@ impl Control {
         shared.count(Event::Recovery);
         let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
-        // Ahead of the reference there is only a line that starts from a high-water mark.
+        // A line is ahead of the reference only if it starts from a high-water mark.
         self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.stability.published(bounds, target);
         self.record(shared, slope, (&bounds, &allowance), interval_ns, fixed_to_ns_round(offset));
@@ -503,8 +534,9 @@ impl Control {
     }
 }
 
-/// Rule 12: publishes the `next` line. Stamps know it before anybody can take one by it: a thread may read
-/// the clock right after the swap, or in a handler that has interrupted this one there.
+/// Rule 12: publishes the `next` line. The timeline has it before anybody can take a stamp by it:
+/// a thread may read the clock right after the swap, or in a handler that has interrupted this
+/// thread there.
 fn publish<S: StateCell, P: PastLines>(
     shared: &Shared<S, P>,
     from: Word,
@@ -521,14 +553,14 @@ fn publish<S: StateCell, P: PastLines>(
     Ok(())
 }
 
-/// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten times the start granularity at least. Less is a tick that
-/// was rounded up.
+/// How far behind a word's tick the counter must be to count as reset: 1 ms, or ten times the
+/// start granularity if that is more. A smaller distance is that of a tick that was rounded up.
 fn reset_tolerance_ticks(slope: Slope) -> u64 {
     slope.ticks_in(1_000_000).max(START_GRANULARITY_TICKS.saturating_mul(10))
 }
 
-// Long, single-threaded, and of safe code alone: Miri would take minutes and find nothing that it does not find in the tests of
-// `shared`, which run the same loop.
+// These tests are long, single-threaded, and of safe code alone. Miri would take minutes and find
+// nothing that it does not find in the tests of `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
 mod dither_tests;
 #[cfg(all(test, not(miri)))]

@@ -1,6 +1,8 @@
-//! Lists of CPUs as Linux writes them: `0-3,8,10-11` (cpu-lists in `Documentation/admin-guide/cputopology.rst`).
+//! Lists of CPUs as Linux writes them: `0-3,8,10-11` (cpu-lists in
+//! `Documentation/admin-guide/cputopology.rst`).
 
-/// The ranges of a list, first and last id; `None` for an entry that is none. A line break at the end is allowed.
+/// The ranges of a list, first and last id; `None` for an entry that is none. A line break at the
+/// end is allowed.
 fn ranges(list: &[u8]) -> impl Iterator<Item = Option<(usize, usize)>> + '_ {
     list.strip_suffix(b"\n").unwrap_or(list).split(|byte| *byte == b',').map(|range| {
         let mut ends = range.split(|byte| *byte == b'-');

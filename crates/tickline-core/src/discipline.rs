@@ -1,30 +1,33 @@
 //! The discipline: published line + target -> next line.
 //!
-//! The next line must never lie below the old one where the old one may have been used, must be near the target after
-//! one interval, and is straight. So it starts where the old line is, and its slope is the target's plus whatever
-//! removes the offset within the horizon:
+//! The next line must never be below the old one where that may have been used, and it must reach
+//! the target by the end of its horizon. It is straight. So it starts where the old line is, and
+//! its slope is the target's plus what removes the offset within the horizon:
 //!
-//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the horizon: step forward to it;
+//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the horizon: step forward
+//!   to it;
 //! - reference behind: slew down, never below half the target's rate. A clock cannot step back.
 //!
-//! Rounding (rule 9 of `DESIGN.md`): bases are derived from the quantised slopes in 128 bits and rounded up, so that even
-//! the values after rounding down to whole nanoseconds do not decrease.
+//! Rounding (rule 9 of `DESIGN.md`): bases are computed from the quantised slopes in 128 bits and
+//! rounded up. So the values do not decrease even after rounding down to whole nanoseconds.
 
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
 use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil};
 
-/// How much later than the writer's read of the counter a reader of the old line may have read it, ns. The CPU may execute
-/// the second load of the word a little before the counter; out-of-order windows end within a microsecond, 5 leave room for a
-/// cache miss on the way. Raising the meeting point by this costs 0.5 ns at 100 ppm.
+/// How much later than the writer's read of the counter a reader of the old line may have read
+/// it, ns. The CPU may execute the second load of the word a little before the read of the
+/// counter. Out-of-order windows end within a microsecond; 5 us leave room for a cache miss.
+/// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
-/// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us over 0.5 s, the same
-/// 500 ppm that the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
+/// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us
+/// over 0.5 s, the same 500 ppm that the kernel allows a PLL (`MAXFREQ`,
+/// `include/linux/timex.h`).
 pub const STEP_PPB: i64 = 500_000;
 
-/// The offset from which something must have happened to line or reference, ns. An NTP daemon's slew of 500 ppm, which
-/// goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
+/// From this offset on something has disrupted line or reference, ns. An NTP daemon's slew of 500
+/// ppm, which goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
 pub const DISRUPTED_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
@@ -54,16 +57,17 @@ pub fn steer(old: &Line, at_ticks: u64, target: &Target, horizon_ticks: u64) -> 
     if offset.saturating_neg() > step_above {
         return Steering { slope: target.slope, step_to: Some(wanted), offset };
     }
-    // A positive offset (we are ahead) bends the rate down, at most to half.
+    // A positive offset (the line is ahead) bends the rate down, at most to half.
     let bend = offset.checked_div(horizon).unwrap_or(0).min(rate >> 1);
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 
-/// The line with the given slope that starts at `start_ticks` (at or before `at_ticks`) and is nowhere below `old` up to
-/// `margin_ticks` after `at_ticks`, nor below `step_to` there.
+/// The line with the given slope that starts at `start_ticks` (at or before `at_ticks`) and is
+/// nowhere below `old` up to `margin_ticks` after `at_ticks`, nor below `step_to` there.
 ///
-/// That counts from the start or from `margin_ticks` before `at_ticks`, whichever is later: a plain read of the counter may
-/// be executed before the state is loaded, and so pair the new line with a tick before `at_ticks`.
+/// That counts from the start or from `margin_ticks` before `at_ticks`, whichever is later: a
+/// plain read of the counter may be executed before the state is loaded, and so pair the new line
+/// with a tick before `at_ticks`.
 #[must_use]
 pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, margin_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope: steering.slope };
@@ -77,8 +81,9 @@ pub fn join(old: &Line, steering: &Steering, start_ticks: u64, at_ticks: u64, ma
     Line { base_ns: fixed_to_ns_ceil(base), ..from_start }
 }
 
-/// The first line after a time without one: at `at_ticks` not below `most`, and nowhere below the high-water mark (a plain read of the counter may
-/// be executed before the state is loaded, and so come before `at_ticks`).
+/// The first line after a time without one: at `at_ticks` not below `most`, and nowhere below the
+/// high-water mark (the CPU may execute a plain read of the counter before it loads the state,
+/// and so read a tick before `at_ticks`).
 #[must_use]
 pub fn recover(most: FixedNs, high_water_ns: i64, slope: Slope, start_ticks: u64, at_ticks: u64) -> Line {
     let from_start = Line { start_ticks, base_ns: 0, slope };
@@ -102,7 +107,8 @@ mod tests {
         Line { start_ticks: OLD_START, base_ns: 5_000_000, slope: ghz() }
     }
 
-    /// A target whose offset from `old` at `at` is `-ahead_ns` (the reference is ahead of the line).
+    /// A target whose offset from `old` at `at` is `-ahead_ns` (the reference is ahead of the
+    /// line).
     fn target(at: u64, ahead_ns: i64, ppb: i64) -> Target {
         Target { ticks: at, ns: old().fixed_at(at) + fixed_from_ns(ahead_ns), slope: ghz().adjusted_ppb(ppb) }
     }
@@ -144,8 +150,9 @@ mod tests {
         assert!(line.at(at) >= old().at(at));
     }
 
-    /// Rule 9: with equal values at the meeting point, high-water marks differ one tick earlier or later. Every tick of the overlap is
-    /// checked against the old line, for slopes that differ by little.
+    /// Rule 9: if two lines are equal at the meeting point, their values rounded down may differ
+    /// one tick earlier or later. Every tick of the overlap is checked against the old line, for
+    /// slopes that differ by little.
     #[test]
     fn rule_9_no_rounded_value_of_the_new_line_is_below_the_old() {
         let mut bits = 0x1234_5678_u64;
@@ -165,8 +172,8 @@ mod tests {
         }
     }
 
-    /// A plain read that the CPU executes before it has loaded the state may pair the new line with a tick before the meeting
-    /// point; after a slew at half rate that line is much steeper.
+    /// A plain read that the CPU executes before it has loaded the state may pair the new line
+    /// with a tick before the meeting point; after a slew at half rate that line is much steeper.
     #[test]
     fn rule_2_a_raised_line_is_above_the_old_one_before_they_meet_too() {
         let at = OLD_START + HORIZON + 1_000;
@@ -178,7 +185,8 @@ mod tests {
         }
     }
 
-    /// Rule 2's margin: a reader of the old line may have read the counter a little after the writer did.
+    /// Rule 2's margin: a reader of the old line may have read the counter a little after the
+    /// writer did.
     #[test]
     fn rule_2_a_lowered_line_is_above_the_old_one_through_the_margin() {
         let at = OLD_START + HORIZON;

@@ -1,19 +1,23 @@
-//! The estimator: which lines are consistent with every sample, and what they say about now.
+//! The estimator: which lines are consistent with every sample, and what they say about the
+//! present.
 //!
-//! Each sample has a point above the true line and one below it. The lines that pass between all of them form a
-//! convex polygon in (slope, offset). Right of all samples, its largest value lies on the line of the largest
-//! feasible slope and its smallest on that of the smallest, so two slopes say everything:
+//! Each sample has a point above the true line and one below it. The lines that pass between all
+//! of them form a convex polygon in (slope, offset). Right of all samples, the largest value is
+//! on the line of the largest feasible slope, and the smallest on that of the smallest slope. So
+//! two slopes say everything:
 //!
 //! ```text
 //! slope_max = min over (i older, j newer) of (upper_j - lower_i) / (ticks between)
 //! slope_min = max over (i older, j newer) of (lower_j - upper_i) / (ticks between)
 //! ```
 //!
-//! With at most [`CAPACITY`] samples that is under 600 fractions, compared without division. The estimate is the middle
-//! of the extremes, now and one interval later; nothing is averaged, so a long delay in one bracket does not move it.
+//! With at most [`CAPACITY`] samples that is under 600 fractions, compared without division. The
+//! estimate is the middle of the extremes, now and one interval later; nothing is averaged, so a
+//! long delay in one bracket does not move it.
 //!
-//! The polygon is **not** a proof about the present: the reference may bend while the set stays feasible. The proof is
-//! [`History::bounds`], which lets the rate differ by a stated maximum drift.
+//! The polygon proves **nothing** about the present: the reference may change its rate while the
+//! set stays feasible. The proof is [`History::bounds`], which allows the rate to differ by the
+//! maximum drift.
 
 use crate::cell::Bounds;
 use crate::line::{Line, Slope};
@@ -22,19 +26,21 @@ use crate::units::{
     FRACTION_BITS, FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned,
 };
 
-/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri, for which comparing all with all
-/// takes long, gets a few.
+/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
+/// gets fewer, because it takes long to compare all with all.
 pub const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 
-/// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the rate each time; the
-/// slope gains nothing from more: 30 ns in 300 s is 0.1 ppb.
+/// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the
+/// rate each time. Older samples would not improve the slope: 30 ns in 300 s is 0.1 ppb.
 pub const MAX_AGE_NS: u64 = 300 * crate::units::NS_PER_S;
 
-/// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a cycle is 0.16 ppm
-/// (Linux `timekeeping_adjust`). Up to this much a set of samples may contradict itself before anything is dropped.
+/// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a
+/// cycle is 0.16 ppm (Linux `timekeeping_adjust`). A set of samples may contradict itself by this
+/// much before samples are dropped.
 pub const DITHER_PPB: i64 = 200;
 
-/// The longest time without a kernel tick for which dither is allowed, ns: 17 ns were seen over 100 ms of idle.
+/// The longest time without a kernel tick for which dither is allowed, ns: 17 ns were seen over
+/// 100 ms of idle.
 const MAX_DITHER_GAP_NS: i64 = 200_000_000;
 
 /// The feasible slopes of a set of samples.
@@ -44,11 +50,11 @@ pub struct Fit {
     pub slope_min: Slope,
     /// Largest feasible slope, rounded down.
     pub slope_max: Slope,
-    /// Whether the set was feasible as it stood, or only with a tolerance of [`DITHER_PPB`].
+    /// Whether the set was feasible without the tolerance of [`DITHER_PPB`].
     pub exact: bool,
 }
 
-/// Where the reference is now, and where it goes: the line to steer to.
+/// The reference's present time and rate: the line to steer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// The tick of the newest sample.
@@ -60,7 +66,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The reference at `ticks`, as far as is known.
+    /// The reference at `ticks`, as estimated.
     #[must_use]
     pub fn at(&self, ticks: u64) -> FixedNs {
         self.ns.saturating_add(self.slope.over(ticks_between(self.ticks, ticks)))
@@ -82,15 +88,17 @@ impl Fraction {
         (ticks > 0).then_some(Self { ns, ticks })
     }
 
-    /// BOUND: time differences within a history are below 2^44 ns, and ticks below 2^63, so the products are below 2^107. A
-    /// reference that jumps may exceed that: |ns| < 2^65 makes products of up to 2^128, which saturate at 2^127. Both sides then
-    /// compare as equal at worst.
+    /// BOUND: time differences within a history are below 2^44 ns, and ticks below 2^63, so the
+    /// products are below 2^107. A reference that jumps may exceed that: |ns| < 2^65 makes
+    /// products of up to 2^128, which saturate at 2^127. Both sides then compare as equal at
+    /// worst.
     fn less_than(self, other: Self) -> bool {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
 
     fn floor(self) -> i128 {
-        // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is below 2^93.
+        // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
+        // below 2^93.
         (self.ns << FRACTION_BITS).checked_div_euclid(self.ticks).unwrap_or(0)
     }
 
@@ -144,8 +152,8 @@ impl History {
         self.len = 0;
     }
 
-    /// Adds `sample`, which is newer than all others. If there is no room left, the oldest goes; [`thin`](Self::thin) makes
-    /// room.
+    /// Adds `sample`, which is newer than all others. If there is no room left, the oldest goes;
+    /// [`thin`](Self::thin) makes room.
     pub fn push(&mut self, sample: Sample) {
         if self.len == CAPACITY {
             self.drop_oldest();
@@ -153,9 +161,9 @@ impl History {
         self.append(sample);
     }
 
-    /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To be called after
-    /// [`fit`](Self::fit) has seen all samples: thinning may remove the very sample that contradicts the newest. `slope`
-    /// compares widths; one near the truth is enough.
+    /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To
+    /// be called after [`fit`](Self::fit) has seen all samples: thinning may remove the very
+    /// sample that contradicts the newest. `slope` compares widths; one near the truth is enough.
     pub fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
         let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, newest.lower.ticks).max(0));
@@ -167,9 +175,10 @@ impl History {
             }
             match thinned.newest() {
                 Some(last) if age(&last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Same doubling of age: the narrower stays, the older if they tie, for its longer baseline. Widths that differ by
-                    // less than the reference's rounding tie: samples that are narrower by next to nothing, one after the other, would
-                    // keep the baseline short for ever.
+                    // Same doubling of age: the narrower sample stays, or the older if they tie,
+                    // because its baseline is longer. Widths that differ by less than the
+                    // reference's rounding tie. Otherwise a sequence of samples, each narrower by
+                    // next to nothing, would keep the baseline short for ever.
                     if sample.width(slope).saturating_add(fixed_from_ns(1)) < last.width(slope) {
                         thinned.len = thinned.len.saturating_sub(1);
                         thinned.append(sample);
@@ -202,8 +211,9 @@ impl History {
         }
     }
 
-    /// The feasible slopes, after dropping the oldest samples until there are any: the reference changed its rate then.
-    /// Returns how many were dropped. `None` with fewer than two samples.
+    /// The feasible slopes. If there are none, the reference has changed its rate: drops the
+    /// oldest samples until there are. Returns how many it dropped. `None` with fewer than two
+    /// samples.
     pub fn fit(&mut self) -> (Option<Fit>, usize) {
         let mut dropped: usize = 0;
         loop {
@@ -235,8 +245,8 @@ impl History {
             .max(1)
     }
 
-    /// The slopes that the reference may keep to on the whole if it is nowhere further than `amplitude_ns` from a straight line.
-    /// `None` if there is no such line.
+    /// The slopes of the straight lines from which the reference may be no further than
+    /// `amplitude_ns` anywhere. `None` if there is no such line.
     #[must_use]
     pub fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
         self.fit_with(amplitude_ns)
@@ -264,7 +274,7 @@ impl History {
         let (least, most) = (least?, most?);
         (!most.less_than(least)).then(|| {
             let slope_max = Slope::saturating_from(most.floor());
-            // Rounding must not turn the two around.
+            // Rounding must not swap the two.
             let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
             Fit { slope_min, slope_max, exact: true }
         })
@@ -298,14 +308,16 @@ impl History {
         Some(Target { ticks, ns, slope })
     }
 
-    /// The proven bounds: as long as the reference's rate stays within `max_drift_ppb` of `slope` since each sample, it is not
-    /// outside. Rounded outwards. The Unix fields are left at 0.
+    /// The proven bounds: the reference is between them if its rate has stayed within
+    /// `max_drift_ppb` of `slope` since each sample. Rounded outwards. The Unix fields are left
+    /// at 0.
     #[must_use]
     pub fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
         self.bounds_with(slope, max_drift_ppb, 0, 0)
     }
 
-    /// The same for a reference that moves by up to `range` about what its rate says, and `ahead` further than is seen.
+    /// The same for a reference that wanders by up to `range` about its intended line, and may be
+    /// up to `ahead` further on than readings show.
     #[must_use]
     pub fn bounds_with(
         &self,
@@ -322,7 +334,8 @@ impl History {
         let (mut low, mut high) =
             (self.lower_bound(start_ticks, slow)?, self.upper_bound(start_ticks, fast)?);
         if low > high {
-            // Some older sample needs a larger maximum drift. The newest one proves the present without any.
+            // Some older sample contradicts this maximum drift. The newest one proves the present
+            // without it.
             low = newest.lower.carried(start_ticks, slow);
             high = newest.upper.carried(start_ticks, fast);
         }

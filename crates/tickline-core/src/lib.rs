@@ -1,9 +1,10 @@
-//! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without an operating system:
-//! no `std`, no allocation, no floating point, no dependency.
+//! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without
+//! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
 //! # A clock on bare metal
 //!
-//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration from time to time:
+//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration
+//! from time to time:
 //!
 //! ```
 //! use core::cell::Cell;
@@ -44,32 +45,35 @@
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge_all`] over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
-//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of execution has it, or a critical section
-//! protects it. CI boots a whole program:
+//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of
+//! execution has it, or a critical section protects it. CI boots a whole program:
 //! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
 //!
 //! # Guarantees
 //!
 //! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
-//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any thread, is never larger. This holds across
-//! recalibration, start-up, fallback and recovery. Two things are *not* promised: that the counters are synchronised (a gate
-//! decides that), and order between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
+//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any
+//! thread, is never larger. This holds across recalibration, start-up, fallback and recovery. Two
+//! things are *not* promised: that the counters are synchronised (a gate decides that), and order
+//! between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
 //! early.
 //!
 //! # The model
 //!
-//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but asking it is slow. A
-//! **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The inlined path uses it in a **window** of ticks; it is valid
-//! for twice as long. The control loop takes **samples** (a read of the reference between two reads of the counter), keeps the lines
-//! that are consistent with all of them, and publishes the next line so that no reader ever sees time run backwards. While there is
-//! no line, readings are the reference, but never below the **high-water mark**: the largest value that the last line may have
-//! returned. A **gate** is a condition for using the counter at all.
+//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
+//! asking it is slow. A **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The
+//! inlined path uses it in a **window** of ticks; it is valid for twice as long. The control loop
+//! takes **samples** (a read of the reference between two reads of the counter), keeps the lines
+//! that are consistent with all of them, and publishes the next line so that no reader ever sees
+//! time run backwards. While there is no line, readings are the reference, but never below the
+//! **high-water mark**: the largest value that the last line may have returned. A **gate** is a
+//! condition for using the counter at all.
 //!
 //! ```text
-//! counter/ --+                                                                  +-- shared: read(), read_slow()
-//!            +--> sample --> stability --> estimate --> discipline --> control --> cell
-//! Reference -+                                                                  +-- timeline: old ticks
-//! facts ------------------------------------------------> gate --------------------> shared: close_gate()
+//! counter/ --+                                                             +-- shared: readings
+//!            +-> sample -> stability -> estimate -> discipline -> control -> cell
+//! Reference -+                                                             +-- timeline: stamps
+//! facts ---------------------------------------------> gate ---------------> shared: close_gate()
 //! ```
 //!
 //! # Stability

@@ -4,12 +4,12 @@
 //! ns(t) = base_ns + floor((t - start_ticks) * slope / 2^48)
 //! ```
 //!
-//! Conversion to nanoseconds iterations down, so it never rises above the line and is non-decreasing in `t`.
-//! Conversion back, [`Line::ticks_at`], gives the first tick whose conversion is not below the asked value, so
-//! `line.at(line.ticks_at(ns)) >= ns` and one tick less is below `ns`.
+//! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing
+//! in `t`. Conversion back, [`Line::ticks_at`], gives the first tick whose conversion is not
+//! below the asked value, so `line.at(line.ticks_at(ns)) >= ns` and one tick less is below `ns`.
 //!
-//! What this module does not do: decide whether a line may be used (`word`, `shared`) or where the next one
-//! runs (`discipline`).
+//! What this module does not do: decide whether a line may be used (`word`, `shared`) or where
+//! the next one runs (`discipline`).
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
 
@@ -33,8 +33,8 @@ impl Slope {
         self.0
     }
 
-    /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or at 0, where it
-    /// does not fit.
+    /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or
+    /// at 0, where it does not fit.
     #[must_use]
     pub const fn from_hz(hz: u64) -> Option<Self> {
         // BOUND: 1e9 < 2^30, so the numerator is below 2^78.
@@ -52,8 +52,9 @@ impl Slope {
         numerator.checked_div(u128::from(self.0)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
-    /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit of `i128`, which a
-    /// signed 64-bit difference and a 64-bit slope reach only together; saturates there.
+    /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
+    /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
+    /// saturates there.
     #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
         (ticks as i128).saturating_mul(self.0 as i128)
@@ -77,7 +78,8 @@ impl Slope {
         Self(u64::try_from(bits.saturating_add(change).max(0)).unwrap_or(u64::MAX))
     }
 
-    /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also if `other` is 0.
+    /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
+    /// if `other` is 0.
     #[must_use]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
@@ -119,8 +121,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to [`MAX_DELTA_TICKS`] after it, wrapped
-    /// elsewhere (use [`at_any`](Self::at_any) there). Never panics.
+    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to
+    /// [`MAX_DELTA_TICKS`] after it, wrapped elsewhere (use [`at_any`](Self::at_any) there).
+    /// Never panics.
     #[inline(always)]
     #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {
@@ -131,20 +134,22 @@ impl Line {
         self.base_ns.wrapping_add(signed((product >> 64) as u64))
     }
 
-    /// Nanoseconds at `ticks`, rounded down, for ticks on either side of the start, up to 2^63 away; saturating.
+    /// Nanoseconds at `ticks`, rounded down, for ticks on either side of the start, up to 2^63
+    /// away; saturating.
     #[must_use]
     pub fn at_any(&self, ticks: u64) -> i64 {
         crate::units::fixed_to_ns_floor(self.fixed_at(ticks))
     }
 
-    /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63 away.
+    /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
+    /// away.
     #[must_use]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
         fixed_from_ns(self.base_ns).saturating_add(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 
-    /// The first tick at which the line is not below `ns`, at most 2^63 from the start (saturating there). For a
-    /// slope of 0, the start.
+    /// The first tick at which the line is not below `ns`, at most 2^63 from the start
+    /// (saturating there). For a slope of 0, the start.
     #[must_use]
     pub fn ticks_at(&self, ns: i64) -> u64 {
         let ahead = i128::from(ns).saturating_sub(i128::from(self.base_ns)) << FRACTION_BITS;

@@ -1,8 +1,8 @@
 //! A line for each CPU, for counters of one rate and different origins.
 //!
-//! The promise is smaller than that of a common line: readings on one CPU are in order, across its line's replacement, its
-//! fallback and its recovery. Between two CPUs a reading may step back by no more than the sum of their published bounds; so
-//! may a thread that is moved.
+//! The promise is smaller than that of a common line: readings on one CPU are in order, across
+//! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
+//! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
 //! ```text
 //! (t, cpu) = counter and id              // moved in between -> slow path
@@ -12,18 +12,21 @@
 //! otherwise                                                     base + ((t - w) * slope >> 48)
 //! ```
 //!
-//! **The counter comes first**, because on processors without `rdpid` one instruction reads both it and the id, and a second
-//! one would double the cost. So the line may be younger than the reading: the thread was stopped in between, and the CPU was
-//! calibrated meanwhile. A line is in use from the tick that was read when its predecessor ended, and starts up to
-//! `skipped = 2 * START_GRANULARITY_TICKS` before that. The slow path therefore serves a reading in these first ticks (0.2 us of each
-//! interval). Every other reading was made when the line was current, or was replacing the one before it. The second load of the
-//! word only proves that the slope belongs to the word.
+//! **The counter is read first**, because on processors without `rdpid` one instruction reads
+//! both counter and id, and a second one would double the cost. So the line may be younger than
+//! the reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
+//! is in use from the tick that was read when its predecessor ended, and starts up to
+//! `skipped = 2 * START_GRANULARITY_TICKS` before that. The slow path therefore serves a reading
+//! in these first ticks (0.2 us of each interval). Every other reading was made when the line was
+//! current, or was replacing its predecessor. The second load of the word only proves that the
+//! slope belongs to the word.
 //!
-//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that finds the line being replaced has
-//! therefore interrupted the writer: it does not wait, and helps at once.
+//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that
+//! finds the line being replaced has therefore interrupted the writer: it does not wait, and
+//! helps at once.
 //!
-//! Whether readers may use the table: [`mode`]. What this does not do: choose the mode, calibrate CPUs, or give
-//! up on one. Those are the driver's business.
+//! [`mode`] says whether readers may use the table. The driver chooses the mode, calibrates the
+//! CPUs, and gives up on one.
 
 pub mod mode;
 
@@ -42,11 +45,12 @@ pub type Unit<S> = Shared<S, NoTimeline>;
 const _: () =
     assert!(size_of::<Unit<Latch>>() <= 1_024 || cfg!(loom), "a table has one for each of up to 4,096 CPUs");
 
-/// Ids that can be told apart: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
+/// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
+/// `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
 
-/// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or `None` if the slow path must
-/// be taken.
+/// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or
+/// `None` if the slow path must be taken.
 #[inline(always)]
 pub fn read<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
     read_as::<Plain, S, P>(units, counter)
@@ -80,12 +84,13 @@ pub fn read_as<K: Kind, S: StateCell, P>(
     counter: &impl CpuCounter,
 ) -> Option<K::Reading> {
     let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
-    // The window ends later by as much. That is still inside the line's validity, which is longer by more than that.
+    // The window also ends later by that much, which is still well inside the line's validity.
     units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
 }
 
-/// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None` if the table has no such
-/// unit. Waits for nobody; repeats only when the thread was moved, or another one has changed the state meanwhile.
+/// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None`
+/// if the table has no such unit. Waits for nobody; repeats only when the thread was moved, or
+/// another one has changed the state meanwhile.
 pub fn read_slow<S: StateCell, P>(
     units: &[Shared<S, P>],
     counter: &impl CpuCounter,
@@ -94,7 +99,8 @@ pub fn read_slow<S: StateCell, P>(
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let unit = units.get(cpu)?;
-        // A tick that was read after the state was seen, and by this CPU's counter: any other says nothing about the line.
+        // A tick that was read after the state, and from this CPU's counter. No other tick says
+        // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
         let unfinished = |state: &State| {
@@ -111,9 +117,10 @@ pub fn read_slow<S: StateCell, P>(
 
 /// The counter of one CPU, for a control loop whose thread was put there.
 ///
-/// The kernel may move the thread all the same (the CPU went offline, the cpuset was changed). From then on this behaves as a
-/// counter that was reset and runs backwards: no sample can be taken with it, a line that is being replaced ends with a
-/// high-water mark that the reference limits, and no line is published.
+/// The kernel may move the thread all the same (the CPU goes offline, the cpuset changes). From
+/// then on this behaves like a counter that was reset and runs backwards. No sample can be taken
+/// with it, and no line is published. A line that is being replaced is retired, with a high-water
+/// mark that the reference limits.
 #[derive(Debug)]
 pub struct PinnedCounter<'a, C> {
     counter: &'a C,
@@ -122,7 +129,8 @@ pub struct PinnedCounter<'a, C> {
     lost: Cell<bool>,
 }
 
-/// How far back a lost counter goes: outside of every window, and a quarter of what a difference can be.
+/// How far back a lost counter goes: outside of every window, and a quarter of what a difference
+/// can be.
 const LOST_TICKS: u64 = 1 << 62;
 
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {

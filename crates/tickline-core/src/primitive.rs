@@ -1,10 +1,12 @@
-//! The only import point for atomics in this crate, so that loom and targets without 64-bit atomics can put their
-//! own in this place.
+//! The only import point for atomics in this crate, so that loom's atomics, or plain cells on
+//! targets without 64-bit atomics, can take their place.
 //!
-//! Targets without 64-bit atomics (microcontrollers such as thumbv7em) get plain cells with the same methods. Those
-//! are not `Sync`, so the compiler keeps such a clock in one execution context; nothing else changes.
+//! Targets without 64-bit atomics (microcontrollers such as thumbv7em) get plain cells with the
+//! same methods. Those are not `Sync`, so the compiler keeps such a clock in one execution
+//! context; nothing else changes.
 //!
-//! With `--cfg loom` (the models in `loom_tests`) every atomic is one of loom's, and waiting is yielding.
+//! With `--cfg loom` (the models in `loom_tests`) every atomic is one of loom's, and waiting is
+//! yielding.
 
 #[cfg(not(loom))]
 pub(crate) use core::hint::spin_loop;
@@ -24,10 +26,11 @@ pub(crate) use single::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Loom's atomics, behind a `const` constructor.
 ///
-/// Loom makes an atomic at run time, as a store by the thread that makes it; made on first use by whichever thread comes
-/// first, that store would order threads that nothing else orders, and hide errors. So [`new`](AtomicU64::new) only notes
-/// the value, and formatting with `Debug` makes the atomic: `loom_tests::made` does that to a whole clock before a model's
-/// threads start. An atomic that was forgotten panics.
+/// Loom makes an atomic at run time, as a store by the thread that makes it. If the first thread
+/// to use it made it, that store would order threads that nothing else orders, and hide errors.
+/// So [`new`](AtomicU64::new) only keeps the value, and formatting with `Debug` makes the atomic:
+/// `loom_tests::made` formats a whole clock before a model's threads start. An atomic that was
+/// not made panics.
 #[cfg(loom)]
 mod modelled {
     use core::fmt;

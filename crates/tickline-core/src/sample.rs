@@ -5,8 +5,9 @@
 //! reference:         [r, r+q)
 //! ```
 //!
-//! With `L` the true line, `g` the counter's largest step and `q` the reference's, a bracket proves
-//! `L(before) < r + q` and `L(after + g) > r`: one point above the line, one below. Nothing is averaged.
+//! With `L` the true line, `g` the counter's resolution and `q` the reference's, a bracket proves
+//! `L(before) < r + q` and `L(after + g) > r`: one point above the line, one below. Nothing is
+//! averaged.
 
 use crate::counter::Counter;
 use crate::line::Slope;
@@ -22,22 +23,25 @@ pub trait Reference {
     /// Unix time, ns. May step.
     fn realtime_ns(&self) -> i64;
 
-    /// How far the monotonic clock is steered from its nominal rate, ppb; `None` if nobody can say.
+    /// How far the monotonic clock is steered from its nominal rate, ppb; `None` if that is
+    /// unknown.
     fn steering_ppb(&self) -> Option<i64> {
         None
     }
 
-    /// How long the machine has been suspended in all while the monotonic clock stood still, ns, as of some moment during the
-    /// call and to within [`SUSPENDED_ERROR_NS`]; `None` if nobody can say. Only differences count.
+    /// The total time for which the machine has been suspended while the monotonic clock stood
+    /// still, ns. It is that of some moment during the call, to within [`SUSPENDED_ERROR_NS`];
+    /// `None` if it is unknown. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
     }
 }
 
-/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every thread is stopped and started.
+/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every
+/// thread is stopped and started.
 pub const SUSPENDED_ERROR_NS: u64 = 100_000;
 
-/// How far a kernel can bend its clock's rate, ppb of the nominal one, each part either way. Linux:
+/// How far a kernel can slew its clock, up or down, ppb of the nominal rate. On Linux:
 ///
 /// | by | most | where |
 /// |---|---|---|
@@ -46,20 +50,21 @@ pub const SUSPENDED_ERROR_NS: u64 = 100_000;
 /// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
 /// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |
 ///
-/// The last one is no theory: systemd-timesyncd slews up to 0.4 s with a time constant of 1, which begins with 5 %. Not counted:
-/// `STA_PPSTIME`, with which a kernel built for it (`CONFIG_NTP_PPS`, not with tickless kernels) makes up for 0.5 s in one.
+/// The last one happens: systemd-timesyncd slews offsets of up to 0.4 s with a time constant of
+/// 1, which begins with 5 %. Not counted: `STA_PPSTIME`, with which a kernel that is built for it
+/// (`CONFIG_NTP_PPS`, not with tickless kernels) removes 0.5 s in one second.
 pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The largest steps of counter and reference.
+/// The resolutions of counter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
-    /// Largest step of the counter, ticks; 0 where the reference is a function of the same counter's readings: its own
-    /// reading then lies between the two of a bracket, as read.
+    /// Resolution of the counter, ticks. 0 where the reference is a function of the same
+    /// counter's readings, because its own reading then lies between the two of a bracket.
     pub counter_ticks: u64,
-    /// Largest step of the reference as a function of time, or of the counter's readings, ns.
+    /// Resolution of the reference as a function of time, or of the counter's readings, ns.
     pub reference_ns: i64,
-    /// Largest step of the counter, ticks, where the reference is a function of the same counter's readings, and its own read is ordered
-    /// and takes as long as one here; else 0.
+    /// Resolution of the counter, ticks, where the reference is a function of the same counter's
+    /// readings, and its own read is ordered and takes as long as one here; 0 otherwise.
     pub resolution_ticks: u64,
 }
 
@@ -74,7 +79,7 @@ pub struct Bracket {
     pub after_ticks: u64,
 }
 
-/// Something was at `ns` when the counter was at `ticks`.
+/// A tick, and a time that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Point {
     /// The counter, ticks.
@@ -138,29 +143,31 @@ impl Sample {
 /// How many brackets a burst has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// So many in any case.
+    /// At least so many.
     pub brackets: u32,
-    /// Further ones, as long as the sample is wider than this along the slope...
+    /// More, as long as the sample is wider than this along the slope...
     pub wanted: FixedNs,
-    /// ...up to so many in all...
+    /// ...up to a total of so many...
     pub most_brackets: u32,
     /// ...and while no more than so many ticks have passed.
     pub most_ticks: u64,
 }
 
 impl Effort {
-    /// So many brackets, however wide the sample.
+    /// Exactly so many brackets, however wide the sample.
     #[must_use]
     pub const fn fixed(brackets: u32) -> Self {
         Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
     }
 }
 
-/// Takes brackets in a row and keeps the best: with a known `slope` the lowest upper and the highest lower point of all of
-/// them, without one the narrowest bracket. `None` if the counter ran backwards in all.
+/// Takes brackets in a row and keeps the best. With a known `slope` that is the lowest upper and
+/// the highest lower point of all brackets, and without one the narrowest bracket. `None` if the
+/// counter ran backwards in all of them.
 ///
-/// Where the reference is a function of the same counter's readings, it reads the counter itself, in order, between the two reads of a
-/// bracket. A read takes time, so each of the two is at least half a `Read` away from the reference's.
+/// Where the reference is a function of the same counter's readings, it reads the counter itself,
+/// in order, between the two reads of a bracket. A read takes time, so each of the two is at
+/// least half a read away from the reference's.
 #[must_use]
 pub fn burst(
     counter: &impl Counter,
@@ -196,15 +203,18 @@ pub fn burst(
 
 /// How long an ordered read of the counter takes at the least.
 ///
-/// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair just before it, and the burst has one at its
-/// end, so all of it is measured at the processor's present frequency. A counter that stands still in between makes a read look longer
-/// by its resolution, and the reference's read shorter by as much: twice the resolution does not count. Of the rest, one half does.
-/// The other half is left for where in its time a read takes the value, and for a frequency that changes within the burst.
+/// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair
+/// just before it, and the burst has one at its end, so all of it is measured at the processor's
+/// present frequency. A counter that stands still in between makes a read look longer by its
+/// resolution, and the reference's read shorter by as much. So twice the resolution is
+/// subtracted. Half of the rest counts. The other half allows for the moment within a read at
+/// which the value is taken, and for a frequency that changes within the burst.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     /// The shortest time between two reads in a row, ticks.
     least_ticks: u64,
-    /// Twice the counter's resolution, ticks; `None` where the reference does not read this counter.
+    /// Twice the counter's resolution, ticks; `None` where the reference does not read this
+    /// counter.
     hidden_ticks: Option<u64>,
 }
 
@@ -215,12 +225,12 @@ impl Read {
         Self { least_ticks: u64::MAX, hidden_ticks }
     }
 
-    /// Whether there is something to take off, as far as is known.
+    /// Whether there is time to subtract, as far as is known.
     fn is_of_use(&self) -> bool {
         self.hidden_ticks.is_some_and(|hidden_ticks| self.least_ticks > hidden_ticks)
     }
 
-    /// Reads the counter, and, while that may be of use, another time just before it.
+    /// Reads the counter, and once more just before that while it may be of use.
     fn ordered(&mut self, counter: &impl Counter) -> u64 {
         if !self.is_of_use() {
             return counter.now_ordered();
@@ -231,8 +241,8 @@ impl Read {
         second_ticks
     }
 
-    /// `sample` with both points moved towards each other by half a read; as it is if they would pass each other, because the
-    /// reference or the counter jumped.
+    /// `sample` with both points moved towards each other by half a read. Unchanged if they would
+    /// cross, because then the reference or the counter has jumped.
     fn taken_off(self, sample: Sample, slope: Option<Slope>) -> Sample {
         let Some(hidden_ticks) = self.hidden_ticks else { return sample };
         let half_ticks = self.least_ticks.saturating_sub(hidden_ticks) >> 1;
@@ -267,7 +277,8 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
             best.lower
         },
     };
-    // Crossed: the reference or the counter jumped between two brackets, and only the last one is of the present.
+    // If they cross, the reference or the counter has jumped between two brackets, and only the
+    // last bracket is of the present.
     if folded.width(slope) < 0 { sample } else { folded }
 }
 
@@ -295,7 +306,7 @@ mod tests {
         let bracket = |before_ticks, reference_ns, after_ticks| {
             Bracket { before_ticks, reference_ns, after_ticks }.sample(RESOLUTIONS).unwrap()
         };
-        // Wide before, then wide after: together narrower than either.
+        // One is wide before, the other after: together they are narrower than either.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
         let both = tighter(first, second, Some(slope));
         assert_eq!((both.lower, both.upper), (first.lower, second.upper));
@@ -304,11 +315,12 @@ mod tests {
         assert_eq!(tighter(first, second, None), second);
     }
 
-    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that is the counter as it reads it.
+    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference made of its own
+    /// read of that counter.
     struct Kernel {
         ticks: Cell<u64>,
         step_ticks: u64,
-        /// What an ordered read takes, here and in the reference.
+        /// The time of an ordered read, here and in the reference, ticks.
         read_ticks: [u64; 2],
         reads: Cell<u32>,
     }
@@ -323,7 +335,8 @@ mod tests {
             self.ticks.get() / self.step_ticks * self.step_ticks
         }
 
-        /// The sample of a burst, with what the counter and the reference were, 1 GHz and no offset.
+        /// The sample of a burst, with what the counter and the reference were, 1 GHz and no
+        /// offset.
         fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
             let resolutions = Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
@@ -364,7 +377,8 @@ mod tests {
             assert!(is_around_the_truth(&sample), "{sample:?}");
             widths.push(fixed_to_ns_round(sample.width(Slope::from_hz(1_000_000_000).unwrap())));
         }
-        // 40 to either side, and the reference's step; of each 40, half of what is above twice the resolution.
+        // 40 to either side, and the reference's resolution. Half of what exceeds twice the
+        // resolution is subtracted from each 40.
         assert_eq!(widths, [81, 81 - 36]);
     }
 
@@ -375,8 +389,8 @@ mod tests {
         assert_eq!(kernel.reads.get(), 16);
     }
 
-    /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The kernel's own read may be quicker, and
-    /// see no move at all.
+    /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The
+    /// kernel's own read may be quicker, and see no move at all.
     #[test]
     fn what_the_counters_resolution_hides_is_not_taken_off() {
         for phase in 0..26 {
@@ -387,8 +401,8 @@ mod tests {
         }
     }
 
-    /// A counter that moves by 26 ticks shows the short side of a bracket now and then: the burst goes on until it has seen both, or for
-    /// as long as it may.
+    /// A counter that moves by 26 ticks shows the short side of a bracket only now and then. The
+    /// burst goes on until it has seen both short sides, or for as long as it may.
     #[test]
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
         let effort = |wanted_ns, most_ticks| Effort {

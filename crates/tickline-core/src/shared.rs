@@ -1,14 +1,16 @@
-//! What readers and the writer share, and every reading that is not the inlined one.
+//! What readers and the writer share: retiring a line, and gates.
 //!
-//! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section "Order":
+//! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section
+//! "Order":
 //!
 //! - a reading from a line counts if the word is the same after the counter was read (rule 1);
-//! - whoever finds that a line is not valid any more, or the counter before it, ends the line before anything else
-//!   (rule 4), leaving a high-water mark that no earlier reading can have exceeded (rule 5);
-//! - whoever finds a line being replaced for longer than two microseconds ends it too: nobody waits for a preempted
-//!   writer (rule 3);
-//! - a reading without a line is the reference or the high-water mark, whichever is larger, and counts if the state is still the same after
-//!   the reference was read (rule 6);
+//! - whoever finds that a line is no longer valid, or that the counter is before its start, first
+//!   retires the line (rule 4), and leaves a high-water mark that no earlier reading can have
+//!   exceeded (rule 5);
+//! - a reader that finds a line being replaced for longer than two microseconds retires it as
+//!   well: nobody waits for a preempted writer (rule 3);
+//! - a reading without a line is the reference or the high-water mark, whichever is larger, and
+//!   counts if the state is still the same after the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
 //! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 //! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
@@ -33,7 +35,8 @@ pub(crate) use gauges::Found;
 pub use gauges::{BoundParts, Gauges};
 pub use reading::{Kind, LineReading, Ordered, Plain, SlowReading, Source, Unix, WithBounds};
 
-/// The memory that readers and the writer of one clock share. All zeros are a valid clock without a line, with high-water mark 0.
+/// The memory that readers and the writer of one clock share. All zeros are a valid clock without
+/// a line, with high-water mark 0.
 #[derive(Debug, Default)]
 pub struct Shared<S, P = Timeline> {
     /// State, slopes and bounds.
@@ -55,7 +58,7 @@ impl<S> Shared<S> {
 }
 
 impl<S> Shared<S, NoTimeline> {
-    /// As [`new`](Shared::new), without stamps: it keeps no past lines.
+    /// As [`new`](Shared::new), without stamps: the clock keeps no past lines.
     #[must_use]
     pub const fn without_timeline(cell: S) -> Self {
         Self::with(cell, NoTimeline)
@@ -73,7 +76,8 @@ impl<S, P> Shared<S, P> {
         }
     }
 
-    /// Notes for the line that is about to be published in `slot` how long the machine had been suspended before its samples.
+    /// Stores, for the line that is about to be published in `slot`, how long the machine had
+    /// been suspended before its samples.
     pub(crate) fn note_suspended(&self, slot: Slot, suspended_ns: Option<i64>) {
         self.suspends.note(slot, suspended_ns);
     }
@@ -91,10 +95,12 @@ impl<S, P> Shared<S, P> {
 }
 
 impl<S: StateCell, P> Shared<S, P> {
-    /// Rules 4 and 5: ends the line of `state`, which does not count for `ticks` that were read after it
-    /// ([`is_over`](Self::is_over)). The word says so first: nobody reads the line any more when the high-water mark is taken. `ticks` alone do not say
-    /// so where the reference does not vouch for them yet, or where a writer's thread was moved to another CPU's counter.
-    /// `newest` is as for [`high_water_ticks`](Self::high_water_ticks).
+    /// Rules 4 and 5: retires the line of `state`, which does not count for `ticks` that were
+    /// read after it ([`is_over`](Self::is_over)). It changes the word first, so that nobody
+    /// reads the line any more when the high-water mark is taken. `ticks` alone do not show that
+    /// the line is over where the reference does not vouch for them yet, or where a writer's
+    /// thread was moved to another CPU's counter. `newest` is as for
+    /// [`high_water_ticks`](Self::high_water_ticks).
     pub(crate) fn expire(
         &self,
         state: &State,
@@ -108,20 +114,21 @@ impl<S: StateCell, P> Shared<S, P> {
         }
         let reset = ticks_between(state.line.start_ticks, ticks) < 0;
         self.count(if reset { Event::CounterReset } else { Event::Expiry });
-        // Within the window, other readers may have been later than this.
+        // Otherwise other readers may have been later than this.
         let ticks = if reset { ticks } else { state.end_ticks() };
         self.help_at(&replacing, ticks, newest, reference);
     }
 
-    /// Rule 5: ends a line that is being replaced, with a tick read after that was seen: no reading of the old line that
-    /// counts was made later. A first publication goes back to the word before it. Returns whether this call did it.
+    /// Rule 5: retires a line that is being replaced, with a tick that was read after the word
+    /// was seen: no reading of the old line that counts is later than that. A first publication
+    /// goes back to the word before it. Returns whether this call did it.
     pub fn help(&self, state: &State, counter: &impl Counter, reference: &impl Reference) -> bool {
         // During a first publication the counter is of no use here.
         let ticks = if state.word.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(state, ticks, None, reference)
     }
 
-    /// As [`help`](Self::help), with `ticks` from whoever has read the counter, and `newest` as for
+    /// As [`help`](Self::help), with `ticks` that the caller has read, and `newest` as for
     /// [`high_water_ticks`](Self::high_water_ticks).
     pub(crate) fn help_at(
         &self,
@@ -137,8 +144,8 @@ impl<S: StateCell, P> Shared<S, P> {
             .swap(state.word, state.word.without_line(self.high_water_ticks(state, ticks, newest, reference)))
     }
 
-    /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter, until
-    /// [`open_gate`](Self::open_gate). Returns whether the gate was open before.
+    /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter,
+    /// until [`open_gate`](Self::open_gate). Returns whether the gate was open before.
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         let mut was_open = false;
         loop {
@@ -158,8 +165,9 @@ impl<S: StateCell, P> Shared<S, P> {
         }
     }
 
-    /// Opens the gate again: the clock has no line until the next one is published. Returns whether the gate was closed before.
-    /// Waits for nobody: a gate that somebody is still closing is closed first.
+    /// Opens the gate again: the clock has no line until the next one is published. Returns
+    /// whether the gate was closed before. Waits for nobody: if another thread is still closing
+    /// the gate, this finishes that first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let state = self.cell.load();

@@ -1,15 +1,15 @@
-//! The stability monitor: what the samples say about the reference, for how long samples have come without a break, and how
-//! stable the reference's rate may be assumed to be.
+//! The stability monitor: whether the samples agree, for how long they have come without a break,
+//! and how much the reference's rate may be assumed to change.
 //!
 //! The monitor compares each new sample with the bounds that were published before it:
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
-//! | is inside | nothing | the assumed stability halves with each interval's time |
-//! | is inside, but on no line with the older ones | the rate changed a little | the maximum drift doubles, up to what it was at first |
-//! | is outside by little | the rate changed by more than the maximum drift | counted; the maximum drift grows by twice the excess |
+//! | is inside | nothing | the maximum drift halves with each interval's time |
+//! | is inside, but no line passes through it and the older ones | the rate changed a little | the maximum drift doubles, up to 200 ppb |
+//! | is outside by little | the rate changed by more than the maximum drift | a bound violation is counted; the maximum drift grows by twice the excess, to 200 ppb at least |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
-//! | comes after a long break | the rate may have changed unseen | everything learnt is void |
+//! | comes after a break of four intervals | the rate may have changed unseen | everything learnt is void |
 
 mod dither;
 
@@ -24,46 +24,52 @@ use crate::units::{
 };
 use dither::Dither;
 
-/// Consistent samples before their slope is used for a first line. Two always agree: a suspend or a frozen reference between
-/// them would make any slope; a third one contradicts it.
+/// So many consistent samples make a first line. Two always agree: with a suspend or a reference
+/// that stands still between them, their slope may be anything. A third sample contradicts it.
 const CONFIRMATIONS: u32 = 3;
 
-/// Feasible slopes that differ by more than this make no line, ppb: twice 2e-3 of bracket over baseline.
+/// Feasible slopes that differ by more than this make no line, ppb: twice 2e-3 of bracket over
+/// baseline.
 const MAX_SPREAD_PPB: i64 = 4_000_000;
 
-/// A break in the watch: so many intervals without a sample, and the rate may have changed unseen.
+/// After so many intervals without a sample the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;
 
-/// The assumed stability of the reference's rate, ppb: the first figure until something contradicts it, which makes it the second one at
-/// least; it halves again with each interval's time in which nothing does. 5 ppb are 2.5 ns over 0.5 s; over 60 s CLOCK_MONOTONIC was seen to
-/// leave a line by 9 ns in all, 0.15 ppb, most of which is the counter's step.
+/// By how much the reference's rate is assumed to change, ppb. It is the first figure until
+/// something contradicts it. A contradiction makes it the second figure at least; it halves again
+/// with each interval's time without one. 5 ppb are 2.5 ns over 0.5 s. Over 60 s CLOCK_MONOTONIC
+/// was seen to leave a line by 9 ns, or 0.15 ppb, most of which is the counter's resolution.
 const STABILITY_PPB: core::ops::RangeInclusive<u64> = 5..=200;
 
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
 const NARROW_PPB: u64 = 10;
 
-/// The largest stability that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to its fastest.
+/// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
+/// its fastest.
 const MAX_STABILITY_PPB: u64 =
     unsigned((2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) - KERNEL_SLEW_PPB) + 1);
 
-/// A contradiction above this share of the gap is a jump of the reference or the counter, not a change of rate, ppb...
+/// A contradiction above this share of the gap is a jump of the reference or the counter, not a
+/// change of rate, ppb...
 const DISRUPTION_PPB: u128 = 1_000_000;
 
-/// ...and so is nothing below this, ns.
+/// ...but nothing below this is, ns.
 const DISRUPTION_NS: u128 = 1_000;
 
-/// Dither is looked for in samples from this time on, ns: a tick of a kernel at 100 Hz.
+/// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
-/// What an open slope may always grow to within an interval, ns: a folded sample's width may be next to nothing.
+/// The uncertainty that an open slope may always cause within an interval, ns, because a folded
+/// sample's width may be next to nothing.
 const LEAST_GROWTH_NS: u64 = 20;
 
-/// What bounds allow for beside what the samples say.
+/// What bounds allow for besides the width of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     /// What the reference's rate is assumed to change by, ppb.
     pub(crate) stability_ppb: u64,
-    /// What the samples leave open of the slope, ppb. Without a fit that is everything, or the next sample would be taken for a jump.
+    /// Half of the range of slopes that the samples leave open, ppb. Without a fit every slope is
+    /// open; otherwise the next sample would look like a jump.
     pub(crate) slope_ppb: u64,
     /// The rate of the kernel's dither if that is what is allowed for, ppb.
     pub(crate) dither_ppb: u64,
@@ -72,7 +78,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// The stated limit of the reference's rate around the target's slope, ppb.
+    /// The maximum drift: the limit of the reference's rate around the target's slope, ppb.
     pub(crate) fn max_drift_ppb(&self) -> u32 {
         let max_drift_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
         u32::try_from(max_drift_ppb).unwrap_or(u32::MAX)
@@ -105,7 +111,8 @@ pub(crate) struct StabilityMonitor {
     dither: Dither,
     /// The line to which the last one was steered.
     target: Option<Target>,
-    /// How far the reference's rate may be from the middle of the fit for what samples and dither leave open, ppb.
+    /// How far the reference's rate may be from the middle of the fit, as samples and dither
+    /// leave open, ppb.
     open_ppb: u64,
 }
 
@@ -125,13 +132,14 @@ impl StabilityMonitor {
         }
     }
 
-    /// Remembers the bounds that were published, and the line to which the published one was steered.
+    /// Remembers the bounds that were published, and the target of the published line.
     pub(crate) fn published(&mut self, bounds: Bounds, target: Target) {
         self.bounds = Some(bounds);
         self.target = Some(target);
     }
 
-    /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best known one.
+    /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best
+    /// known one.
     pub(crate) fn note(
         &mut self,
         sample: &Sample,
@@ -140,11 +148,11 @@ impl StabilityMonitor {
         interval_ns: u64,
         events: &Events,
     ) -> SampleOutcome {
-        let noted = self.note_sample(sample, slope, interval_ns, events);
+        let outcome = self.note_sample(sample, slope, interval_ns, events);
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
-        noted
+        outcome
     }
 
     fn note_sample(
@@ -181,7 +189,8 @@ impl StabilityMonitor {
             self.dither.note(sample.lower.ticks, distance, slope);
         }
         if broken {
-            // Also where the sample contradicts the bounds: a slope across the break is an average of two rates.
+            // This also applies where the sample contradicts the bounds: a slope across the break
+            // is an average of two rates.
             self.forget(sample.lower.ticks);
             return SampleOutcome::Void;
         }
@@ -193,7 +202,8 @@ impl StabilityMonitor {
         SampleOutcome::Consistent
     }
 
-    /// A change of the kernel's steering widens the maximum drift by as much, and shortens the next interval to a sixteenth.
+    /// A change of the kernel's steering widens the maximum drift by as much, and shortens the
+    /// next interval to a sixteenth.
     fn note_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb) {
             let change = before.abs_diff(now);
@@ -211,24 +221,27 @@ impl StabilityMonitor {
         self.steering_ppb = steering_ppb;
     }
 
-    /// How far the middle of `sample` is from where the last line was steered, less what the sample is wider than the narrowest:
-    /// what is left of a bracket is as much on the one side as on the other in narrow ones only. `None` while the slope says too little:
-    /// a gap of a sixteenth of the time watched moves the line by a sixteenth of a bracket.
+    /// The distance of `sample`'s middle from the last target, less what the sample is wider than
+    /// the narrowest one: only in narrow samples is the true value near the middle. `None` while
+    /// the slope is too uncertain: a gap of a sixteenth of the time watched moves the line by a
+    /// sixteenth of a bracket.
     fn distance(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<FixedNs> {
         let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
-        // A time watched that is shorter than a kernel's tick shows no dither, but what half a bracket leaves open of the slope.
+        // If samples have come for less than a kernel's tick, they show no dither, only the
+        // uncertainty of the slope.
         let is_short = watched_ticks < slope.ticks_in(DITHER_AFTER_NS);
         let target = self.target.filter(|_| !is_short && gap_ticks <= watched_ticks >> 4)?;
         let width = sample.width(slope);
         let narrowest = self.history.narrowest(slope)?;
         let (ticks, middle) = sample.middle(slope);
         let distance = middle.saturating_sub(target.at(ticks)).saturating_abs();
-        // Half of what it is wider, and half of a reference's rounding to whole nanoseconds.
+        // Half of the extra width, and half of the reference's rounding to whole nanoseconds.
         let spare = width.saturating_sub(narrowest).max(0).saturating_add(fixed_from_ns(1)) >> 1;
         Some(distance.saturating_sub(spare).max(0))
     }
 
-    /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those were, ns.
+    /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those
+    /// were, ns.
     fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
         let bounds = self.bounds?;
         let below = bounds.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
@@ -256,8 +269,8 @@ impl StabilityMonitor {
         self.stability_ppb = *STABILITY_PPB.start();
     }
 
-    /// The feasible slopes, if they say enough to be used. Old samples that contradict the newest are dropped, and the rest
-    /// are thinned; `slope` is the best known one.
+    /// The feasible slopes, if they are certain enough to be used. Old samples that contradict
+    /// the newest are dropped, and the rest are thinned; `slope` is the best known one.
     pub(crate) fn fit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
@@ -267,7 +280,8 @@ impl StabilityMonitor {
         self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(&fit, within.as_ref()));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
-            // Nothing that dithers about a straight line passes between the samples: that is seen long before one of them leaves the bounds.
+            // No line, not even with dither, passes between the samples. This shows long before a
+            // sample leaves the bounds.
             let doubled = self.stability_ppb.saturating_mul(2).min(*STABILITY_PPB.end());
             self.stability_ppb = self.stability_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
@@ -282,8 +296,8 @@ impl StabilityMonitor {
                 self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
             }
         }
-        // A slope of 0 is that of a reference that ran backwards: its line would stand still for hours, and the cell
-        // takes it for a line that was never published.
+        // A reference that ran backwards makes a slope of 0. Its line would stand still for
+        // hours, and the cell takes slope 0 for a line that was never published.
         fit.filter(|fit| fit.slope_min > Slope::default())
             .filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)
     }
@@ -293,8 +307,9 @@ impl StabilityMonitor {
         self.confirmations >= CONFIRMATIONS
     }
 
-    /// The time over which the next line is good, ns: half as long as the reference has been watched, and not longer than what
-    /// the slopes leave open may grow to twice the newest sample's width.
+    /// The time over which the next line is good, ns: half of the time for which the reference
+    /// has been watched. It ends before the uncertainty of the slope could grow to twice the
+    /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let watched_ticks = unsigned(ticks_between(self.since_ticks, newest.lower.ticks).max(0));
@@ -306,9 +321,11 @@ impl StabilityMonitor {
         watched_ns.min(steady_ns)
     }
 
-    /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the newest sample's width, or by
-    /// [`NARROW_PPB`] over `interval_ns`. While the range of the kernel's dither is unknown, its rate counts, so
-    /// that the range is learnt soon. After that it does not: the range is added, and is as large for short lines.
+    /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the
+    /// newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the range of the
+    /// kernel's dither is unknown, its rate counts here, so that the range is learnt soon. Once
+    /// it is known, the bound includes the range, which is as large for short lines as for long
+    /// ones.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
@@ -324,7 +341,8 @@ impl StabilityMonitor {
         self.dither.is_known()
     }
 
-    /// The assumed stability, and what the samples leave open, ppb.
+    /// The assumed change of rate, and half of the range of slopes that the samples leave open,
+    /// ppb.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
         self.stability_ppb.saturating_add(self.slope_ppb(fit))
     }
@@ -334,7 +352,7 @@ impl StabilityMonitor {
         if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB }
     }
 
-    /// What bounds allow for that are to hold for `over_ns`.
+    /// What bounds must allow for if they are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
         let by_rate = fixed_from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
@@ -343,8 +361,9 @@ impl StabilityMonitor {
     }
 }
 
-/// How far the rate may be from the middle of `fit`, ppb. A fit takes the samples as they are. If the reference dithers about its intended
-/// line, that one's slope is among those `within` its range, and no further from the fit's than dither is quick.
+/// How far the rate may be from the middle of `fit`, ppb. A fit knows nothing of dither. If the
+/// reference dithers about its intended line, the slope of that line is among those `within` the
+/// range of the dither, and differs from the fit's by at most the rate of the dither.
 fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = signed(dither::RATE_PPB);
@@ -380,7 +399,7 @@ mod tests {
             (Some(fit(-10, 10)), 10),
             (Some(fit(-30, 12)), 30),
             (Some(fit(-12, 30)), 30),
-            // Between two samples nothing is further off than dither is quick.
+            // Between two samples the rate is off by no more than that of the dither.
             (Some(fit(-90_000, 90_000)), 10 + 480),
         ] {
             let open_ppb = open_ppb(&seen, within.as_ref());

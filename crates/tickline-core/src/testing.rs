@@ -1,8 +1,8 @@
 //! A machine for tests: a counter, a reference and a cell whose every step can be interrupted.
 //!
-//! One thread plays all parts. Before each step a hook may run, and do whatever another thread could have done at that
-//! moment, including letting time pass: preemption at an exact place. Hooks refer to the machine that owns them, so
-//! machines and clocks of tests are leaked.
+//! One thread plays all parts. Before each step a hook may run, and do whatever another thread
+//! could have done at that moment, including letting time pass: preemption at an exact place.
+//! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
 
@@ -17,12 +17,12 @@ use crate::word::{Slot, Word};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Load,
-    SecondLook,
+    SecondLoad,
     Counter,
     /// A read of the CPU's id (`per_cpu` only).
     CpuId,
     Reference,
-    /// A change to a word that is not live.
+    /// A change to a word that is not published.
     Swap(Word),
     Publish(Word),
     /// After a try to publish.
@@ -36,7 +36,7 @@ pub(crate) fn leak<T>(value: T) -> &'static T {
 
 type Hook = Box<dyn FnMut(Step)>;
 
-/// Runs before each step; not while it is running.
+/// Runs before each step, but not before its own steps.
 #[derive(Default)]
 pub(crate) struct Hooks(RefCell<Option<Hook>>);
 
@@ -61,19 +61,21 @@ impl Hooks {
     }
 }
 
-/// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz, so one tick is 1 ns.
+/// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz,
+/// so one tick is 1 ns.
 pub(crate) struct Machine {
     pub(crate) hooks: Hooks,
     ticks: Cell<u64>,
-    /// Reference minus ticks at `since`, and the reference's rate above the counter's from there, ppb.
+    /// Reference minus ticks at `since`, and the reference's rate above the counter's from there,
+    /// ppb.
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
     /// How long it has been suspended, and whether the reference says so.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
-    /// How long a read of the reference takes before and after the moment that it returns.
-    pub(crate) look_ticks: Cell<(u64, u64)>,
+    /// How long a read of the reference takes before and after the moment whose time it returns.
+    pub(crate) reference_ticks: Cell<(u64, u64)>,
 }
 
 /// How long a read of the counter takes.
@@ -89,7 +91,7 @@ impl Machine {
             since_ticks: Cell::new(1 << 40),
             suspended_ns: Cell::new(0),
             tells_suspends: Cell::new(true),
-            look_ticks: Cell::new((10, 10)),
+            reference_ticks: Cell::new((10, 10)),
         })
     }
 
@@ -97,7 +99,7 @@ impl Machine {
         self.ticks.set(self.ticks.get() + ns);
     }
 
-    /// The reference now, without looking.
+    /// The reference now, without a step.
     pub(crate) fn truth_ns(&self) -> i64 {
         let since = i64::try_from(self.ticks.get() - self.since_ticks.get()).unwrap();
         let bend = i128::from(since) * i128::from(self.rate_ppb.get()) / 1_000_000_000;
@@ -157,7 +159,7 @@ impl Counter for Machine {
 impl Reference for Machine {
     fn monotonic_ns(&self) -> i64 {
         self.hooks.run(Step::Reference);
-        let (before, after) = self.look_ticks.get();
+        let (before, after) = self.reference_ticks.get();
         self.pass(before);
         let truth = self.truth_ns();
         self.pass(after);
@@ -189,7 +191,7 @@ impl StateCell for HookedCell {
         self.inner.word()
     }
     fn is_still(&self, word: Word) -> bool {
-        self.machine.hooks.run(Step::SecondLook);
+        self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(word)
     }
     fn published(&self, word: Word) -> Published {
@@ -221,8 +223,9 @@ impl StateCell for HookedCell {
 
 pub(crate) type HookedClock = Shared<HookedCell>;
 
-/// The interval of the clocks in tests, ns. A clock reaches the default in some hundred iterations, each of which takes Miri a third of a
-/// second; it reaches the shortest that no lateness shortens (`control.rs`) in ten.
+/// The interval of the clocks in tests, ns. A clock reaches the default in some hundred
+/// iterations, each of which takes Miri a third of a second; it reaches the shortest that no
+/// lateness shortens (`control.rs`) in ten.
 pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
 
 /// Iterations after which a clock has been in its steady state for long enough.
@@ -241,7 +244,8 @@ pub(crate) fn new_control() -> Control {
     })
 }
 
-/// Iterations, each when it is due, until the clock has been in its steady state for some intervals.
+/// Iterations, each when it is due, until the clock has been in its steady state for some
+/// intervals.
 pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control: &mut Control) {
     let mut steady = 0;
     for _ in 0..200 {
@@ -261,7 +265,8 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
     panic!("the clock did not settle");
 }
 
-/// Ends the line without a break in the samples: closes and opens a gate, and lets the high-water mark's margin pass.
+/// Retires the line without a break in the samples: closes and opens a gate, and lets the
+/// high-water mark's margin pass.
 pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));
@@ -297,7 +302,8 @@ impl Reference for Steered {
     }
 }
 
-/// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
+/// Says that a test did not run: straight to stderr, because the test harness hides the output of
+/// tests that pass.
 pub(crate) fn skip(why: &str) {
     use std::io::Write;
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();

@@ -1,36 +1,40 @@
 //! Past lines, so that an old counter value is converted with the line of its time.
 //!
-//! A ring, written by the holder of the clock's lock, read by anyone without waiting: each entry carries a tag that is
-//! checked before and after its fields are read; an entry that changed meanwhile counts as gone.
+//! A ring that the holder of the clock's lock writes, and that anyone reads without waiting. Each
+//! entry has a tag, which readers check before and after they read its fields. An entry that
+//! changed meanwhile counts as gone.
 //!
 //! ```text
 //! tag      63              49    48   47               0
 //!          [ lines taken back | slot | lines up to this ]     0 while the entry is being written, or empty
 //! ```
 //!
-//! **A line enters the ring before it is published** (rule 12 of `DESIGN.md`), so that whoever can take a stamp by it can
-//! convert the stamp too; if the publication fails, it is taken back. The slot tells readers which of the two has happened so
-//! far: a line uses the slot that its predecessor did not, so the newest entry has been published if its slot is that of the
-//! clock's word. This file knows nothing of the word; [`Shared::stamp_to_ns`](crate::shared::Shared::stamp_to_ns) holds one
-//! against the other.
+//! **A line enters the ring before it is published** (rule 12 of `DESIGN.md`), so that a thread
+//! that can take a stamp by the line can also convert the stamp. If the publication fails, the
+//! line is taken back. The slot tells readers whether a line has been published: a line uses the
+//! slot that its predecessor did not, so the newest entry has been published if its slot is that
+//! of the clock's word. This file does not know the word;
+//! [`Shared::stamp_to_ns`](crate::shared::Shared::stamp_to_ns) compares the two.
 //!
-//! Lines that were taken back are counted in all later tags, so that no two entries in one place have the same tag, unless a
-//! reader is stopped between two loads while 32,768 publications in a row fail.
+//! Lines that were taken back are counted in all later tags, so that no two entries in one place
+//! have the same tag, unless a reader is stopped between two loads while 32,768 publications in a
+//! row fail.
 
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::units::ticks_between;
 use crate::word::Slot;
 
-/// Lines remembered: 64 s at the default interval of 0.5 s, 4 s while lines are as short as a sixteenth of it. Older ticks are
-/// converted with the oldest line, those of before the first line with that. A model by loom has a ring of two, which three lines overwrite.
+/// Lines remembered: 64 s at the default interval of 0.5 s, 4 s while lines are as short as a
+/// sixteenth of it. Older ticks are converted with the oldest line, and those from before the
+/// first line with the first. A model by loom has a ring of two, which three lines overwrite.
 pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 128 };
 
 const CAPACITY_U64: u64 = CAPACITY as u64;
 
 const SLOT_BIT: u64 = 1 << 48;
 
-/// BOUND: a line lives for 50 us at the least, so 2^48 of them last for 446 years.
+/// BOUND: a line is in use for 50 us at the least, so 2^48 of them last for 446 years.
 const COUNT_MASK: u64 = SLOT_BIT - 1;
 
 /// One line that was taken back, in a tag.
@@ -60,8 +64,9 @@ impl Entry {
 
     /// Fills in everything but the tag, which is 0 from now on.
     fn fill(&self, past: &Past) {
-        // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it (pairs with the Acquire loads
-        // in `get`), and one that sees the new tag sees every field.
+        // ORDERING: Release for all: a reader that sees a new field also sees the 0 before it
+        // (pairs with the Acquire loads in `get`), and one that sees the new tag sees every
+        // field.
         self.tag.store(0, Ordering::Release);
         // ORDERING: as above.
         self.from_ticks.store(past.from_ticks, Ordering::Release);
@@ -77,13 +82,14 @@ impl Entry {
 
     /// What it holds, unless it is empty, its tag is not `wanted`, or it changes meanwhile.
     fn read(&self, wanted: impl FnOnce(u64) -> bool, halfway: impl FnOnce()) -> Option<Past> {
-        // ORDERING: Acquire, pairs with the Release stores in `fill` and `push`: this load before the fields'.
+        // ORDERING: Acquire, pairs with the Release stores in `fill` and `push`: this load before
+        // the fields'.
         let tag = self.tag.load(Ordering::Acquire);
         if tag == 0 || !wanted(tag) {
             return None;
         }
-        // ORDERING: Acquire, pairs with the Release stores in `fill`: if one of these is newer than the tag seen above,
-        // the load below sees the change.
+        // ORDERING: Acquire, pairs with the Release stores in `fill`: if one of these is newer
+        // than the tag seen above, the load below sees the change.
         let from_ticks = self.from_ticks.load(Ordering::Acquire);
         let line = Line {
             // ORDERING: as above.
@@ -97,8 +103,8 @@ impl Entry {
         let high_water_ns = self.high_water_ns.load(Ordering::Acquire);
         halfway();
         let slot = if tag & SLOT_BIT == 0 { Slot::A } else { Slot::B };
-        // ORDERING: Relaxed. The Acquire loads of the fields keep this one behind them, and nothing is read by it that was written
-        // before: it only decides whether those count.
+        // ORDERING: Relaxed. The Acquire loads of the fields keep this one behind them, and
+        // nothing is read through it: it only decides whether the fields count.
         (self.tag.load(Ordering::Relaxed) == tag).then_some(Past { from_ticks, line, slot, high_water_ns })
     }
 }
@@ -106,18 +112,20 @@ impl Entry {
 /// A line of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Past {
-    /// It is in use from this tick on.
+    /// The line is in use from this tick on.
     pub(crate) from_ticks: u64,
     pub(crate) line: Line,
     /// Its slot in the cell.
     pub(crate) slot: Slot,
-    /// The high-water mark of the time without a line that it has ended, ns; the largest number if it has replaced a line.
+    /// The high-water mark before the line, ns, if it ended a time without a line; the largest
+    /// number if it replaced a line.
     pub(crate) high_water_ns: i64,
 }
 
 impl Past {
-    /// A line that follows another, or a high-water mark, at `at_ticks`. Where the counter is coarse, readers of the old line may have read
-    /// that very tick, and it stays theirs.
+    /// A line that follows another, or a high-water mark, at `at_ticks`. Where the counter is
+    /// coarse, readers of the old line may have read that very tick, which therefore stays the
+    /// old line's.
     pub(crate) const fn new(at_ticks: u64, line: Line, slot: Slot, high_water_ns: i64) -> Self {
         Self { from_ticks: at_ticks.wrapping_add(1), line, slot, high_water_ns }
     }
@@ -126,9 +134,10 @@ impl Past {
 /// What ticks are in ns, as far as the ring knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// By the line that was in use then, and not above the high-water mark of a time without a line that followed it.
+    /// The time by the line that was in use then. If that line was retired, not above the
+    /// high-water mark that it left.
     pub(crate) ns: i64,
-    /// Whether they are of the newest published line, which may since have been retired.
+    /// Whether the ticks are of the newest published line, which may have been retired since.
     pub(crate) by_newest: bool,
 }
 
@@ -137,28 +146,30 @@ pub(crate) struct Conversion {
 pub(crate) enum Unconverted {
     /// No line has been published yet.
     NoLine,
-    /// The newest line was overwritten or taken back meanwhile: this thread was stopped, and tries again.
+    /// The newest line was overwritten or taken back meanwhile: this thread was stopped, and
+    /// tries again.
     Moved,
 }
 
-/// Where a clock keeps its past lines for the conversion of its stamps. Only the holder of the clock's lock may call these.
+/// Where a clock keeps its past lines for the conversion of its stamps. Only the holder of the
+/// clock's lock may call these.
 pub trait PastLines {
-    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a warm-up of
-    /// [`push`](Self::push), which comes while readers wait.
+    /// Makes the oldest entry ready for the next line, and brings its memory into the cache: a
+    /// warm-up of [`push`](Self::push), which comes while readers wait.
     fn make_room(&self, example: &Past);
 
-    /// Keeps a line that is about to be [pushed](Self::push) for ticks of before it, if it is the first of all, or since the
-    /// counter was reset.
+    /// Keeps a line that is about to be [pushed](Self::push) for the ticks from before it, if it
+    /// is the first line of all, or the first since the counter was reset.
     fn note_first(&self, past: &Past);
 
     /// Adds a line that is about to be published.
     fn push(&self, past: &Past);
 
-    /// Takes the newest line back, which was not published.
+    /// Takes the newest line back, because its publication has failed.
     fn take_back(&self);
 }
 
-/// No past lines, for a clock that has no stamps: a CPU's.
+/// No past lines, for clocks without stamps: the units of the CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NoTimeline;
 
@@ -172,7 +183,7 @@ impl PastLines for NoTimeline {
 /// The ring of past lines. See the [module](self).
 #[derive(Debug)]
 pub struct Timeline {
-    /// The first line of this count of the counter.
+    /// The first line since the counter was last reset.
     first: Entry,
     entries: [Entry; CAPACITY],
     /// The tag of the newest entry, without its slot.
@@ -192,7 +203,7 @@ impl Timeline {
         Self { first: Entry::new(), entries: [const { Entry::new() }; CAPACITY], newest: AtomicU64::new(0) }
     }
 
-    /// The place of the line before which there were so many.
+    /// The place of the line that has so many predecessors.
     fn entry(&self, lines: u64) -> Option<&Entry> {
         self.entries.get(usize::try_from(lines & (CAPACITY_U64 - 1)).ok()?)
     }
@@ -202,8 +213,8 @@ impl Timeline {
         self.newest.load(Ordering::Relaxed)
     }
 
-    /// As [`push`](Self::push); `halfway` runs when the fields are written and the tag is not. Tests put into it what
-    /// other threads may do there.
+    /// As [`push`](Self::push); `halfway` runs when the fields are written and the tag is not.
+    /// Tests put into it what other threads may do there.
     fn push_with(&self, past: &Past, halfway: impl FnOnce()) {
         let newest = self.newest_tag();
         let Some(entry) = self.entry(newest & COUNT_MASK) else { return };
@@ -212,8 +223,9 @@ impl Timeline {
         let tag = newest.wrapping_add(1);
         // ORDERING: Release, as in `fill`.
         entry.tag.store(if matches!(past.slot, Slot::A) { tag } else { tag | SLOT_BIT }, Ordering::Release);
-        // ORDERING: Release, pairs with the Acquire load in `convert`: who sees the count sees the entry. That the line is
-        // seen by whoever sees it published is due to the swap of the word, which releases both.
+        // ORDERING: Release, pairs with the Acquire load in `convert`: a thread that sees the
+        // count sees the entry. A thread that sees the line published sees the entry because of
+        // the swap of the word, which releases both.
         self.newest.store(tag, Ordering::Release);
     }
 
@@ -221,20 +233,23 @@ impl Timeline {
         self.get_with(lines, || {})
     }
 
-    /// The line before which there were so many. `halfway` runs when the fields are read and the tag has not been looked at
-    /// again. Tests put into it what other threads may do there.
+    /// The line that has so many predecessors. `halfway` runs when the fields have been read and
+    /// the tag has not been read again. Tests put into it what other threads may do there.
     fn get_with(&self, lines: u64, halfway: impl FnOnce()) -> Option<Past> {
         self.entry(lines)?.read(|tag| tag & COUNT_MASK == lines.wrapping_add(1), halfway)
     }
 
-    /// `ticks` in ns, with the line that was in use then: the oldest that is left for older ticks, the first of all for ticks of
-    /// before it, the newest for newer ones. The newest is the one in `slot`, which is that of the clock's word: entries before it have not been published.
+    /// `ticks` in ns, with the line that was in use then. Ticks before the oldest line that is
+    /// left are converted with that one, ticks from before the first line with the first, and
+    /// newer ones with the newest. The newest line is the one in `slot`, which is that of the
+    /// clock's word: a newer entry has not been published.
     pub(crate) fn convert(&self, ticks: u64, slot: Slot) -> Result<Conversion, Unconverted> {
         // ORDERING: Acquire, pairs with the Release stores in `push` and `take_back`.
         let lines = self.newest.load(Ordering::Acquire) & COUNT_MASK;
         let mut found: Option<Past> = None;
-        // A thread that was stopped between its reads of the word and of the counter may have a stamp of a time at which its
-        // line was in use no more, and no other was. Such a stamp is no later than whatever was read since the line ended.
+        // A thread that was stopped between its reads of the word and of the counter may have a
+        // stamp of a time without a line. Such a stamp must not be above what was read since its
+        // line was retired.
         let mut limit_ns = i64::MAX;
         let mut by_newest = true;
         for age in 1..=CAPACITY_U64.min(lines) {
@@ -246,7 +261,7 @@ impl Timeline {
             };
             if let Some(newer) = found {
                 if ticks_between(newer.from_ticks, past.from_ticks) > 0 {
-                    break; // the counter was reset between the two: all older lines are of another count
+                    break; // the counter was reset between the two: all older lines are from before that
                 }
                 limit_ns = newer.high_water_ns;
                 by_newest = false;
@@ -260,7 +275,8 @@ impl Timeline {
         }
         let mut past = found.ok_or(Unconverted::NoLine)?;
         if ticks_between(past.from_ticks, ticks) < 0 {
-            // Forgotten, or never known. What was before the first line stays where it was when lines are forgotten.
+            // Forgotten, or never known. The time of ticks from before the first line does not
+            // change when lines are forgotten.
             let is_before = |first: &Past| ticks_between(first.from_ticks, ticks) < 0;
             past = self.first.read(|_| true, || {}).filter(is_before).unwrap_or(past);
         }
@@ -291,8 +307,8 @@ impl PastLines for Timeline {
 
     fn take_back(&self) {
         let tag = self.newest_tag().wrapping_sub(1);
-        // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers that find the entry gone
-        // load this again, and must not wait for the writer then.
+        // ORDERING: Release, pairs with the Acquire load in `convert`. This comes first: readers
+        // that find the entry gone load this again, and must not have to wait for the writer.
         self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release);
         if let Some(entry) = self.entry(tag & COUNT_MASK) {
             // ORDERING: Release, as in `fill`.
@@ -342,8 +358,8 @@ mod tests {
         assert_eq!(convert(&timeline, 3, 10), Some(3 + 1), "before the first line, the first one");
     }
 
-    /// A plain read of the counter may come a little before the first line's publication. It was converted with the oldest line
-    /// of before the reset, hours off.
+    /// A plain read of the counter may come a little before the first line's publication. The
+    /// oldest line from before the reset converted it, hours off.
     #[test]
     fn lines_of_before_a_reset_are_not_used_after_it() {
         let timeline = Timeline::new();
@@ -389,7 +405,8 @@ mod tests {
         );
     }
 
-    /// The second load of the tag: a reader that was stopped while the ring went round does not use what it has read.
+    /// The second load of the tag: a reader that was stopped while the ring went round does not
+    /// use what it has read.
     #[test]
     fn an_entry_that_was_overwritten_while_it_was_read_is_not_used() {
         for pushes in [0, 1, CAPACITY_U64 - 1, CAPACITY_U64, CAPACITY_U64 + 1, 3 * CAPACITY_U64] {
@@ -404,7 +421,8 @@ mod tests {
         }
     }
 
-    /// Before a line is published, and after its publication has failed, ticks belong to its predecessor.
+    /// Before a line is published, and after its publication has failed, ticks belong to its
+    /// predecessor.
     #[test]
     fn a_line_that_is_not_published_is_not_used() {
         let timeline = Timeline::new();
@@ -428,8 +446,9 @@ mod tests {
         }
     }
 
-    /// A difference from ticks that are older than the clock grew or shrank with each line that was forgotten: the first lines'
-    /// slopes are vague, and the counter may have run for days before.
+    /// The difference from ticks that are older than the clock grew or shrank with each line that
+    /// was forgotten: the first lines' slopes are uncertain, and the counter may have run for
+    /// days before.
     #[test]
     fn ticks_of_before_the_first_line_stay_where_they_are() {
         let timeline = Timeline::new();
@@ -460,7 +479,8 @@ mod tests {
         }
     }
 
-    /// A line that was taken back leaves its place to the next one, with the same number of lines before it.
+    /// A line that was taken back leaves its place to the next one, with the same number of lines
+    /// before it.
     #[test]
     fn an_entry_that_was_taken_back_while_it_was_read_is_not_used() {
         let timeline = Timeline::new();
@@ -474,7 +494,8 @@ mod tests {
         assert_eq!(timeline.get(1).map(|past| past.line), Some(line(4)));
     }
 
-    /// Ticks from between the end of a line and the next first line are no later than what was read in between.
+    /// Ticks from between the end of a line and the next first line are no later than what was
+    /// read in between.
     #[test]
     fn a_line_ends_at_the_next_high_water_mark() {
         let timeline = Timeline::new();
@@ -496,7 +517,8 @@ mod tests {
                 let mut ticks = 1_000;
                 loop {
                     let Ok(Conversion { ns, .. }) = timeline.convert(ticks, Slot::A) else { continue };
-                    // Whatever line was used, it is one of those that were pushed: the surplus is its number.
+                    // Whatever line was used, it is one of those that were pushed: the surplus is
+                    // its number.
                     let number = u64::try_from(ns).unwrap() - ticks;
                     assert!((1..=last).contains(&number), "{number}");
                     if number == last {

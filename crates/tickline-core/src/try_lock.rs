@@ -1,8 +1,9 @@
-//! A lock that is only ever tried, and that outlives `fork`.
+//! A lock for which nobody waits, and which a forked child can take over.
 //!
-//! Nobody waits for it, so it may be tried in a signal handler. The owner is a token of the process: a child that finds
-//! its parent's token knows that the holder does not exist here, and takes the lock over; the content may then be half
-//! changed, and [`LockGuard::was_abandoned`] says so.
+//! Nobody waits for it, so a signal handler may try it. The owner is a token of the process. A
+//! child that finds its parent's token knows that the holder does not exist in this process, and
+//! takes the lock over. The content may be half changed then; [`LockGuard::was_abandoned`] says
+//! so.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -17,12 +18,14 @@ pub struct TryLock<T> {
     content: UnsafeCell<T>,
 }
 
-// SAFETY: `owner` lets at most one thread of a process reach the content at a time, and moves it between threads, for
-// which `T: Send` suffices. Not given where atomics are plain cells: those lock nothing.
+// SAFETY: `owner` lets at most one thread of a process reach the content at a time, and moves it
+// between threads, for which `T: Send` suffices. Not given where atomics are plain cells: those
+// lock nothing.
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// Holds the lock until it is dropped. As good as a `&mut T`: threads may share it only if they may share the content.
+/// Holds the lock until it is dropped. It is like a `&mut T`: threads may share it only if they
+/// may share the content.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,8 +60,8 @@ pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
     token: u64,
     abandoned: bool,
-    /// `&TryLock<T>` alone is shareable with any content that may be sent, because the lock lets one thread in at a time; a guard
-    /// that is shared lets in every thread that has it.
+    /// `&TryLock<T>` alone is shareable with any content that may be sent, because the lock lets
+    /// one thread in at a time; a guard that is shared lets in every thread that has it.
     exclusive: PhantomData<&'a mut T>,
 }
 
@@ -68,28 +71,30 @@ impl<T> TryLock<T> {
         Self { owner: AtomicU64::new(0), content: UnsafeCell::new(content) }
     }
 
-    /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder was left behind in another
-    /// process. Never with a `token` of 0.
+    /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder is
+    /// in another process. Always fails with a `token` of 0.
     ///
     /// # Safety
     ///
-    /// `token` is the same for all threads of this process, and unlike that of any ancestor. A thread that holds this lock when
-    /// it calls `fork` does not use its guard in the child, which may get a second one; if it calls `fork` in a handler that has
-    /// interrupted it there, it does not return from that handler in the child.
+    /// `token` is the same for all threads of this process, and unlike that of any ancestor. A
+    /// thread that holds this lock when it calls `fork` does not use its guard in the child,
+    /// which may get a second one; if it calls `fork` in a handler that has interrupted it there,
+    /// it does not return from that handler in the child.
     pub unsafe fn try_lock(&self, token: u64) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
             return None;
         }
-        // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes are seen.
+        // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes
+        // are seen.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(LockGuard { lock: self, token, abandoned: owner != 0, exclusive: PhantomData })
     }
 }
 
 impl<T> LockGuard<'_, T> {
-    /// Whether the last holder was in another process and never let go.
+    /// Whether the last holder was in another process and never released the lock.
     #[must_use]
     pub fn was_abandoned(&self) -> bool {
         self.abandoned
@@ -114,8 +119,8 @@ impl<T> DerefMut for LockGuard<'_, T> {
 
 impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. A failure means that another process has taken
-        // the lock over, and it stays with that one.
+        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. A failure means that
+        // another process has taken the lock over, and it stays with that one.
         self.lock.owner.compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed).ok();
     }
 }

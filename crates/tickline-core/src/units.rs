@@ -1,17 +1,18 @@
 //! Fixed-point units and the few constants that more than one module needs.
 //!
-//! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second, `_ppb` parts
-//! per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
+//! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second,
+//! `_ppb` parts per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
 
 /// Nanoseconds with [`FRACTION_BITS`] binary places, in an `i128`.
 ///
-/// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never overflow.
+/// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
+/// overflow.
 pub type FixedNs = i128;
 
 /// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
 ///
-/// 48 is one constant for every clock: it lets a counter be as slow as 15.3 kHz (a slope is below 2^64), and
-/// at 5 GHz still quantises the rate to 1.8e-14, which is 0.001 ns over a minute.
+/// 48 is one constant for every clock. It allows counters as slow as 15.3 kHz (a slope is below
+/// 2^64). At 5 GHz it quantises the rate to 1.8e-14, which is 0.001 ns over a minute.
 pub const FRACTION_BITS: u32 = 48;
 
 /// Nanoseconds in a second.
@@ -23,7 +24,7 @@ pub const fn fixed_from_ns(ns: i64) -> FixedNs {
     (ns as i128) << FRACTION_BITS
 }
 
-/// The nearest whole nanosecond (half iterations up), saturating at the ends of `i64`.
+/// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
 #[must_use]
 pub const fn fixed_to_ns_round(fixed: FixedNs) -> i64 {
     saturate(fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
@@ -41,18 +42,21 @@ pub const fn fixed_to_ns_ceil(fixed: FixedNs) -> i64 {
     saturate(fixed.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
 }
 
-/// `later - earlier` in ticks as a signed number: right as long as the two are less than 2^63 ticks apart.
+/// `later - earlier` in ticks as a signed number: right as long as the two are less than 2^63
+/// ticks apart.
 #[must_use]
 pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
     signed(later_ticks.wrapping_sub(earlier_ticks))
 }
 
-/// Nanoseconds in so many counts of a clock of `hz`, rounded down: exact also for frequencies that divide no power of ten, and
-/// each count by itself, so that no error adds up. Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
+/// Nanoseconds in so many counts of a clock of `hz`, rounded down. Exact also for frequencies
+/// that divide no power of ten. Errors do not add up, because each call converts the whole count.
+/// Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
 #[must_use]
 pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
     let (Some(seconds), Some(rest)) = (counts.checked_div(hz), counts.checked_rem(hz)) else { return 0 };
-    // BOUND: `rest` < `hz`, so the quotient is below 1e9, and the product fits into 64 bits up to 18.4 GHz.
+    // BOUND: `rest` < `hz`, so the quotient is below 1e9, and the product fits into 64 bits up to
+    // 18.4 GHz.
     let rest_ns = match rest.checked_mul(NS_PER_S) {
         Some(product) => match product.checked_div(hz) {
             Some(ns) => ns as i128,
@@ -67,7 +71,8 @@ pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
     saturate((seconds as i128).wrapping_mul(NS_PER_S as i128).wrapping_add(rest_ns))
 }
 
-/// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate does).
+/// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate
+/// does).
 #[must_use]
 pub const fn signed(bits: u64) -> i64 {
     i64::from_ne_bytes(bits.to_ne_bytes())

@@ -1,12 +1,14 @@
 //! Unix time minus monotonic time.
 //!
-//! One rate steers both clocks (Linux `timekeeping`: `wall_to_monotonic` is constant between steps), so the difference is
-//! a constant until somebody sets the clock. Each sample narrows the interval that contains it; a sample outside the interval
-//! is a step, and is followed at once.
+//! Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between
+//! steps), so the difference is constant until somebody sets the clock. Each sample narrows the
+//! interval that contains the difference. A sample outside the interval shows a step, which Unix
+//! time follows at once.
 
 use crate::sample::Reference;
 
-/// Samples of Unix time in one update; the narrowest counts. One in a model by loom, where each is a step.
+/// Samples of Unix time in one update; the narrowest counts. A model by loom has one, because
+/// each sample is a step of the model.
 const SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 
 /// The interval that contains the difference.
@@ -21,7 +23,7 @@ impl UnixTrack {
         Self { limits_ns: None }
     }
 
-    /// Forgets what it knew.
+    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.limits_ns = None;
     }

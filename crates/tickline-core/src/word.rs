@@ -5,7 +5,8 @@
 //! [ tick, in units of 256 ticks | slot | changes | gate | first | replacing | published ]
 //! ```
 //!
-//! A gate never leaves a line in use, so in a published word its bit says something else: that the line does not serve Unix time.
+//! A closed gate leaves no line in use, so in a published word its bit means something else: the
+//! line does not serve Unix time.
 //!
 //! | phase | the tick | who may read the counter |
 //! |---|---|---|
@@ -14,15 +15,18 @@
 //! | `Replacing` | start of the old line | the writer, and readers that help |
 //! | `Published` | start of the line | everybody |
 //!
-//! At most one of the three lowest bits is set; none is `NoLine`. **A published word is the start of its line as it stands, low
-//! bits included**: a reader subtracts it from the counter without a mask.
+//! At most one of the three lowest bits is set; none is `NoLine`. **A published word is the start
+//! of its line as it stands, low bits included**: a reader subtracts it from the counter without
+//! a mask.
 //!
-//! No word comes again once a line has been published after it (rule 10 of `DESIGN.md`). The tick rises with each new line, and the
-//! phase changes in between. Two things leave the tick where it was or bring it back, and are counted in `changes`: a gate that is
-//! closed and opened, and a counter that starts again. The count returns to its start after eight of them. A word without a line that
-//! comes back by gate changes alone has the same high-water mark, and no line has been published since. So a thread that still holds
-//! it holds nothing that is wrong. Any other word could return only after a counter reset, with a multiple of eight changes in all,
-//! at the very tick of an earlier line, while one thread is stopped all the time.
+//! No word comes again once a line has been published after it (rule 10 of `DESIGN.md`). The tick
+//! rises with each new line, and the phase changes in between. Two things leave the tick where it
+//! was or bring it back, and are counted in `changes`: a gate that is closed and opened, and a
+//! counter that starts again. The count returns to its start after eight of them. A word without
+//! a line that comes back by gate changes alone has the same high-water mark, and no line has
+//! been published since. So a thread that still holds that word knows nothing wrong. Any other
+//! word could return only if the counter was reset, the changes are a multiple of eight, a line
+//! starts at the very tick of an earlier one, and one thread is stopped all the time.
 //!
 //! A word of all zeros has no line, so static memory is a valid clock.
 
@@ -31,8 +35,8 @@ use crate::units::ticks_between;
 /// The start granularity, ticks: the unit of a word's tick. 0.1 us at 2.6 GHz, 11 us at 24 MHz.
 pub const START_GRANULARITY_TICKS: u64 = 1 << META_BITS;
 
-/// How long after its start a line may be published at the latest, ticks: whatever begins so long after its start, began when the
-/// line was in use.
+/// The longest time from a line's start to its publication, ticks. A reading that begins so long
+/// after the start begins while the line is in use.
 pub(crate) const FIRST_TICKS: u64 = 2 * START_GRANULARITY_TICKS;
 
 const META_BITS: u32 = 8;
@@ -44,7 +48,8 @@ const PHASE_MASK: u64 = PUBLISHED_BIT | REPLACING_BIT | FIRST_BIT;
 const GATE_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
 const CHANGES_MASK: u64 = 7 << 4;
-/// The highest of the low bits: masked out, it is the distance of the second slot, if slots are [`SLOT_BYTES`] long.
+/// The highest of the low bits. The word masked by it is the offset of the slot in memory,
+/// because slots are [`SLOT_BYTES`] long.
 const SLOT_BIT: u64 = 1 << 7;
 
 /// The distance of the two slots in memory, bytes.
@@ -57,7 +62,8 @@ const _: () = assert!(SLOT_BIT == SLOT_BYTES as u64, "a reader finds its slot by
 pub enum Phase {
     /// No line: readers return the reference clock, never below the high-water mark.
     NoLine,
-    /// A writer is about to publish the first line: readers wait some microseconds, then go on without it.
+    /// A writer is about to publish the first line: readers wait some microseconds, then go on
+    /// without it.
     FirstPublication,
     /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
     Replacing,
@@ -104,9 +110,10 @@ impl Word {
         self.0
     }
 
-    /// The word of the line that follows this word, published at `at_ticks`. It names the other slot, and its bits are at
-    /// most `2 * START_GRANULARITY_TICKS` before `at_ticks`, and not after it. `None` if that would not come later than this word, so that it
-    /// might equal an earlier one. A counter that is behind by more than `margin_ticks` was reset, which counts as a change.
+    /// The word of the line that follows this word, published at `at_ticks`. It names the other
+    /// slot. Its bits are at most `2 * START_GRANULARITY_TICKS` before `at_ticks`, and not after
+    /// it. `None` if it would not be later than this word, because it might equal an earlier one.
+    /// A counter that is behind by more than `margin_ticks` was reset, which counts as a change.
     #[must_use]
     pub fn next_published(self, at_ticks: u64, margin_ticks: u64) -> Option<Self> {
         let start_ticks = at_ticks.wrapping_sub(META_MASK) & !META_MASK;
@@ -131,36 +138,39 @@ impl Word {
         if self.is_published() { Self(word.0 & !GATE_BIT) } else { word }
     }
 
-    /// The word without a line that follows this one, its high-water mark taken at `ticks`, which are rounded up.
+    /// The word without a line that follows this one, its high-water mark taken at `ticks`, which
+    /// are rounded up.
     #[must_use]
     pub const fn without_line(self, ticks: u64) -> Self {
         let rounded_ticks = ticks.wrapping_add(META_MASK) & !META_MASK;
         Self(rounded_ticks | (self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK)))
     }
 
-    /// The word that announces the first line after this word. Nobody reads the reference for a reading until that line is
-    /// published or given up.
+    /// The word that announces the first line after this word. Until that line is published or
+    /// given up, no reading takes its time from the reference.
     #[must_use]
     pub const fn first_publication(self) -> Self {
         self.with_phase(FIRST_BIT)
     }
 
-    /// The word to which a first publication goes back: the one before it. No line has been published since, and the
-    /// high-water mark is the same, so a thread that still holds that word holds nothing that is wrong.
+    /// The word to which a first publication goes back: the one before it. No line has been
+    /// published since, and the high-water mark is the same, so a thread that still holds that
+    /// word knows nothing wrong.
     #[must_use]
     pub const fn given_up(self) -> Self {
         self.with_phase(0)
     }
 
-    /// This word with its gate closed. A published line is then being replaced: a gate never leaves a line in use.
+    /// This word with its gate closed. A published line is then being replaced, because a closed
+    /// gate leaves no line in use.
     #[must_use]
     pub const fn with_gate_closed(self) -> Self {
         let word = if self.is_published() { self.replacing() } else { self };
         Self(word.0 | GATE_BIT)
     }
 
-    /// This word without a line, with its gate open again. The change is counted, so the word differs from the last seven. The
-    /// tick of the high-water mark stays.
+    /// This word without a line, with its gate open again. The change is counted, so the word
+    /// differs from the last seven. The tick of the high-water mark stays.
     #[must_use]
     pub const fn with_gate_open(self) -> Self {
         Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | (self.0.wrapping_add(CHANGE) & CHANGES_MASK))
@@ -196,7 +206,7 @@ impl Word {
         self.0 & PUBLISHED_BIT != 0
     }
 
-    /// Whether a closed gate keeps the clock without a line.
+    /// Whether a gate is closed, so that the clock has no line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
         self.0 & GATE_BIT != 0 && !self.is_published()
@@ -209,8 +219,9 @@ impl Word {
         if self.0 & SLOT_BIT == 0 { Slot::A } else { Slot::B }
     }
 
-    /// The word's tick, a multiple of [`START_GRANULARITY_TICKS`]. Without a line, this is where the high-water mark was taken. In a
-    /// published word it is before the start of the line, by less than that.
+    /// The word's tick, a multiple of [`START_GRANULARITY_TICKS`]. Without a line, this is where
+    /// the high-water mark was taken. In a published word it is before the line's start, by less
+    /// than the start granularity.
     #[must_use]
     pub const fn start_ticks(self) -> u64 {
         self.0 & !META_MASK
@@ -223,7 +234,7 @@ mod tests {
 
     const MARGIN_TICKS: u64 = 1 << 20;
 
-    fn live(ticks: u64) -> Word {
+    fn published_word(ticks: u64) -> Word {
         Word::default().next_published(ticks, MARGIN_TICKS).expect("later than 0")
     }
 
@@ -237,8 +248,8 @@ mod tests {
     #[test]
     fn fields_do_not_disturb_each_other() {
         for (word, slot) in [
-            (live(0x1234_5678_9abc), Slot::B),
-            (live(1 << 20).next_published(0x1234_5678_9abc, 0).unwrap(), Slot::A),
+            (published_word(0x1234_5678_9abc), Slot::B),
+            (published_word(1 << 20).next_published(0x1234_5678_9abc, 0).unwrap(), Slot::A),
         ] {
             assert_eq!((word.phase(), word.slot(), word.is_gate_closed()), (Phase::Published, slot, false));
             assert_eq!(word.start_ticks(), 0x1234_5678_9900, "0x9abc - 0xff, rounded down");
@@ -259,11 +270,14 @@ mod tests {
         }
     }
 
-    /// A reader subtracts the whole word from the counter: a word beyond the tick of its publication would look like a reset.
+    /// A reader subtracts the whole word from the counter. A word beyond the tick of its
+    /// publication would look like a reset.
     #[test]
-    fn a_live_word_is_a_tick_shortly_before_its_publication() {
+    fn a_published_word_is_a_tick_shortly_before_its_publication() {
         for at_ticks in (1_u64 << 30)..(1 << 30) + 3 * START_GRANULARITY_TICKS {
-            for word in [live(at_ticks), live(1 << 20).next_published(at_ticks, 0).unwrap()] {
+            for word in
+                [published_word(at_ticks), published_word(1 << 20).next_published(at_ticks, 0).unwrap()]
+            {
                 assert!(
                     (0..2 * START_GRANULARITY_TICKS).contains(&at_ticks.wrapping_sub(word.to_bits())),
                     "{at_ticks}: {word:?}"
@@ -274,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_line_without_unix_time_is_closed_for_that_alone() {
-        let both = live(0x1234_5678_9abc);
+        let both = published_word(0x1234_5678_9abc);
         let word = both.without_unix();
         assert_eq!((both.is_published_for_unix(), word.is_published_for_unix()), (true, false));
         assert_eq!((word.is_published(), word.is_gate_closed()), (true, false));
@@ -282,7 +296,7 @@ mod tests {
             (word.start_ticks(), word.slot(), word.phase()),
             (both.start_ticks(), both.slot(), both.phase())
         );
-        // What follows it is what would follow a line for both.
+        // The words that follow it are those that follow a line for both.
         assert_eq!(word.replacing(), both.replacing());
         assert_eq!(word.with_gate_closed(), both.with_gate_closed());
         assert!(
@@ -293,7 +307,7 @@ mod tests {
 
     #[test]
     fn gates_opened_again_and_again_differ_from_the_last_seven() {
-        for line in [live(5 << 20), live(1 << 20).next_published(5 << 20, 0).unwrap()] {
+        for line in [published_word(5 << 20), published_word(1 << 20).next_published(5 << 20, 0).unwrap()] {
             let mut word = line.replacing().without_line(6 << 20);
             let mut seen = vec![word];
             for _ in 0..200 {
@@ -313,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_new_line_needs_a_later_start_or_a_reset() {
-        let word = live(100 * START_GRANULARITY_TICKS);
+        let word = published_word(100 * START_GRANULARITY_TICKS);
         let first = word.start_ticks() + START_GRANULARITY_TICKS + META_MASK;
         assert_eq!(word.next_published(first - 1, MARGIN_TICKS), None);
         assert_eq!(
@@ -326,15 +340,16 @@ mod tests {
             "a little behind is not a reset"
         );
         assert!(
-            live(1 << 40).next_published(5_000, MARGIN_TICKS).is_some(),
+            published_word(1 << 40).next_published(5_000, MARGIN_TICKS).is_some(),
             "a reset counter may start again"
         );
     }
 
-    /// A slope of 0 makes the margin `u64::MAX`. Taken for -1 it would admit every tick, even that of the word.
+    /// A slope of 0 makes the margin `u64::MAX`. As a signed number, -1, it would admit every
+    /// tick, even that of the word.
     #[test]
     fn with_any_margin_a_new_line_needs_a_later_start() {
-        let word = live(100 * START_GRANULARITY_TICKS);
+        let word = published_word(100 * START_GRANULARITY_TICKS);
         for margin_ticks in [1 << 63, u64::MAX] {
             assert_eq!(
                 word.next_published(100 * START_GRANULARITY_TICKS, margin_ticks),
@@ -349,10 +364,11 @@ mod tests {
         }
     }
 
-    /// Rule 10: a line after a reset may start at the very tick of an earlier one. Its word is another one all the same.
+    /// Rule 10: a line after a reset may start at the very tick of an earlier one. Its word is
+    /// another one all the same.
     #[test]
     fn a_line_after_a_reset_differs_from_one_at_the_same_tick() {
-        let (mut word, mut seen) = (live(7 << 20), Vec::new());
+        let (mut word, mut seen) = (published_word(7 << 20), Vec::new());
         for _ in 0..8 {
             for at_ticks in [7_u64 << 20, 1 << 40] {
                 word = word.next_published(at_ticks, MARGIN_TICKS).unwrap_or(word);
@@ -360,7 +376,7 @@ mod tests {
                 assert!(!seen.contains(&word), "{word:?} came twice");
                 seen.push(word);
             }
-            // The line ends now and then. The count goes on.
+            // The line is retired now and then. The count goes on.
             word = word.replacing().without_line(word.to_bits());
         }
     }

@@ -1,7 +1,8 @@
 //! The arithmetic against an oracle in integers without limits, with random values of every size.
 //!
-//! A failure prints the smallest case found, and writes its seed to `arithmetic.proptest-regressions`, which is tried first
-//! from then on: commit it. `PROPTEST_CASES=100000` looks longer (cheap properties multiply it).
+//! A failure prints the smallest case found, and writes its seed to
+//! `arithmetic.proptest-regressions`, which is tried first from then on: commit it.
+//! `PROPTEST_CASES=100000` tries more (cheap properties multiply it).
 #![cfg(not(miri))] // there is no unsafe code below, and Miri would take an hour
 
 mod properties;
@@ -17,8 +18,8 @@ use tickline_core::word::Word;
 
 use properties::{discipline, estimate, line, word};
 
-/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where that may be an emulator, since
-/// integers are the same everywhere.
+/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where this
+/// may run in an emulator, because integers are the same everywhere.
 fn config(diligence: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let diligence = if cfg!(target_arch = "x86_64") { diligence } else { 1 };
@@ -115,11 +116,11 @@ fn meeting() -> impl Strategy<Value = (Line, u64, Target)> {
     })
 }
 
-fn look() -> impl Strategy<Value = estimate::Look> {
+fn read() -> impl Strategy<Value = estimate::Read> {
     // Without delay, bounds touch the truth.
     let delay = || prop_oneof![2 => Just(0), 6 => 0..200_u32, 2 => 0..1_000_000_u32];
     (0..36_u32, any::<u64>(), delay(), delay(), any::<[u16; 3]>(), any::<u64>()).prop_map(
-        |(size, gap, before_ticks, after_ticks, phases, rate)| estimate::Look {
+        |(size, gap, before_ticks, after_ticks, phases, rate)| estimate::Read {
             gap_ticks: gap >> (63 - size),
             before_ticks,
             after_ticks,
@@ -185,7 +186,8 @@ proptest! {
         line::check_spans(slope, ticks, ns);
     }
 
-    /// Among them what Windows counts at: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET), 2.6 GHz over 1,024.
+    /// Among them the frequencies of Windows' counter: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET),
+    /// 2.6 GHz over 1,024.
     #[test]
     fn counts_of_a_clock_of_any_frequency((counts, hz) in (number(), number())) {
         line::check_counts(counts, hz);
@@ -206,10 +208,10 @@ proptest! {
     }
 
     #[test]
-    fn words_have_what_they_were_made_of((bits, at, slack, floor) in (number(), number(), number(), number())) {
+    fn words_have_what_they_were_made_of((bits, at, margin, high_water) in (number(), number(), number(), number())) {
         let before = Word::from_bits(bits).without_line(bits);
-        word::check_life(before, at, slack, floor);
-        word::check_life(before, before.start_ticks().wrapping_add(at), slack, floor);
+        word::check_life(before, at, margin, high_water);
+        word::check_life(before, before.start_ticks().wrapping_add(at), margin, high_water);
     }
 
     #[test]
@@ -229,35 +231,35 @@ proptest! {
 
     #[test]
     fn a_line_that_joins_is_not_below_the_old_one(
-        ((old, at, target), horizon, since_start, slack, probe)
+        ((old, at, target), horizon, since_start, margin, probe)
             in (meeting(), 0..1_u64 << 36, number(), 0..1_u64 << 20, any::<u64>())
     ) {
         let steering = discipline::check_steer(&old, at, &target, horizon);
         let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
-        discipline::check_meeting(&old, &steering, start, at, slack, probe);
+        discipline::check_meeting(&old, &steering, start, at, margin, probe);
         // Starts as the control loop has them, and slopes that differ by next to nothing.
         let close = Steering { slope: target.slope, step_to: None, offset: 0 };
-        discipline::check_meeting(&old, &close, at & !1023, at, slack, probe);
+        discipline::check_meeting(&old, &close, at & !1023, at, margin, probe);
         // The old line itself must come out, and one a nanosecond above it for the smallest step.
         for step_to in [None, Some(old.fixed_at(at) + 1)] {
             let same = Steering { slope: old.slope, step_to, offset: 0 };
-            discipline::check_meeting(&old, &same, old.start_ticks, at, slack, probe);
+            discipline::check_meeting(&old, &same, old.start_ticks, at, margin, probe);
         }
     }
 
     #[test]
-    fn a_line_that_recovers_is_above_edge_and_floor(
-        ((line, at, target), since_start, floor, probe)
+    fn a_first_line_is_above_reference_and_high_water_mark(
+        ((line, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
         let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
-        let floors = [floor, line.at_any(at).saturating_add(floor >> 32)];
-        // A whole base meets this edge exactly, and the next one does not.
+        let marks = [high_water, line.at_any(at).saturating_add(high_water >> 32)];
+        // A whole base meets this bound exactly, and the next one does not.
         let exact = fixed_from_ns(line.base_ns) + target.slope.over(signed(at.wrapping_sub(start)));
-        for (edge, floor) in
-            [(target.at(at), floors[0]), (target.at(at), floors[1]), (exact, i64::MIN), (exact + 1, i64::MIN)]
+        for (most, high_water) in
+            [(target.at(at), marks[0]), (target.at(at), marks[1]), (exact, i64::MIN), (exact + 1, i64::MIN)]
         {
-            discipline::check_recover(edge, floor, target.slope, start, at, probe);
+            discipline::check_recover(most, high_water, target.slope, start, at, probe);
         }
     }
 
@@ -283,17 +285,17 @@ proptest! {
 
     #[test]
     fn samples_of_a_steady_reference_contain_it(
-        (truth, looks, ahead, horizon)
-            in (truth(Just(0)), prop::collection::vec(look(), 1..40), 0..1_u64 << 36, 0..1_u64 << 36)
+        (truth, reads, ahead, horizon)
+            in (truth(Just(0)), prop::collection::vec(read(), 1..40), 0..1_u64 << 36, 0..1_u64 << 36)
     ) {
-        estimate::check_history(&truth, &looks, ahead, horizon);
+        estimate::check_history(&truth, &reads, ahead, horizon);
     }
 
     #[test]
-    fn the_envelope_contains_a_reference_within_rho(
-        (truth, looks, ahead)
-            in (truth(0..1_000_000_u32), prop::collection::vec(look(), 1..40), 0..1_u64 << 36)
+    fn the_bounds_contain_a_reference_within_the_maximum_drift(
+        (truth, reads, ahead)
+            in (truth(0..1_000_000_u32), prop::collection::vec(read(), 1..40), 0..1_u64 << 36)
     ) {
-        estimate::check_history(&truth, &looks, ahead, 1);
+        estimate::check_history(&truth, &reads, ahead, 1);
     }
 }

@@ -1,8 +1,10 @@
 //! The same benchmarks by `WallTime` and by `CounterTime`, in turns.
 //!
-//! `cargo bench -p tickline-criterion`; reports are in `target/criterion/report/index.html`. Each group has both clocks in one plot
-//! (`target/criterion/empty/report/index.html`), and each of its parameters, too (`hash/64 bytes/report/index.html`). What takes some
-//! ns, and must be set up for each iteration, shows the difference; what takes long, or runs in a loop, shows none.
+//! `cargo bench -p tickline-criterion`; reports are in `target/criterion/report/index.html`. Each
+//! group has both clocks in one plot (`target/criterion/empty/report/index.html`), and so has
+//! each of its parameters (`hash/64 bytes/report/index.html`). Routines of some ns that are set
+//! up for each iteration show a difference. Long routines, and those that run in a loop, show
+//! none.
 
 mod clocks;
 
@@ -40,7 +42,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Nothing: what is reported is the clock.
+/// Measures nothing, so the result is the cost of the clock.
 fn empty(mut group: Group<'_>) {
     group.bench("PerIteration", |bencher| {
         bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
@@ -104,5 +106,5 @@ fn main() {
     allocation(Group::new(&mut criterion, &clocks, "allocation"));
     channel(Group::new(&mut criterion, &clocks, "channel"));
     criterion.final_summary();
-    // Both clones of the clock end here, and say what went wrong, if anything did.
+    // Both clones of the clock are dropped here, and report incidents, if there were any.
 }

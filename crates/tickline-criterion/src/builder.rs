@@ -12,11 +12,11 @@ use crate::pair::Source;
 use crate::session::Session;
 use crate::time::CounterTime;
 
-/// The clock knows its rate to 1 ppm after 0.1 to 0.2 s; it compares the CPUs' counters first where the kernel does not vouch for them,
-/// which takes some 20 ms a CPU.
+/// The clock knows its rate to 1 ppm after 0.1 to 0.2 s. Where the kernel does not vouch for the
+/// CPUs' counters, the clock compares them first, which takes some 20 ms a CPU.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Less than the least can give no rate; a minute is more than any machine needs.
+/// Shorter times can give no rate; a minute is more than any machine needs.
 const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
@@ -56,16 +56,19 @@ impl Builder {
         }
     }
 
-    /// Settings of the clock that the rate comes from, which has a thread of its own. For
-    /// [`trust`](tickline::ClockBuilder::trust) and [`assume_invariant`](tickline::ClockBuilder::assume_invariant); its driver is always the
-    /// thread, and it has one line for all CPUs, because ticks of different lines do not add up.
+    /// Settings of the clock from which the rate comes, such as
+    /// [`trust`](tickline::ClockBuilder::trust) and
+    /// [`assume_invariant`](tickline::ClockBuilder::assume_invariant). The driver is always a
+    /// thread, and the clock has one line for all CPUs, because ticks of different lines do not
+    /// add up.
     pub fn clock(mut self, clock: tickline::ClockBuilder) -> Self {
         self.clock = clock;
         self
     }
 
-    /// How long [`start`](Self::start) may wait for the clock: 50 ms to 60 s, by default 2 s. It returns as soon as the rate is known
-    /// to 1 ppm, 0.1 to 0.2 s as a rule; if that takes longer, with what is known then.
+    /// How long [`start`](Self::start) may wait for the clock: 50 ms to 60 s, by default 2 s.
+    /// `start` returns as soon as the rate is known to 1 ppm, after 0.1 to 0.2 s as a rule. At
+    /// the limit it returns with the rate that is known then.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = limit;
         self
@@ -77,8 +80,8 @@ impl Builder {
         self
     }
 
-    /// Prints nothing. What would be printed is in [`CounterTime::calibration`], [`CounterTime::fallback_reason`] and
-    /// [`CounterTime::incidents`].
+    /// Prints nothing. What would be printed is in [`CounterTime::calibration`],
+    /// [`CounterTime::fallback_reason`] and [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.messages = Messages::Hidden;
         self
@@ -89,9 +92,9 @@ impl Builder {
     /// # Errors
     ///
     /// [`Closed`](crate::ErrorKind::Closed) with the reason if the counter cannot be trusted;
-    /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when [`settle`](Self::settle) is over;
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if that is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock
-    /// cannot be made.
+    /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if that is
+    /// outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {
@@ -105,8 +108,9 @@ impl Builder {
         Ok(CounterTime::by_counter(source, session))
     }
 
-    /// As [`start`](Self::start), but where that gives an error, the OS clock measures, exactly as `WallTime` does. The error is
-    /// printed, and kept in [`CounterTime::fallback_reason`].
+    /// As [`start`](Self::start), but where that returns an error, the OS clock measures, exactly
+    /// as `WallTime` does. The error is printed, and is available as
+    /// [`CounterTime::fallback_reason`].
     #[must_use]
     pub fn start_or_wall_time(self) -> CounterTime {
         let messages = self.messages;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a digit of the results means. Its text is what is printed at the start.
+/// How exact results are. Its text is printed at the start.
 ///
 /// ```
 /// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
@@ -16,12 +16,15 @@ use std::fmt;
 pub struct Calibration {
     /// The counter's frequency against `CLOCK_MONOTONIC`, Hz.
     pub frequency_hz: f64,
-    /// The frequency is that within this, ppb: so long results are off by at most as much. It holds as the limits of
-    /// [`tickline::Reading`] do, and shrinks while benchmarks run.
+    /// The uncertainty of the frequency, ppb: results that take long are off by at most as much.
+    /// It holds as long as the bounds of [`tickline::Reading`] do, and shrinks while benchmarks
+    /// run.
     pub uncertainty_ppb: f64,
-    /// The counter's resolution, ns: what a single pair of readings can be off by. A mean over many pairs is better than that.
+    /// The counter's resolution, ns: a single pair of readings can be off by as much. A mean over
+    /// many pairs is more exact.
     pub resolution_ns: f64,
-    /// What a pair of readings costs, ns: measured anew twice a second, because it changes with the core's frequency.
+    /// The cost of a pair of readings, ns. It is measured twice a second, because it changes with
+    /// the core's frequency.
     pub pair_ns: f64,
     /// What is done about that cost.
     pub overhead: Overhead,
@@ -31,7 +34,7 @@ pub struct Calibration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overhead {
-    /// It is taken off each sample, once for each pair.
+    /// It is subtracted from each sample, once for each pair.
     TakenOff,
     /// It stays in the results, as with `WallTime`.
     Kept,

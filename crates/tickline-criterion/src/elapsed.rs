@@ -1,12 +1,14 @@
-//! What a sample adds up to.
+//! The time of a sample.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// The time between starts and ends, not yet converted: ticks of the counter, and the number of pairs whose cost they contain.
+/// The time between starts and ends, not yet converted: ticks of the counter, and the number of
+/// pairs whose cost they contain.
 ///
-/// Sums stay in ticks, so that adding one up under `iter_batched` rounds nothing; the pairs' cost is taken off the whole sum, once.
-/// A [`Duration`] converts into one, for `iter_custom` routines that time themselves.
+/// Sums stay in ticks, so that adding up under `iter_batched` does not round. The cost of the
+/// pairs is subtracted once, from the whole sum. A [`Duration`] converts into one, for
+/// `iter_custom` routines that time themselves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +22,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Elapsed {
-    /// Of all pairs, as read.
+    /// The ticks of all pairs, as read.
     pub(crate) ticks: u64,
     /// Pairs of readings in `ticks`.
     pub(crate) pairs: u64,
@@ -28,7 +30,7 @@ pub struct Elapsed {
     pub(crate) moved: u64,
     /// Pairs whose end was before their start; they count as 0 ticks.
     pub(crate) backwards: u64,
-    /// By another clock, with nothing to take off.
+    /// Time by another clock, from which nothing is subtracted.
     pub(crate) other: Duration,
 }
 
@@ -92,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
-        // Symptom of clamping each pair: with a counter that moves by 26 ticks, pairs of 40 read as 26 or 52, and an empty
-        // routine would take (52 - 40) / 2 ticks on average.
+        // Symptom of clamping each pair: with a counter that moves by 26 ticks, pairs of 40 read
+        // as 26 or 52, and an empty routine would take (52 - 40) / 2 ticks on average.
         let coarse = Elapsed::of_pair(0, 26, false) + Elapsed::of_pair(26, 78, false);
         assert_eq!(coarse.to_ns(1.0, 39.0), 0.0);
         assert_eq!(coarse.to_ns(1.0, 50.0), 0.0);

@@ -1,4 +1,4 @@
-//! Why there is no [`CounterTime`](crate::CounterTime) by the counter.
+//! Why a [`CounterTime`](crate::CounterTime) can't use the counter.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickline::{Reason, State};
 
-/// Why the counter cannot be measured with.
+/// Why the counter can't measure.
 ///
 /// ```
 /// use tickline_criterion::{ErrorKind, CounterTime};

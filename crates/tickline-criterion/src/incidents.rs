@@ -6,10 +6,11 @@ use tickline::{Event, Events, State};
 
 use crate::elapsed::Elapsed;
 
-/// Events after which a sample, or the rate it is converted with, may be wrong.
+/// Events after which a sample, or the rate that converts it, may be wrong.
 ///
-/// Not among them: recalibrations, a line that nobody renewed in time (its readings were by the OS, which says nothing against the
-/// counter), and bounds violated by some ns, which matter for the rate's uncertainty, not for a sample.
+/// Three events are not among them: recalibrations; lines that nobody renewed in time, which says
+/// nothing against the counter; and bounds violated by some ns, which matter for the rate's
+/// uncertainty, not for a sample.
 const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
@@ -18,14 +19,16 @@ pub(crate) fn is_disturbed(before: &Events, now: &Events) -> bool {
     DISTURBING.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// Whether an event has happened that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix time does not.
+/// Whether an event has happened that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix
+/// time does not.
 pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
     let jumps = DISTURBING.into_iter().filter(|event| *event != Event::UnixStep);
     jumps.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime) was made. Its text is what is printed when
-/// that is dropped: a line for each kind, and none if there is nothing to say.
+/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime)
+/// was made. Its text is what is printed when that is dropped: a line for each kind, and none if
+/// there is nothing to say.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
@@ -42,28 +45,32 @@ pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
 pub struct Incidents {
     /// Samples that were converted into ns.
     pub samples: u64,
-    /// Samples in which a pair of readings began on one CPU and ended on another. Not noticed: a thread that was moved away and
-    /// back, or between two pairs; and any move where the CPU's id does not come with the counter (aarch64).
+    /// Samples in which a pair of readings began on one CPU and ended on another. A move away and
+    /// back, or between two pairs, is not noticed; nor is any move where the CPU's id does not
+    /// come with the counter (aarch64).
     pub moved: u64,
-    /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were reset.
+    /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
+    /// reset.
     pub backwards: u64,
-    /// Samples at whose conversion tickline's clock had noticed something since the one before. It notices within half a second, so
-    /// it may have happened during the sample, or shortly before. What is printed at the end counts the last sample, too, if something
-    /// was noticed after it.
+    /// Samples before whose conversion tickline's clock had noticed an event since the last one.
+    /// It notices within half a second, so the event may have happened during the sample, or
+    /// shortly before. The text at the end also counts the last sample if an event was noticed
+    /// after it.
     pub disturbed: u64,
-    /// What it was, and how often.
+    /// Which events, and how often.
     pub events: Vec<(Event, u64)>,
-    /// Samples before or after which tickline's clock did not serve by the counter, because a gate was closed, or there was no line.
-    /// The counter timed them all the same, though nothing vouches for it.
+    /// Samples before or after which the OS clock served tickline's readings, because a gate was
+    /// closed or there was no line. The counter timed these samples all the same, though nothing
+    /// vouches for it.
     pub unserved: u64,
-    /// What the clock said of itself then, the last time.
+    /// The clock's state at the last such sample.
     pub unserved_state: Option<State>,
     last_is_disturbed: bool,
 }
 
 impl Incidents {
-    /// Counts a sample. `before` and `now` are the clock's events at the last one and at this one. Returns whether the clock was
-    /// disturbed.
+    /// Counts a sample. `before` and `now` are the clock's events at the last one and at this
+    /// one. Returns whether the clock was disturbed.
     pub(crate) fn count(&mut self, sample: &Elapsed, before: &Events, now: &Events) -> bool {
         self.samples += 1;
         self.moved += u64::from(sample.moved > 0);
@@ -72,7 +79,8 @@ impl Incidents {
         self.disturb_last(before, now)
     }
 
-    /// Counts what the clock has noticed since the last sample was converted as a disturbance of that one: it may have happened then.
+    /// Counts events that the clock has noticed since the last sample was converted as
+    /// disturbances of that sample, because they may have happened during it.
     pub(crate) fn disturb_last(&mut self, before: &Events, now: &Events) -> bool {
         let mut disturbed = false;
         for event in DISTURBING {
@@ -88,7 +96,7 @@ impl Incidents {
         disturbed
     }
 
-    /// The last sample is disturbed, once.
+    /// Counts the last sample as disturbed, but only once.
     pub(crate) fn mark_last(&mut self) {
         if self.samples > 0 && !self.last_is_disturbed {
             self.last_is_disturbed = true;

@@ -1,5 +1,5 @@
-//! [criterion](https://docs.rs/criterion) with the CPU's counter for a clock, through [tickline]: true nanoseconds, with less
-//! overhead and a finer resolution than `WallTime`.
+//! [criterion](https://docs.rs/criterion) with the CPU's counter for its clock, through
+//! [tickline]: true nanoseconds, with less overhead and a finer resolution than `WallTime`.
 //!
 //! ```no_run
 //! use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -20,7 +20,8 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! In benchmarks that exist, `config` changes, and `&mut Criterion` becomes `&mut Criterion<CounterTime>`. On the standard error stream:
+//! To convert existing benchmarks, change `config`, and `&mut Criterion` into
+//! `&mut Criterion<CounterTime>`. The crate prints on the standard error stream:
 //!
 //! ```text
 //! tickline: counter at 2596.120 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 17.5 ns, taken off
@@ -28,21 +29,27 @@
 //!
 //! # What it is for
 //!
-//! Where criterion reads the clock around each iteration (`iter_batched` with `PerIteration`, `iter_custom`), or around small
-//! batches, a routine of some ns drowns in the cost of two calls of the OS clock, which `WallTime` reports as the routine's. Here
-//! two readings of the counter cost less, and what they cost is measured and taken off. With `iter`, and with large batches, the
-//! clock is read once for thousands of iterations, and both say the same.
+//! criterion may read the clock around each iteration (`iter_batched` with `PerIteration`,
+//! `iter_custom`), or around small batches. The cost of two calls of the OS clock, which
+//! `WallTime` reports as the routine's, then hides a routine of some ns. Two readings of the
+//! counter cost less, and this crate measures their cost and subtracts it. With `iter`, and with
+//! large batches, criterion reads the clock once for thousands of iterations, and both clocks
+//! give the same result.
 //!
-//! Error, and in brackets the standard deviation, ns:
+//! The table shows errors in ns, with the standard deviation in brackets:
 //!
-//! - `PerIteration` and `iter_custom`: by criterion, with `iter_batched(.., BatchSize::PerIteration)` and with `iter_custom`. The
-//!   median of its samples, each a mean of many iterations, against the truth before and after, seconds away; the deviation of those
-//!   samples. The median of three such benchmarks.
-//! - short: by a loop without criterion. The median of samples of 50 iterations, each timed by itself, against the truth of the same
-//!   moment; the deviation of single iterations.
+//! - `PerIteration` and `iter_custom`: by criterion, with
+//!   `iter_batched(.., BatchSize::PerIteration)` and with `iter_custom`. The error is that of the
+//!   median of criterion's samples, each a mean of many iterations. The truth was measured before
+//!   and after, seconds away. The deviation is that of the samples. The table has the median of
+//!   three such benchmarks.
+//! - short: by a loop without criterion. The error is that of the median of samples of 50
+//!   iterations, each timed by itself, against the truth of the same moment. The deviation is
+//!   that of single iterations.
 //!
-//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, a counter with a resolution of 10 ns, rustc 1.95, 2026-11-20,
-//! `taskset -c 1 target/release/examples/known_delays`:
+//! AMD EPYC, family 26 (2 CPUs, under KVM, Linux 6.18, clocksource tsc, a counter with a
+//! resolution of 10 ns), rustc 1.95, 2026-11-20, `taskset -c 1
+//! target/release/examples/known_delays`:
 //!
 //! | | truth | `PerIteration`: `WallTime` | `CounterTime` | `iter_custom`: `WallTime` | `CounterTime` | short: `WallTime` | `CounterTime` |
 //! |---|---|---|---|---|---|---|---|
@@ -53,66 +60,79 @@
 //! | 100 ns | 99.0 | +15.2 (1.7) | +5.9 (3.4) | +15.7 (2.8) | +4.7 (1.6) | +14.8 (5.0) | +4.2 (2.6) |
 //! | 1000 ns | 1024.1 | +27.4 (37.5) | +15.8 (13.4) | +33.0 (19.9) | +22.9 (22.5) | +14.7 (17.3) | +4.0 (11.5) |
 //!
-//! - The 4 to 6 ns are the call's, in an empty pipeline ([caveats](#caveats)); the truth is that of a run of calls, between which the
-//!   processor is never idle. Less what the call is off by, 20 to 100 ns are right within 0.6 ns, in each column of `CounterTime`.
-//! - The limit is 2 ns or the counter's resolution, here 10 ns. It is not kept by criterion at 1000 ns: the truths of those two rows
-//!   were 18 and 94 ns apart, because the frequency of the core wandered, and both clocks are off. Against the truth of the same
-//!   moment it is kept. Where a counter's resolution is below 2 ns, the call alone is more than the limit.
-//! - Routines that take long agree within 40 ppm where both clocks measure the very same runs. By criterion, one clock seconds after
-//!   the other, they were +0.2 % and -0.7 % apart, more than 0.1 %, and in another run -0.8 % and -0.1 %:
-//!   none of the clocks', as the same runs show, but the frequency again.
+//! - The 4 to 6 ns are those of the call in an empty pipeline ([caveats](#caveats)). The truth is
+//!   that of a run of calls, between which the processor is never idle. Without the error of the
+//!   call, the rows from 20 to 100 ns are right within 0.6 ns in each column of `CounterTime`.
+//! - The limit is 2 ns or the counter's resolution if that is larger, here 10 ns. By criterion it
+//!   is not kept at 1000 ns, because the frequency of the core wandered: the truths before and
+//!   after differed by 18 and by 94 ns, and both clocks are off. Against the truth of the same
+//!   moment it is kept. Where a counter's resolution is below 2 ns, the call alone exceeds the
+//!   limit.
+//! - For long routines the two clocks agree within 40 ppm if both measure the very same runs. By
+//!   criterion, one clock seconds after the other, they differed by +0.2 % and -0.7 %, and in
+//!   another run by -0.8 % and -0.1 %. The core's frequency causes that, not the clocks, as the
+//!   same runs show.
 //!
 //! # What is guaranteed, and what is not
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | nothing before the start, and nothing after the end, is in the measured time; all of what is between has executed at the end (on riscv64, loads alone): the [fences](#fences) | that the last stores have left the store buffer, and what the compiler does with arithmetic whose result no `black_box` takes: [caveats](#caveats) |
-//! | the rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the limits of [`tickline::Reading`] hold; it is followed while benchmarks run | frequency of the CPU's cores: these are ns, not cycles |
-//! | a counter that cannot be trusted is an [`Error`] with the reason, and is not used | the same digits on all machines: their counters have resolutions of 0.2 to 40 ns, [`Calibration::resolution_ns`] |
-//! | a thread that was moved between the two readings of a pair is noticed, where the CPU's id comes with the counter (x86_64) | a thread that was moved away and back, or between two pairs |
-//! | disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed, and every sample that was taken while one was ([`Incidents`]) | time that other programs took from the process, which is in the samples as with every clock: look at criterion's outliers |
-//! | no sample takes 0, which criterion would refuse: the least is an attosecond | a single pair to be better than the counter's resolution; means over many pairs are |
+//! | The measured time contains nothing from before the start or after the end. Everything in between has executed at the end (on riscv64, loads alone): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place whose result no `black_box` takes: see [caveats](#caveats) |
+//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. The crate follows it while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
+//! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
+//! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: such time is in the samples, as with every clock; criterion shows outliers |
+//! | No sample is 0, which criterion would refuse: the least is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # What it costs
 //!
-//! [`CounterTime::new`] waits until its rate is known to 1 ppm, 0.1 to 0.2 s and at most 2 s ([`Builder::settle`]), and measures the cost of a
-//! pair, 2 ms. While it lives, a thread of tickline's wakes twice a second for some 0.2 ms, 0.04 % of one core. Each sample is
-//! converted after it was taken, with the clock's status, in some 10 us. Twice a second the rate and the cost of a pair are measured
-//! in passing, 1 ms.
+//! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
+//! at most ([`Builder::settle`]). Measuring the cost of a pair takes 2 ms. As long as the clock
+//! exists, a thread of tickline's wakes up twice a second for some 0.2 ms, 0.03 % of a core (AMD
+//! EPYC, family 26, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)).
+//! Converting a sample after it was taken needs the clock's status, and takes some 10 us. Twice a
+//! second the rate and the cost of a pair are measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
-//! The start waits until all earlier instructions have executed and all earlier stores have drained, then reads the counter, and lets
-//! nothing that follows begin before that; the end waits until all that is measured has executed, then reads. On x86_64 that is
-//! a full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both sides of the register. On
-//! riscv64 there is no such instruction: loads are kept in their place, arithmetic and stores are not. What of this is written where
-//! in the manuals: the head of `src/pair.rs`.
+//! The start waits until all earlier instructions have executed and all earlier stores have
+//! drained. Then it reads the counter, and lets nothing that follows begin before that. The end
+//! waits until the measured code has executed, then reads. On x86_64 that is a full fence,
+//! `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both
+//! sides of the read of the register. riscv64 has no such instruction: loads stay in their place,
+//! arithmetic and stores need not. The head of `src/pair.rs` names the manuals and sections.
 //!
 //! # Caveats
 //!
-//! - **Give the result to a `black_box` inside of the routine.** criterion does it after the second reading, and the compiler may move
-//!   arithmetic that needs no memory across a reading, with this clock and with `WallTime`.
-//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7 ns there, and 3 in a loop
-//!   (on the machine above). That is
-//!   time it takes, not an error of the clock; [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
-//! - The cost that is taken off is measured twice a second, between samples. A core that changes its frequency in between makes pairs
-//!   of another cost, by a ns or so.
+//! - **Give the result to a `black_box` inside of the routine.** criterion does so after the
+//!   second reading. The compiler may move arithmetic that needs no memory across a reading, with
+//!   this clock and with `WallTime`.
+//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes
+//!   7 ns there, and 3 in a loop (on the AMD EPYC above). The routine does take that time; the
+//!   clock is not wrong. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput
+//!   instead.
+//! - The cost that is subtracted is measured twice a second, between samples. If the core changes
+//!   its frequency in between, the cost of a pair differs by a ns or so.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`): moves are reported, not prevented.
-//! - criterion compares with the results of the last run, whatever clock that used. After a change of clock, the first
-//!   "Performance has improved" is the clock's.
-//! - Only criterion 0.8: a new minor version of it needs a new one of this crate.
+//! - criterion compares with the results of the last run, whatever clock that run used. After a
+//!   change of clock, the first "Performance has improved" is due to the clock.
+//! - The crate works with criterion 0.8 only: a new minor version of criterion needs a new
+//!   version of this crate.
 //!
 //! # What is printed
 //!
-//! Libraries of this project do not print. This one does, on the standard error stream, where criterion's users expect it: the line above
-//! once a process; why `WallTime` measures instead, each time that it does; and when the last clone of a [`CounterTime`] is dropped, which
-//! `criterion_group!` does at its end, a line for each kind of incident, if there was one. [`Builder::quiet`] turns all of it off.
+//! Other libraries of this project do not print. This one prints on the standard error stream,
+//! where criterion's users expect it. It prints the line above once in a process. Each time that
+//! `WallTime` measures instead, it says why. When the last clone of a [`CounterTime`] is dropped,
+//! as `criterion_group!` does at its end, it prints a line for each kind of incident that there
+//! was. [`Builder::quiet`] turns all of it off.
 //!
 //! # Examples
 //!
-//! `benches/side_by_side.rs` runs a hash, allocations, a channel and an empty closure by both clocks, `cargo bench -p
-//! tickline-criterion`; criterion's page of each group has both in one plot. `examples/known_delays.rs` measures delays that are known,
-//! and fails if `CounterTime` is further off than it says there.
+//! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, allocations,
+//! a channel and an empty closure by both clocks. criterion's page of each group has both in one
+//! plot. `examples/known_delays.rs` measures known delays, and fails if `CounterTime` is further
+//! off than its head says.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -8,7 +8,8 @@ use crate::calibration::Calibration;
 use crate::error::Error;
 use crate::incidents::Incidents;
 
-/// Benchmarks are read on a terminal, beside criterion's own lines: the exception to the rule that libraries do not print.
+/// Libraries of this project do not print, except here: users read the results of benchmarks on a
+/// terminal, beside criterion's own lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Messages {
     /// Printed.
@@ -18,7 +19,8 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    /// What the counter is known by; once in a process, because each `criterion_group!` may make its own clock.
+    /// Prints how exact the counter is; once in a process, because each `criterion_group!` may
+    /// make its own clock.
     pub(crate) fn by_counter(self, calibration: &Calibration) {
         static FIRST: Once = Once::new();
         if self == Self::Shown {
@@ -26,15 +28,16 @@ impl Messages {
         }
     }
 
-    /// Why `WallTime` measures instead; each time, because a later clock may find a gate closed that was open for an earlier one, and
-    /// its results would look like those by the counter.
+    /// Prints why `WallTime` measures instead; each time, because a later clock may find a gate
+    /// closed that was open for an earlier one, and its results would look like those by the
+    /// counter.
     pub(crate) fn by_wall_time(self, error: &Error) {
         if self == Self::Shown {
             print(&format_args!("measuring with WallTime: {error}"));
         }
     }
 
-    /// What went wrong meanwhile, if anything has.
+    /// Prints the incidents, if there were any.
     pub(crate) fn at_end(self, incidents: &Incidents) {
         if self == Self::Shown {
             for line in incidents.to_string().lines() {
@@ -44,7 +47,7 @@ impl Messages {
     }
 }
 
-/// A stream that is gone is no reason to panic, least of all in a drop.
+/// A closed stream is no reason to panic, least of all in a drop.
 fn print(what: &dyn Display) {
     writeln!(io::stderr(), "tickline: {what}").ok();
 }

@@ -2,11 +2,11 @@
 //!
 //! # The contract
 //!
-//! 1. Nothing before the start counts: the counter is read after every earlier instruction has executed, and after every
-//!    earlier store has left the store buffer.
+//! 1. Nothing before the start counts: the counter is read after every earlier instruction has
+//!    executed, and after every earlier store has left the store buffer.
 //! 2. Nothing that is measured begins before the start was read.
-//! 3. Everything that is measured has executed when the end is read. Its last stores may still be in the store buffer, as they
-//!    would be for whatever follows them in a program.
+//! 3. Everything that is measured has executed when the end is read. Its last stores may still be
+//!    in the store buffer, as they would be for whatever follows them in a program.
 //! 4. Nothing later begins before the end was read.
 //!
 //! | | x86_64 with `rdtscp` | x86_64 without | aarch64 | riscv64 |
@@ -14,22 +14,28 @@
 //! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` | full fence, `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` | `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //!
-//! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally visible, but not for earlier
-//!   stores; later instructions may begin before it has read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it
-//!   forces all older instructions to retire (AMD APM vol. 3, RDTSCP).
-//! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all earlier stores have drained
-//!   (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol. 2A, MFENCE).
-//! - `lfence` does not execute until all earlier instructions have completed, and no later one begins before it has (Intel SDM
-//!   vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is set, as Linux and Windows do (AMD, Software Techniques for Managing
-//!   Speculation, G-2).
-//! - `isb`: instructions behind it are fetched after all before it have completed; the counter may be read early without (Arm ARM
-//!   DDI 0487 D12.1.2; Linux `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and stores and
-//!   does not wait for them: on aarch64 the second half of point 1 is only that later accesses come behind.
-//! - RISC-V has no instruction that waits until all earlier ones have executed. A `fence` orders loads and counter reads (ISA manual,
-//!   volume I, Zicsr, "CSR Access Ordering"): all four points hold there for loads, and for what loads depend on, alone.
+//! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are
+//!   globally visible, but not for earlier stores; later instructions may begin before it has
+//!   read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it forces all older
+//!   instructions to retire (AMD APM vol. 3, RDTSCP).
+//! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all
+//!   earlier stores have drained (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol.
+//!   2A, MFENCE).
+//! - `lfence` does not execute until all earlier instructions have completed, and no later one
+//!   begins before it has (Intel SDM vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is
+//!   set, as Linux and Windows do (AMD, Software Techniques for Managing Speculation, G-2).
+//! - `isb`: instructions after it are fetched when all before it have completed; without it the
+//!   counter may be read early (Arm ARM DDI 0487 D12.1.2; Linux
+//!   `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and
+//!   stores but does not wait for them. So the second half of point 1 means on aarch64 only that
+//!   later accesses come after the earlier stores.
+//! - RISC-V has no instruction that waits until all earlier ones have executed. A `fence` orders
+//!   loads and counter reads (ISA manual, volume I, Zicsr, "CSR Access Ordering"). So the four
+//!   points hold there only for loads, and for what loads depend on.
 //!
-//! The compiler is bound by the same blocks only as far as memory goes: arithmetic in registers may be moved across a reading.
-//! What is measured must therefore take its input from a `black_box` and give its result to one (`lib.rs`, "Caveats").
+//! The same blocks bind the compiler only as far as memory is concerned: it may move arithmetic
+//! in registers across a reading. Measured code must therefore take its input from a `black_box`
+//! and give its result to one (`lib.rs`, "Caveats").
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
@@ -38,7 +44,7 @@ use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCo
 
 use crate::elapsed::Elapsed;
 
-/// What is read at both ends.
+/// The clock that is read at both ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
     /// The counter and the CPU's id, in one instruction.
@@ -49,7 +55,8 @@ pub(crate) enum Source {
     Wall,
 }
 
-/// A measurement that has begun: what [`CounterTime`](crate::CounterTime)'s `start` gives, and its `end` takes.
+/// A measurement that has begun: [`CounterTime`](crate::CounterTime)'s `start` returns it, and
+/// `end` takes it.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
@@ -60,7 +67,8 @@ pub(crate) enum Source {
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);
 /// ```
-// It carries the source, so that the end does not have to load it: the measured code may have evicted everything else from the caches.
+// It carries the source, so that the end does not have to load it: the measured code may have
+// evicted everything else from the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Start(Begun);
 
@@ -72,7 +80,8 @@ enum Begun {
 }
 
 impl Source {
-    /// The counter, with the CPU's id where there is an instruction for both. Callers have a clock that trusts the counter.
+    /// The counter, with the CPU's id where there is an instruction for both. Callers have a
+    /// clock that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
         HardwareCpuCounter::detect()
             .map(Self::WithCpu)
@@ -81,8 +90,9 @@ impl Source {
 
     #[inline(always)]
     pub(crate) fn start(self) -> Start {
-        // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1. An end
-        // has none, so a weaker one would let earlier stores drain at the cost of what is measured.
+        // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1.
+        // An end has no fence, so with a weaker one here earlier stores would drain during the
+        // measured code.
         fence(Ordering::SeqCst);
         Start(match self {
             Self::WithCpu(counter) => {
@@ -123,7 +133,8 @@ impl Start {
 #[inline(always)]
 fn read(counter: HardwareCpuCounter) -> (u64, usize) {
     loop {
-        // One instruction reads both where there is one; elsewhere a thread that was moved in between asks again.
+        // Where one instruction reads both, it does so; elsewhere a thread that was moved in
+        // between reads again.
         if let Some(reading) = counter.now_ordered() {
             return reading;
         }

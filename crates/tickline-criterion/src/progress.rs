@@ -1,4 +1,4 @@
-//! What is known of the clock between samples: counted, and learnt from.
+//! What samples and status say about the clock: incidents are counted, and the rate is learnt.
 
 use tickline::{Events, State, Status};
 
@@ -15,10 +15,11 @@ pub(crate) struct Progress {
     /// The clock's status at the last sample.
     events: Events,
     state: State,
-    /// Whether there was a disturbance since the baseline began. With a gate closed there is no anchor to begin a new one at, and
-    /// the old one would span the jump when the gate opens again, so this stays until then.
+    /// Whether there was a disturbance since the baseline began. While a gate is closed there is
+    /// no anchor for a new baseline, and the old one would span the jump when the gate opens. So
+    /// this stays set until then.
     restart_pending: bool,
-    /// Whether the rate is the one from before that: a new one takes two anchors.
+    /// Whether the rate is the one from before the disturbance: a new rate takes two anchors.
     rate_is_old: bool,
 }
 
@@ -36,8 +37,8 @@ impl Progress {
         }
     }
 
-    /// Whether [`count`](Self::count) could learn from an anchor. With a gate closed there is nothing to learn, and the counter is left
-    /// alone.
+    /// Whether [`count`](Self::count) could learn from an anchor. While a gate is closed there is
+    /// nothing to learn, and the counter is not read.
     pub(crate) fn wants_anchor(&self, state: State) -> bool {
         state == State::Fast && (self.restart_pending || self.follower.is_due())
     }
@@ -47,8 +48,8 @@ impl Progress {
         state == State::Fast && self.restart_pending
     }
 
-    /// Counts a sample. `status` was asked for after it, and after `anchor`, so that a jump before that is not fitted. Returns whether
-    /// the rate was updated.
+    /// Counts a sample. `status` is from after the sample and after `anchor`, so that no rate is
+    /// fitted across a jump before that. Returns whether the rate was updated.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status, anchor: Option<Anchor>) -> bool {
         self.incidents.count(sample, &self.events, &status.events);
         // On both sides of the sample.
@@ -63,7 +64,7 @@ impl Progress {
         learnt
     }
 
-    /// Learns from an anchor, `status` being of after it. Returns whether the rate was updated.
+    /// Learns from an anchor; `status` is from after it. Returns whether the rate was updated.
     pub(crate) fn learn(&mut self, status: &Status, anchor: Anchor) -> bool {
         self.incidents.disturb_last(&self.events, &status.events);
         self.go_on(status, Some(anchor))
@@ -116,11 +117,12 @@ mod tests {
         Anchor { earliest_ns: ns + S - 15, latest_ns: ns + S + 15, ..anchor(ns) }
     }
 
-    /// A clock that does nothing by itself, and what it says when its gates are open, which they need not be here.
+    /// A clock that does nothing by itself, and a status with open gates, whether they are open
+    /// here or not.
     fn clock() -> Option<(Clock, Status)> {
         let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
         if tickline_core::counter::HardwareCounter::if_present().is_none() {
-            // No gate closes where there is nothing behind it.
+            // Without a counter no gate can close.
             eprintln!("SKIPPED: no counter that tickline reads");
             return None;
         }
@@ -142,8 +144,8 @@ mod tests {
         (progress.follower.rate().ns_per_tick - 0.4).abs() < 1e-6
     }
 
-    /// Symptom: the disturbance was seen while the gate was closed and nothing could be learnt, and forgotten; when the gate opened
-    /// again, the rate was fitted across the jump.
+    /// Symptom: the disturbance was seen while the gate was closed and nothing could be learnt,
+    /// and forgotten; when the gate opened again, the rate was fitted across the jump.
     #[test]
     fn a_jump_behind_a_closed_gate_is_not_in_the_rate() {
         let Some((clock, open)) = clock() else { return };
@@ -165,8 +167,8 @@ mod tests {
         assert!(!progress.count(&sample, &open, None) && progress.incidents.disturbed == 3);
     }
 
-    /// Symptom: after a change of rate, the baseline began anew one sample later, which may be seconds, and samples by the old rate
-    /// were reported nowhere.
+    /// Symptom: after a change of rate, the baseline began anew one sample later, which may be
+    /// seconds, and samples by the old rate were reported nowhere.
     #[test]
     fn a_baseline_begins_anew_with_the_sample_that_was_disturbed() {
         let Some((clock, open)) = clock() else { return };
@@ -183,8 +185,8 @@ mod tests {
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
     }
 
-    /// Symptom: the clock jumped between the read of its events and the anchor. The rate was fitted across the jump, and kept when
-    /// the events showed the jump.
+    /// Symptom: the clock jumped between the read of its events and the anchor. The rate was
+    /// fitted across the jump, and kept when the events showed the jump.
     #[test]
     fn an_anchor_that_came_with_a_disturbance_is_not_used() {
         let Some((clock, open)) = clock() else { return };
@@ -198,7 +200,8 @@ mod tests {
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
     }
 
-    /// Symptom: all samples after a gate had closed were timed by a counter that nothing vouched for, and one of them was reported.
+    /// Symptom: all samples after a gate had closed were timed by a counter that nothing vouched
+    /// for, and one of them was reported.
     #[test]
     fn every_sample_while_a_gate_is_closed_counts() {
         let Some((clock, open)) = clock() else { return };

@@ -1,15 +1,17 @@
-//! How many ns a tick takes, with a proven limit of the error.
+//! How many ns a tick takes, with proven bounds.
 //!
-//! An [`Anchor`] is a reading of tickline's clock between two of the counter: somewhere in that interval of ticks,
-//! `CLOCK_MONOTONIC` was somewhere in that interval of ns. Two anchors limit the mean rate between them from both sides:
+//! An [`Anchor`] is a reading of tickline's clock between two reads of the counter: at some
+//! moment in that interval of ticks, `CLOCK_MONOTONIC` was within the reading's interval of ns.
+//! Two anchors bound the mean rate between them from both sides:
 //!
 //! ```text
 //! (later.earliest_ns - earlier.latest_ns) / (later.after - earlier.before)  <=  ns per tick
 //!                                                                    <=  (later.latest_ns - earlier.earliest_ns) / (later.before - earlier.after)
 //! ```
 //!
-//! The middle is used; half of the width, and the largest `max_drift_ppb` within the baseline, by which the rate may differ from its mean, are
-//! the uncertainty. It holds as long as the readings' limits do (`tickline::Reading`).
+//! The rate is the middle. Its uncertainty is half of the width, plus the largest `max_drift_ppb`
+//! within the baseline, by which the rate may differ from its mean. It holds as long as the
+//! readings' bounds do (`tickline::Reading`).
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +20,16 @@ use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::elapsed::as_f64;
 
-/// How often an anchor is tried; the narrowest counts. One takes some 60 ns, so an interrupt meets few of them.
+/// So many anchors are tried, and the narrowest counts. One takes some 60 ns, so an interrupt
+/// hits few of them.
 const TRIES: u32 = 32;
 
-/// How long a rate is used before the next anchor: the steady interval of the clock, before which it knows nothing new.
+/// How long a rate is used before the next anchor: the steady interval of the clock, before which
+/// it knows nothing new.
 const REFRESH: Duration = Duration::from_millis(500);
 
-/// The longest baseline. Errors of 60 ns make 6 ppb of that; with more, a change of the reference's rate would be followed too late.
+/// The longest baseline. Over this time errors of 60 ns make 6 ppb. With a longer one the rate
+/// would follow the reference too late.
 const BASELINE_NS: u64 = 10_000_000_000;
 
 /// A moment, by the counter and by the clock.
@@ -90,8 +95,8 @@ impl Rate {
 pub(crate) struct Follower {
     from: Anchor,
     to: Anchor,
-    /// The largest maximum drift since `from`, and the one at `to`, ppb. A clock that has had to widen it, and has learnt since that the
-    /// rate is steady again, knows that of the new rate; the mean has the old one in it.
+    /// The largest maximum drift since `from`, and the one at `to`, ppb. A clock that has widened
+    /// it, and has narrowed it since, knows the new rate; the mean still includes the old one.
     worst_max_drift_ppb: u64,
     max_drift_ppb: u64,
     rate: Rate,
@@ -120,8 +125,9 @@ impl Follower {
         self.taken.elapsed() >= REFRESH
     }
 
-    /// Goes on to `next`. A baseline that has become too long begins anew at the last anchor; one that has become senseless, because
-    /// the counter or the clock has jumped, at the next one, and until then the old rate stays.
+    /// Goes on to `next`. A baseline that has become too long begins anew at the last anchor. If
+    /// the counter or the clock has jumped, the baseline is void and begins anew at the next
+    /// anchor; until then the old rate stays.
     pub(crate) fn advance(&mut self, next: Anchor, max_drift_ppb: u64) {
         if self.to.earliest_ns.saturating_sub(self.from.latest_ns) >= BASELINE_NS {
             (self.from, self.worst_max_drift_ppb) = (self.to, self.max_drift_ppb);
@@ -134,7 +140,7 @@ impl Follower {
         (self.to, self.max_drift_ppb, self.taken) = (next, max_drift_ppb, Instant::now());
     }
 
-    /// Forgets the baseline, which a jump has made senseless.
+    /// Forgets the baseline, which a jump has made void.
     pub(crate) fn restart(&mut self, next: Anchor, max_drift_ppb: u64) {
         (self.from, self.to, self.taken) = (next, next, Instant::now());
         (self.worst_max_drift_ppb, self.max_drift_ppb) = (max_drift_ppb, max_drift_ppb);
@@ -196,8 +202,8 @@ mod tests {
         assert!((follower.rate().ns_per_tick - 0.8).abs() < 1e-6, "{follower:?}");
     }
 
-    /// Symptom: the rate changed by 400 ppb, the clock learnt that in a second, and for nine more the mean of both rates claimed
-    /// an uncertainty of some 20 ppb.
+    /// Symptom: the rate changed by 400 ppb, the clock learnt that in a second, and for nine more
+    /// the mean of both rates claimed an uncertainty of some 20 ppb.
     #[test]
     fn a_drift_that_was_large_within_the_baseline_counts_until_that_moves_on() {
         const S: u64 = 1_000_000_000;

@@ -1,4 +1,5 @@
-//! The clock behind a [`CounterTime`](crate::CounterTime): waits for it, follows it, and reports on it.
+//! The clock behind a [`CounterTime`](crate::CounterTime): waits for it, follows it, and reports
+//! on it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,8 @@ use crate::pair::Source;
 use crate::progress::Progress;
 use crate::rate::{Anchor, Follower, Rate};
 
-/// Good enough to begin with: what the clock of a machine drifts by in seconds, and a thousandth of what criterion resolves.
+/// Good enough at the start: as much as a machine's clock drifts within seconds, and a thousandth
+/// of what criterion resolves.
 const GOAL_PPB: f64 = 1_000.0;
 
 /// How often the wait for the clock reads its status.
@@ -47,7 +49,7 @@ impl Session {
         (settle, overhead, messages): (Duration, Overhead, Messages),
     ) -> Result<Self, Error> {
         let (follower, events) = wait(&clock, counter, settle)?;
-        // The first one is for a processor that was idle, and is still speeding up.
+        // The first result is dropped: a processor that was idle may still be speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
         let session = Self {
             resolution_ticks: resolution_ticks(&counter),
@@ -108,8 +110,9 @@ impl Session {
         sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
     }
 
-    /// What happened until now, not only until the last sample: the clock's last iteration may be half a second ago, so this calls for
-    /// one, which takes some us. There is none while the thread is in one, or a gate is closed.
+    /// The incidents until now, not only until the last sample. The clock's last iteration may be
+    /// half a second ago, so this runs one, which takes some us, unless the thread is in one or a
+    /// gate is closed.
     fn at_end(&self) -> Incidents {
         self.clock.maintain();
         let mut progress = self.progress();
@@ -124,7 +127,8 @@ impl Drop for Session {
     }
 }
 
-/// The clock's rate as soon as it is good enough, or as good as it is after `limit`, and the events of which it knows.
+/// The clock's rate as soon as it is good enough, or the one that is known after `limit`; and the
+/// events that it includes.
 fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
     let begin = Instant::now();
     let (mut first, mut found) = (None, None);
@@ -132,14 +136,15 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
     loop {
         let status = clock.status();
         if is_disturbed(&events, &status.events) {
-            // A rate across a jump would be senseless, and seem as exact as any.
+            // A rate across a jump would be wrong, and look as exact as any.
             (first, found) = (None, None);
         }
         events = status.events;
         match status.state {
             State::Fast => {
                 let anchor = Anchor::take(clock, counter);
-                // A line that nobody has read since a suspend is not known to have ended; the anchor's readings end it.
+                // If nobody has read a line since a suspend, nobody knows that it is over; the
+                // anchor's readings retire it.
                 let after = clock.status();
                 if is_disturbed(&events, &after.events) || after.state != State::Fast {
                     (first, found) = (None, None);
@@ -224,8 +229,8 @@ mod tests {
     fn the_clock_has_one_more_iteration_at_the_end() {
         let Some(session) = session(Messages::Hidden) else { return };
         session.to_ns(&session.source.start().end());
-        // Iterations of the clock: tickline's own tests judge what they find. Its thread may just be in one, and may have
-        // published its line before `before`.
+        // Iterations of the clock; tickline's own tests judge their results. Its thread may be in
+        // one just now, and may have published its line before `before`.
         let published = || session.clock.status().events.get(Event::Publication);
         let has_iterated = (0..10).any(|_| {
             let before = published();

@@ -12,14 +12,15 @@ use crate::incidents::Incidents;
 use crate::pair::{Source, Start};
 use crate::session::Session;
 
-/// criterion refuses a whole benchmark if one sample takes 0. A sample whose time is no more than its readings' cost gets
-/// this: an attosecond, which prints as `0.0000 ps`.
+/// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
+/// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
 const LEAST_NS: f64 = 1e-9;
 
-/// Time by the CPU's counter, in ns, for [`Criterion::with_measurement`](criterion::Criterion::with_measurement).
+/// Time by the CPU's counter, in ns, for
+/// [`Criterion::with_measurement`](criterion::Criterion::with_measurement).
 ///
-/// Clones share one clock; what went wrong is printed when the last of them is dropped. `iter_custom` needs one, to make the values
-/// that it returns:
+/// Clones share one clock; incidents are printed when the last clone is dropped. A routine for
+/// `iter_custom` needs a clone, to make the values that it returns:
 ///
 /// ```
 /// use criterion::Criterion;
@@ -57,8 +58,8 @@ enum Backend {
 }
 
 impl CounterTime {
-    /// By the counter; waits for its rate, 0.1 to 0.2 s, at most 2. Prints what it is measured with, and at the end what went wrong:
-    /// [`Builder::quiet`] turns that off.
+    /// Measures by the counter. Waits for its rate, 0.1 to 0.2 s as a rule, 2 s at most. Prints
+    /// how exact the counter is, and incidents at the end; [`Builder::quiet`] turns that off.
     ///
     /// # Errors
     ///
@@ -67,8 +68,8 @@ impl CounterTime {
         Self::builder().start()
     }
 
-    /// By the counter, or, where [`new`](Self::new) gives an error, by the OS clock as `WallTime` does, after printing why, each
-    /// time.
+    /// Measures by the counter. Where [`new`](Self::new) returns an error, prints why, and
+    /// measures by the OS clock as `WallTime` does.
     #[must_use]
     pub fn or_wall_time() -> Self {
         Self::builder().start_or_wall_time()
@@ -87,7 +88,7 @@ impl CounterTime {
         Self { source: Source::Wall, backend: Backend::Wall(Arc::new(error)) }
     }
 
-    /// What a digit of the results means; `None` where the OS clock measures.
+    /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
         match &self.backend {
@@ -105,7 +106,7 @@ impl CounterTime {
         }
     }
 
-    /// What has happened to the samples so far. Empty where the OS clock measures.
+    /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
         match &self.backend {
@@ -139,7 +140,8 @@ impl Measurement for CounterTime {
         Elapsed::default()
     }
 
-    /// ns, with the cost of the readings taken off; never below an attosecond. criterion asks once for each sample, after it.
+    /// The sample in ns, less the cost of its readings; never below an attosecond. criterion
+    /// calls this once for each sample, after taking it.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         let ns = match &self.backend {
             Backend::Counter(session) => session.to_ns(sample),
@@ -148,7 +150,8 @@ impl Measurement for CounterTime {
         ns.max(LEAST_NS)
     }
 
-    /// That of [`WallTime`], which is for ns: ps to s, and every kind of throughput. Reports look alike, and compare.
+    /// The formatter of [`WallTime`], which is for ns: ps to s, and every kind of throughput. So
+    /// reports by both clocks look alike and can be compared.
     fn formatter(&self) -> &dyn ValueFormatter {
         WallTime.formatter()
     }

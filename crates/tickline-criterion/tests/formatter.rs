@@ -67,7 +67,8 @@ fn machines_get_ns() {
 
 #[test]
 fn the_least_that_a_sample_can_take_is_not_zero() {
-    // Symptom: criterion gives up on a benchmark of which one sample took 0 ("This should not be possible").
+    // Symptom: criterion gives up on a benchmark of which one sample took 0 ("This should not be
+    // possible").
     let time = time();
     let nothing = time.to_f64(&time.zero());
     assert!(nothing > 0.0 && nothing < 1e-3, "{nothing}");

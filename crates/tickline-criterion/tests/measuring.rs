@@ -1,4 +1,4 @@
-//! What is measured, against clocks that cannot be wrong about it, and through the whole of criterion.
+//! Measured times against clocks that must agree, alone and through the whole of criterion.
 
 #[path = "../benches/clocks/mod.rs"]
 mod clocks;
@@ -40,7 +40,7 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
         let elapsed_ns = time.to_f64(&elapsed);
         let calibration = time.calibration().expect("by the counter");
         worst_ppb = worst_ppb.max(calibration.uncertainty_ppb);
-        // The OS clock rounds to ns, and one resolution of the counter may be missing at each end.
+        // The OS clock rounds to ns, and the counter may be off by its resolution at each end.
         let slack_ns = elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
         let taken_off_ns = calibration.pair_ns;
         assert!(elapsed_ns >= inner_ns - taken_off_ns - slack_ns, "{elapsed_ns} inside of it {inner_ns}");
@@ -75,8 +75,8 @@ fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
     assert!((taken_off_ns - 3.0 * of_net.pair_ns).abs() <= slack_ns + 1e-3, "{taken_off_ns} of {of_net:?}");
 }
 
-/// Divisions, each of which needs the one before: some 200 ns, and so few instructions that a processor may have begun with all of
-/// them, and with what follows, when the first is done.
+/// Divisions, each of which needs the result of the last: some 200 ns, in so few instructions
+/// that a processor may have begun all of them, and later ones, when the first is done.
 #[inline(never)]
 fn divisions(mut value: f64) -> f64 {
     macro_rules! four_times {
@@ -113,8 +113,8 @@ fn median_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f6
     samples[samples.len() / 2]
 }
 
-/// Symptom without fences: work that is still under way at the start is found between the readings, and work between them ends
-/// behind the second one.
+/// Symptom without fences: work that is still under way at the start counts, and work between the
+/// readings ends after the second one.
 #[test]
 fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
     let Some(time) = by_counter() else { return };
@@ -243,7 +243,8 @@ fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// criterion gives up on a benchmark of which one sample took 0; plots of samples that are all alike must not panic either.
+/// criterion gives up on a benchmark of which one sample took 0; plots of samples that are all
+/// alike must not panic either.
 #[test]
 fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
@@ -257,7 +258,8 @@ fn samples_of_nothing_have_a_report() {
     assert!(directory.0.join("batched/report/index.html").exists());
 }
 
-/// Symptom: each clock had a `Criterion` of its own, and the page of a group was that of the last one, with half of the benchmarks.
+/// Symptom: each clock had a `Criterion` of its own, and the page of a group was that of the last
+/// one, with half of the benchmarks.
 #[test]
 fn both_clocks_are_on_the_page_of_their_group() {
     let directory = Directory::new("both");

@@ -1,4 +1,4 @@
-//! What is printed, by a child process that runs one test of this file.
+//! The printed messages, of a child process that runs one test of this file.
 
 mod common;
 
@@ -47,7 +47,8 @@ fn one_line_at_the_start_however_many_groups() {
     assert!(lines[0].starts_with(BY_COUNTER) && lines[0].contains(" ppb, steps of "), "{lines:?}");
 }
 
-/// Symptom: the second group found no rate, and measured with WallTime without a word, because the first one's line was the only one.
+/// Symptom: the second group found no rate, and measured with WallTime without saying so, because
+/// only the first group printed.
 #[test]
 fn wall_time_is_told_of_each_time() {
     if is_child() {

@@ -1,5 +1,6 @@
-//! What the actors do: threads that read, whoever drives the control loop, and whoever opens and closes the gate. All of it
-//! is the code of `tickline-core`, the decisions of the reader driver included; `serve` and `watch` stand for those of `tickline`'s engine.
+//! The actors: threads that read, drivers of the control loop, and threads that open and close
+//! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
+//! `serve` and `watch` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,18 +17,19 @@ use tickline_core::try_lock::TryLock;
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
-use crate::world::{Actor, Hand, Hands, Look, Step, SteppedCell, World};
+use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 
-/// How long before somebody goes on readers come to watch, ps.
+/// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for somebody. A word that announces a replacement is read a thousand times at most, in two
-/// steps each; a few may follow each other.
+/// A reading that takes more steps than this waits for another thread. A reader loads a word that
+/// announces a replacement a thousand times at most, in two steps each; a few such words may
+/// follow each other.
 const READING_STEPS: u64 = 20_000;
 
 /// The clock under attack.
 pub(crate) struct Clock {
-    /// One, or one for each CPU.
+    /// One unit, or one for each CPU.
     pub(crate) units: Box<[Shared<SteppedCell>]>,
     control: TryLock<Option<Control>>,
     pub(crate) config: Config,
@@ -36,12 +38,12 @@ pub(crate) struct Clock {
     pub(crate) readers_drive: Cell<bool>,
     keeper: Keeper,
     callers: Callers,
-    /// What a judgement comes to now, and what the last one came to.
+    /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
-    /// Whether the thread that visits the CPUs was woken for all of them.
+    /// Whether the thread that calibrates the CPUs was woken for all of them.
     pub(crate) forced: Cell<bool>,
-    /// What the program is to do, each by the next of its threads that has nothing to do.
+    /// What the program is to do; the next idle thread takes each.
     pub(crate) orders: RefCell<VecDeque<Order>>,
 }
 
@@ -78,7 +80,7 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        // What `resolution_ticks` would find, or 0 where brackets need none.
+        // The result of `resolution_ticks`, or 0 where brackets need none.
         let step_ticks = machine.counter_step;
         let (counter_ticks, resolution_ticks) =
             if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
@@ -139,7 +141,7 @@ impl Cast {
         self.below(most_ps >> shift)
     }
 
-    // ---- drivers ----------------------------------------------------------------------------------------------
+    // ---- drivers ------------------------------------------------------------------------------
 
     /// The thread.
     pub(crate) fn drive(&self, hand: &Hand) {
@@ -147,7 +149,7 @@ impl Cast {
         loop {
             let outcome = self.serve(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
-            self.check.after_round(ONE_LINE, self.clock.shared().cell.peek(), self.may_be_cold());
+            self.check.after_iteration(ONE_LINE, self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
@@ -160,10 +162,11 @@ impl Cast {
         }
     }
 
-    /// An iteration, and a second one after a recovery. `None` if somebody else is at it.
+    /// An iteration, and a second one after a recovery. `None` if another thread has the lock.
     fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
-        // SAFETY: the token is the same for all actors of this process, and a forked one gets another.
+        // SAFETY: the token is the same for all actors of this process, and a forked one gets
+        // another.
         let mut guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) }?;
         self.world.actors[me].serving.set(true);
         self.world.actors[me].patience.set(u64::MAX);
@@ -174,7 +177,7 @@ impl Cast {
         let now_ns = || self.hands().monotonic_ns();
         if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
             self.world.actors[me].serving.set(false);
-            self.gate_after_round(true);
+            self.gate_after_iteration(true);
             return None;
         }
         let control = guard.as_mut()?;
@@ -185,7 +188,7 @@ impl Cast {
             outcome = self.iterate(ONE_LINE, control, &hands);
         }
         let barred = outcome.iteration == Iteration::GateClosed;
-        self.gate_after_round(barred);
+        self.gate_after_iteration(barred);
         if barred && self.clock.keeper.notice_closed() {
             self.world.actors[me].serving.set(false);
             return None;
@@ -196,17 +199,19 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Readers look at the facts only after an iteration, so a verdict against the counter stays when they drive.
-    fn gate_after_round(&self, barred: bool) {
+    /// Readers collect the facts only after an iteration, so a verdict against the counter stays
+    /// when they drive.
+    fn gate_after_iteration(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
-        self.check.gate_after_round(barred && !by_readers, self.may_be_cold());
+        self.check.gate_after_iteration(barred && !by_readers, self.may_lack_line());
     }
 
     fn line(&self) -> Line<'_> {
         Line(self.clock.shared(), self.hands())
     }
 
-    /// Judges the gates, in a few steps: facts are collected one after the other, and something may happen meanwhile.
+    /// Judges the gates in a few steps: facts are collected one after the other, and other
+    /// threads run in between.
     fn judge(&self, control: &mut Option<Control>) -> Conclusion {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
@@ -224,7 +229,8 @@ impl Cast {
         Conclusion::Open
     }
 
-    /// Has the gates judged again if the facts have changed. Returns whether that should be now.
+    /// Has the gates judged again if the facts have changed. Returns whether they must be judged
+    /// now.
     fn watch(&self) -> bool {
         let stage = self.clock.keeper.stage();
         let current = self.clock.verdict.get() == self.clock.judged.get();
@@ -236,7 +242,7 @@ impl Cast {
     }
 
     /// Whether the clock need not have a line.
-    fn may_be_cold(&self) -> bool {
+    fn may_lack_line(&self) -> bool {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
     }
 
@@ -244,13 +250,13 @@ impl Cast {
     pub(crate) fn iterate(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
         let now_ps = self.world.now_ps.get();
         let noted = &self.world.units[unit];
-        let idle_ps = now_ps - noted.round_began_ps.replace(now_ps);
+        let idle_ps = now_ps - noted.iteration_began_ps.replace(now_ps);
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
-            self.check.disturbed(now_ps); // nobody has looked after the clock for a while
+            self.check.disturbed(now_ps); // no iteration has come for a while
         }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
-        counts.rounds += 1;
+        counts.iterations += 1;
         if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
@@ -260,7 +266,8 @@ impl Cast {
         outcome
     }
 
-    /// As `tickline`'s engine: readers that call often renew a line past its window, and start one when an iteration is due.
+    /// As `tickline`'s engine: readers that call often renew a line past its window, and start
+    /// one when an iteration is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
         let wanted = self.clock.callers.wants_iteration(reading, self.clock.config.interval_ns, is_due);
@@ -271,7 +278,7 @@ impl Cast {
         served
     }
 
-    // ---- readers ----------------------------------------------------------------------------------------------
+    // ---- readers ------------------------------------------------------------------------------
 
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
@@ -296,8 +303,9 @@ impl Cast {
         }
     }
 
-    /// Any time, and then `false`; or until a line is replaced, which is the moment to read: soon after the driver wakes up,
-    /// or around the time at which somebody goes on who was stopped in the middle of an iteration.
+    /// How long to wait: any time, and then `false`; or until a line is replaced, which is the
+    /// moment to read. That is soon after the driver wakes up, or around the time at which an
+    /// actor goes on that was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.some_ps(most_ps);
@@ -311,10 +319,10 @@ impl Cast {
         let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            // Some fifty brackets are an iteration.
+            // An iteration takes as long as some fifty brackets.
             None => driver.map(|driver| {
-                let round_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
-                until_ps(driver) + self.below(round_ps)
+                let iteration_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
+                until_ps(driver) + self.below(iteration_ps)
             }),
         };
         match aim_ps.filter(|&ps| ps < most_ps) {
@@ -330,14 +338,14 @@ impl Cast {
         self.world.me().patience.set(READING_STEPS);
         if self.world.scenario.clock.per_cpu {
             self.wander();
-            self.look_at_a_cpu(kind, begin, complete);
+            self.read_on_a_cpu(kind, begin, complete);
         } else {
-            self.look_at_the_clock(kind, begin, complete);
+            self.read_the_clock(kind, begin, complete);
         }
         self.world.me().patience.set(u64::MAX);
     }
 
-    fn look_at_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
+    fn read_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
         let (shared, hands, check) = (self.clock.shared(), self.hands(), &self.check);
         match kind {
             0 => {
@@ -355,11 +363,12 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
-                    // Nothing has happened since the reading's second look, so this belongs to its line.
-                    let slack_ns = shared.cell.peek_unix_bound_ns();
+                    // Nothing has happened since the reading's second load of the word, so this
+                    // belongs to its line.
+                    let margin_ns = shared.cell.peek_unix_bound_ns();
                     complete();
                     check.not_behind_the_gate(begin);
-                    return check.unix(ns, slack_ns);
+                    return check.unix(ns, margin_ns);
                 }
             }
             3 => {
@@ -385,14 +394,14 @@ impl Cast {
         }
         let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
         let me = self.world.me();
-        let (look, counter_look) = (me.look.get(), me.counter_look.get());
+        let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
-            // What it looked at in vain is not what the reading was made of.
-            me.look.set(look);
-            me.counter_look.set(counter_look);
+            // A read whose attempt failed is not part of the reading.
+            me.last_read.set(last_read);
+            me.counter_read.set(counter_read);
             me.loaded.set(loaded);
             me.window_ticks.set(window_ticks);
         }
@@ -412,11 +421,11 @@ impl Cast {
         }
     }
 
-    /// What `act` returns; somebody who finishes a replacement meanwhile leaves the clock without a line.
+    /// Runs `act`. A thread that helps meanwhile leaves the clock without a line.
     pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
-        let rescues = self.clock.events(Event::Help);
+        let helps = self.clock.events(Event::Help);
         let result = act();
-        if self.clock.events(Event::Help) != rescues {
+        if self.clock.events(Event::Help) != helps {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
@@ -430,7 +439,7 @@ impl Cast {
         self.check.converted(place, ns);
     }
 
-    /// A reader that does nothing but take down offsets and bounds at even times, for a plot.
+    /// A reader that only records offsets and bounds at even times, for a plot.
     pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
         self.world.enter(hand);
         let (shared, hands) = (self.clock.shared(), self.hands());
@@ -452,7 +461,7 @@ impl Cast {
 
     /// A point of a plot, by a line; `at_ns` is the caller's.
     pub(crate) fn mark(&self, reading: &LineReading) -> Mark {
-        let Look { true_ns, unit, .. } = self.world.me().look.get();
+        let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
@@ -470,9 +479,9 @@ impl Cast {
     /// The same by the slow path.
     pub(crate) fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
         if matches!(source, Source::Line { .. }) {
-            self.world.me().look.set(self.world.me().counter_look.get());
+            self.world.me().last_read.set(self.world.me().counter_read.get());
         }
-        let Look { returned_ns, unit, .. } = self.world.me().look.get();
+        let ClockRead { returned_ns, unit, .. } = self.world.me().last_read.get();
         let offset_ns = ns - returned_ns;
         Mark {
             at_ns: 0,
@@ -485,9 +494,10 @@ impl Cast {
         }
     }
 
-    // ---- gatekeepers ------------------------------------------------------------------------------------------
+    // ---- gatekeepers --------------------------------------------------------------------------
 
-    /// A thread of the program that switches the counter off and on, and sets policies, when told to; the scheduler wakes it.
+    /// A thread of the program that switches the counter off and on, and sets policies, by order;
+    /// the scheduler wakes it.
     pub(crate) fn keep_gate(&self, hand: &Hand) {
         self.world.enter(hand);
         let (keeper, line) = (&self.clock.keeper, self.line());

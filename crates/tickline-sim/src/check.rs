@@ -1,17 +1,18 @@
-//! The invariants, checked at the end of every reading and every iteration. A violation panics; the scheduler reports it.
+//! The invariants, checked at the end of every reading and every iteration. A violation panics;
+//! the scheduler reports it.
 //!
 //! | invariant | where |
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
-//! | nor do its stamps, among each other and with its readings, whenever and how often they are converted | [`Check::converted`] |
+//! | nor do its stamps, among each other and with its readings, no matter when and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
-//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_round`] |
+//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
 //! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
-//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_round`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
 
 use core::cell::{Cell, RefCell};
 use core::cmp::Ordering;
@@ -26,18 +27,18 @@ use tickline_core::word::Word;
 use crate::limits::Limits;
 use crate::machine::PS;
 use crate::scenario::MAX_CPUS;
-use crate::world::{Look, MAX_ACTORS, World};
+use crate::world::{ClockRead, MAX_ACTORS, World};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
-        /// What a run has seen.
+        /// Counts of a run.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Counts {
-            /// Takes in what another run has seen.
+            /// Adds the counts of another run.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name = u64::$together(self.$name, other.$name);)*
             }
@@ -62,31 +63,32 @@ counts! {
     fast: "readings from a line", saturating_add;
     /// Readings from the reference.
     slow: "readings from the OS", saturating_add;
-    /// Readings that began after another thread's was complete, which the thread had not seen yet.
-    handovers: "handovers", saturating_add;
+    /// Readings that began after a reading of another thread was complete, which the thread had
+    /// not seen yet.
+    exchanges: "exchanges", saturating_add;
     /// Iterations of the control loop.
-    rounds: "rounds", saturating_add;
+    iterations: "iterations", saturating_add;
     /// Published lines, first lines included.
     publications: "publications", saturating_add;
-    /// Times that somebody else finished a preempted writer's replacement.
-    rescues: "rescues", saturating_add;
-    /// Windows that passed.
+    /// Times that a reader helped a preempted writer.
+    helps: "helps", saturating_add;
+    /// Lines that were retired because they were over.
     expiries: "expiries", saturating_add;
     /// Stamps that were converted, and whose order was checked.
     stamps_checked: "stamps checked", saturating_add;
     /// Readings by the line of a CPU.
     by_cpu: "readings by a CPU's line", saturating_add;
-    /// Visits whose thread was moved away.
-    lost: "visits lost", saturating_add;
-    /// Bounds whose assumption held, and that held.
+    /// Calibrations whose thread was moved away.
+    lost: "calibrations lost", saturating_add;
+    /// Bounds that held, and whose assumption held.
     bounds_checked: "bounds checked", saturating_add;
-    /// Bounds whose assumption did not hold, and that held.
+    /// Bounds that held although their assumption did not.
     bounds_void: "bounds void, right", saturating_add;
-    /// Bounds whose assumption did not hold, and that did not hold either.
+    /// Bounds that did not hold, and whose assumption did not hold either.
     bounds_void_outside: "bounds void, wrong", saturating_add;
     /// The largest offset while nothing had happened for a while, ns.
     calm_offset_ns: "calm: offset, ns", max;
-    /// The largest half-width of a bound in such a time, ns.
+    /// The largest half-width of a bound meanwhile, ns.
     calm_bound_ns: "calm: bound, ns", max;
     /// The largest offset of all, ns.
     offset_ns: "largest offset, ns", max;
@@ -94,12 +96,13 @@ counts! {
     recovery_ns: "longest recovery, ns", max;
 }
 
-/// The least that rates are ever assumed to differ, ppb: 5 to either side, less what rounding takes. The kernel's dither is no part of it:
-/// that has a range of its own in the bounds.
+/// The smallest difference of rates that bounds ever allow for, ppb: 5 to either side, less the
+/// error of rounding. It does not include the kernel's dither, which has a range of its own in
+/// the bounds.
 const LEAST_SPREAD_PPB: u128 = 9;
 
-/// Iterations that may find the gate closed after the last act on it: one that waits for the facts to be judged again, one that
-/// judges them, one that finds what a late act has left.
+/// Iterations that may find the gate closed after the last act on it: one that waits until the
+/// facts are judged again, one that judges them, and one that finds the effect of a late act.
 const MOST_BARRED: u64 = 3;
 
 /// The cell of a clock with one line.
@@ -121,16 +124,17 @@ pub(crate) struct Begin {
     gate_turns: u64,
 }
 
-/// Stamps that a thread keeps, at most.
+/// The most stamps that a thread keeps.
 const KEPT_STAMPS: usize = 6;
 
 /// A stamp that its thread may convert, and the readings of the thread before and after it.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     ticks: u64,
-    /// Its look at the counter.
-    look: Look,
-    /// The largest reading before it, and the smallest after it, ns; of stamps, those that were converted.
+    /// Its read of the counter.
+    last_read: ClockRead,
+    /// The largest reading before it, and the smallest after it, ns; converted stamps count as
+    /// readings.
     before_ns: i64,
     after_ns: i64,
     /// What it was converted to, ns.
@@ -157,14 +161,16 @@ pub(crate) struct Check {
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
     /// In the order in which they were taken.
     own_stamps: [RefCell<VecDeque<Kept>>; MAX_ACTORS],
-    /// Odd while the counter is switched off: a `disable()` has returned that no `enable()` overlapped, and none has begun since.
+    /// Odd while the counter is switched off: a `disable()` that no `enable()` overlapped has
+    /// returned, and no `enable()` has begun since.
     gate_turns: Cell<u64>,
     /// Calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
-    /// Acts of the program on the gate that have not returned.
+    /// Calls of the program that change the gate and have not returned.
     acts_under_way: Cell<u64>,
-    /// Iterations in a row that a gate kept from a line though nothing speaks against one.
+    /// Iterations in a row that could not make a line because of a gate, though nothing speaks
+    /// against a line.
     barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
@@ -173,7 +179,7 @@ pub(crate) struct Check {
     /// When the last step of Unix time was, ps.
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
-    /// Where the offsets of a plot go.
+    /// The points of a plot.
     pub(crate) track: RefCell<Vec<Mark>>,
 }
 
@@ -184,9 +190,9 @@ pub struct Mark {
     pub at_ns: u64,
     /// Reading minus reference, ns.
     pub offset_ns: i64,
-    /// The bound's lower edge minus the reference, ns; at most 0 if it holds.
+    /// The lower bound minus the reference, ns; at most 0 if it holds.
     pub earliest_ns: i64,
-    /// The bound's upper edge minus the reference, ns; at least 0 if it holds.
+    /// The upper bound minus the reference, ns; at least 0 if it holds.
     pub latest_ns: i64,
     /// Unix time by the line minus Unix time, ns.
     pub unix_offset_ns: i64,
@@ -238,13 +244,14 @@ impl Check {
     pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
         if from != From::Reference {
-            // Past the window, the reference was asked after the counter.
-            world.me().look.set(world.me().counter_look.get());
+            // Past the window, the reference was read after the counter.
+            world.me().last_read.set(world.me().counter_read.get());
         }
-        let (me, look) = (world.running.get(), world.me().look.get());
-        let met = |(word, at_ps)| word == world.me().loaded.get() && look.at_ps > at_ps;
+        let (me, last_read) = (world.running.get(), world.me().last_read.get());
+        let met = |(word, at_ps)| word == world.me().loaded.get() && last_read.at_ps > at_ps;
         if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
-            // Nobody has read since the counter started again, and by now it is back in the window of the line of then.
+            // Nobody has read since the counter started again, and by now the counter is back in
+            // the window of the old line.
             world.is_over.set(true);
             return;
         }
@@ -268,10 +275,10 @@ impl Check {
             self.by_own_line(unit, ns, from);
         } else if from != From::Reference {
             let word = world.me().loaded.get();
-            self.in_use(&look, word);
+            self.in_use(&last_read, word);
             let window_ticks = world.me().window_ticks.get();
             let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
-            let delta = look.ticks.wrapping_sub(word.to_bits());
+            let delta = last_read.ticks.wrapping_sub(word.to_bits());
             assert!(
                 word.is_published() && delta < window,
                 "an expired line: {delta} ticks of {window}, {word:?}"
@@ -284,7 +291,7 @@ impl Check {
             From::Inlined | From::SlowPath => counts.fast += 1,
         }
         if begin.completed > self.own_completed[me].get() {
-            counts.handovers += 1;
+            counts.exchanges += 1;
         }
         self.completed.set(self.completed.get() + 1);
         self.own_completed[me].set(self.completed.get());
@@ -292,22 +299,22 @@ impl Check {
             self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
         }
         drop(counts);
-        self.offset(ns - look.returned_ns, look.at_ps);
+        self.offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
-    /// Whether nothing had happened for long enough that everything was known well again, when this thread last looked at a
-    /// clock; its reading may be complete much later.
-    fn is_calm(&self, look_ps: u64) -> bool {
-        look_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+    /// Whether nothing had disturbed the clock for a while when this thread last read a clock.
+    /// Its reading may be complete much later.
+    fn is_calm(&self, read_ps: u64) -> bool {
+        read_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
     }
 
-    /// Holds an offset against the limits.
-    fn offset(&self, offset_ns: i64, look_ps: u64) {
+    /// Compares an offset with the limits.
+    fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.counts.borrow_mut();
         counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
         let limit_ns = self.limits.offset_ns;
         assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm(look_ps) && self.limits.step_back_ns == 0 {
+        if self.is_calm(read_ps) && self.limits.step_back_ns == 0 {
             counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
             let limit_ns = self.limits.calm_offset_ns;
             assert!(
@@ -319,24 +326,25 @@ impl Check {
 
     /// A reading with bounds is complete.
     pub(crate) fn bounds(&self, reading: &LineReading) {
-        let look = self.world.me().look.get();
-        let truth_ns = look.true_ns;
+        let last_read = self.world.me().last_read.get();
+        let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm(look.at_ps) && self.limits.step_back_ns == 0 {
+        if self.is_calm(last_read.at_ps) && self.limits.step_back_ns == 0 {
             let mut counts = self.counts.borrow_mut();
             counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
         }
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
-            unit: look.unit,
+            unit: last_read.unit,
             reading: *reading,
             truth_ns,
         });
         self.judge_bounds();
     }
 
-    /// Judges the bounds whose evidence is known by now. Those of an iteration that never ended stay open.
+    /// Judges the bounds whose evidence is known by now. Those of an iteration that never ended
+    /// stay open.
     fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.units[pending.unit].evidence.borrow();
@@ -354,17 +362,18 @@ impl Check {
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
-        // Whatever maximum drift is stated: it includes what the samples leave open, so a rate that did not change is within. Those that
-        // were thinned out after they had limited the slopes were at most twice as old as the oldest that is left.
+        // A rate that did not change is within any maximum drift, because that includes what the
+        // samples leave open. Samples that were thinned out after they had limited the slopes
+        // were at most twice as old as the oldest that is left.
         let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
         let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
-        let slack_ns = stale_ns + self.limits.step_back_ns;
+        let margin_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
-        let inside = earliest_ns - slack_ns <= *truth_ns && *truth_ns <= latest_ns + slack_ns;
+        let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
         match (holds, inside) {
             (true, _) => counts.bounds_checked += 1,
             (false, true) => counts.bounds_void += 1,
@@ -383,15 +392,15 @@ impl Check {
         );
     }
 
-    /// A reading in Unix time is complete, whose line claims to know Unix time to `slack_ns`: the narrowest of a few looks, all of
-    /// which may have been interrupted.
-    pub(crate) fn unix(&self, ns: i64, slack_ns: u64) {
-        let look = self.world.me().look.get();
-        if look.born_ps <= self.unix_step_ps.get() {
+    /// A reading in Unix time is complete. Its line claims to know Unix time to `margin_ns`, by
+    /// the narrowest of a few samples, all of which may have been interrupted.
+    pub(crate) fn unix(&self, ns: i64, margin_ns: u64) {
+        let last_read = self.world.me().last_read.get();
+        if last_read.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
         }
-        let truth_ns = look.returned_ns + self.world.clocks.borrow().unix_offset_ns();
-        let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(slack_ns);
+        let truth_ns = last_read.returned_ns + self.world.clocks.borrow().unix_offset_ns();
+        let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(margin_ns);
         assert!(
             ns.abs_diff(truth_ns) <= limit_ns,
             "Unix time is off by {} ns, limit {limit_ns}",
@@ -412,8 +421,8 @@ impl Check {
             stamps.pop_front();
         }
         let before_ns = self.own_last_ns[me][ONE_LINE].get();
-        let look = self.world.me().look.get();
-        stamps.push_back(Kept { ticks, look, before_ns, after_ns: i64::MAX, returned_ns: None });
+        let last_read = self.world.me().last_read.get();
+        stamps.push_back(Kept { ticks, last_read, before_ns, after_ns: i64::MAX, returned_ns: None });
     }
 
     /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
@@ -429,22 +438,23 @@ impl Check {
     pub(crate) fn converted(&self, place: usize, ns: i64) {
         let me = self.world.running.get();
         let mut stamps = self.own_stamps[me].borrow_mut();
-        let Kept { look, before_ns, after_ns, returned_ns, .. } = stamps[place];
+        let Kept { last_read, before_ns, after_ns, returned_ns, .. } = stamps[place];
         let (reset_ps, jumped_ps) = {
             let clocks = self.world.clocks.borrow();
             (clocks.reset_ps, clocks.jumped_ps)
         };
-        // A line that is long gone is forgotten, one sooner while the next is being published. After a reset the same tick comes
-        // again, and nothing tells a stamp from before it.
+        // Old lines are forgotten, one earlier while the next is being published. After a reset
+        // the same tick comes again, and nothing distinguishes a stamp from before it.
         let remembered = u64::try_from(CAPACITY).expect("small") - 1;
-        if self.world.units[ONE_LINE].lines.get() - look.lines >= remembered
-            || (reset_ps != 0 && look.at_ps <= reset_ps)
+        if self.world.units[ONE_LINE].lines.get() - last_read.lines >= remembered
+            || (reset_ps != 0 && last_read.at_ps <= reset_ps)
         {
             stamps.remove(place);
             return;
         }
-        // With skew a line may be replaced by one that steps forward while another CPU's counter is already past that: a stamp of
-        // that CPU, taken by the old line, is converted by the new one.
+        // With skew a line may be replaced by one that steps forward while another CPU's counter
+        // is already past that: a stamp of that CPU, taken by the old line, is converted by the
+        // new one.
         if self.limits.step_back_ns == 0 {
             assert!(
                 ns >= before_ns,
@@ -474,9 +484,9 @@ impl Check {
             let last_ns = &self.own_last_ns[me][ONE_LINE];
             last_ns.set(last_ns.get().max(ns));
         }
-        // One that was taken late, when no line was in use, is of the end of its line.
-        if look.at_ps > jumped_ps && look.word.is_published() {
-            self.offset(ns - look.returned_ns, look.at_ps);
+        // A stamp that was taken late, when no line was in use, is not above the end of its line.
+        if last_read.at_ps > jumped_ps && last_read.word.is_published() {
+            self.offset(ns - last_read.returned_ns, last_read.at_ps);
         }
     }
 
@@ -486,7 +496,8 @@ impl Check {
         assert!(!stayed_closed, "the counter was used behind a closed gate");
     }
 
-    /// A call of `disable()` begins. What it returns is for [`disable_returned`](Self::disable_returned).
+    /// A call of `disable()` begins. What it returns is for
+    /// [`disable_returned`](Self::disable_returned).
     pub(crate) fn disable_begins(&self) -> u64 {
         self.enables_begun.get()
     }
@@ -528,15 +539,16 @@ impl Check {
         self.acts_under_way.set(0);
     }
 
-    /// An iteration is over. `barred`: a gate kept it from a line. `excused`: something speaks against one.
-    pub(crate) fn gate_after_round(&self, barred: bool, excused: bool) {
+    /// An iteration is over. `barred`: it could not make a line because of a gate. `excused`:
+    /// something speaks against a line.
+    pub(crate) fn gate_after_iteration(&self, barred: bool, excused: bool) {
         if !barred || excused || self.acts_under_way.get() != 0 {
             return self.barred.set(0);
         }
         self.barred.set(self.barred.get() + 1);
         assert!(
             self.barred.get() <= MOST_BARRED,
-            "a gate stays closed: {} rounds since anybody acted, and nothing speaks against the counter",
+            "a gate stays closed: {} iterations since anybody acted, and nothing speaks against the counter",
             self.barred.get()
         );
     }
@@ -549,8 +561,9 @@ impl Check {
         }
     }
 
-    /// The driver has done an iteration for a cell, or was not let. `excused`: a line is not needed.
-    pub(crate) fn after_round(&self, unit: usize, word: Word, excused: bool) {
+    /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
+    /// needed.
+    pub(crate) fn after_iteration(&self, unit: usize, word: Word, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();

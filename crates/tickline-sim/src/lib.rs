@@ -1,17 +1,19 @@
 //! A simulated machine that attacks `tickline-core`.
 //!
-//! CPUs with counters, a reference clock, and actors (readers, a driver, a gatekeeper) that run the very code of
-//! `tickline-core`, each step of which the [scheduler](run()) may delay for any time. A [`Scenario`] is a value: it says all
-//! about a run, can be written down as JSON, and gives the same run each time.
+//! It has CPUs with counters, a reference clock, and actors (readers, a driver, gatekeepers) that
+//! run the real code of `tickline-core`. The [scheduler](run()) may delay each of their steps for
+//! any time. A [`Scenario`] is a value that determines a run: it can be stored as JSON, and gives
+//! the same run each time.
 //!
 //! ```text
-//! scenario --> run (scheduler) --> actors --> tickline-core --> world (steps, out-of-order looks) --> machine (clocks)
+//! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps, order) -> machine (clocks)
 //!                                     \-----> check (invariants, against limits)
 //! ```
 //!
-//! `cargo xtask sim` runs random scenarios. What it cannot see: weak memory orderings (a step is atomic and in order,
-//! but for looks at the counter; loom checks the orderings), preemption inside of the stores to a slot
-//! (loom), and the machine code (`cargo xtask soak`).
+//! `cargo xtask sim` runs random scenarios. It cannot see weak memory orderings, because steps
+//! are atomic, and in order except for reads of the counter: loom checks the orderings. Nor can
+//! it see preemption between the stores to a slot (loom does), or the machine code (`cargo xtask
+//! soak` runs it).
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! The limits that a scenario states: how far off, how long.
+//! The limits for a scenario: offsets, recovery, order.
 
 use tickline_core::discipline::MEETING_MARGIN_NS;
 use tickline_core::word::START_GRANULARITY_TICKS;
@@ -18,20 +18,21 @@ pub(crate) struct Limits {
     pub(crate) calm_after_ns: u64,
     /// From the end of a fault to the next line, ns.
     pub(crate) recovery_ns: u64,
-    /// What a look at Unix time adds, ns.
+    /// What a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
 }
 
-/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four where
-/// a thread visits the CPUs.
+/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four
+/// where a thread calibrates each CPU.
 pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
     if scenario.clock.per_cpu { 8 } else { 4 }
 }
 
-/// How far the high-water mark may be ahead of the reference after the writer was moved to another CPU
-/// in the middle of an iteration, ns. The mark assumes that the reference has been 36.9 % slower since
-/// the iteration's sample (rule 5), so it leads by 0.6 of that time. The writer is stopped three times
-/// at most in that time. If a suspend can't be ruled out, the mark is the end of the window.
+/// How far the high-water mark may be ahead of the reference after the writer was moved to
+/// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
+/// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time. The
+/// writer is stopped three times at most in that time. If a suspend can't be ruled out, the mark
+/// is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -60,23 +61,27 @@ impl Limits {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * valid_intervals(scenario);
-        // The longest window. A suspend can put readings, and the high-water mark of a line that ends,
-        // so far ahead of the reference: past it the reference must vouch for them (rule 13).
+        // The longest window. A suspend can put readings, and the high-water mark of a retired
+        // line, so far ahead of the reference. Past the window the reference must vouch for them
+        // (rule 13).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        // A high-water mark taken on the faster CPU has its margin and its start granularity, too.
+        // A high-water mark that was taken on the faster CPU also has a margin and the start
+        // granularity.
         let skew_ns = if machine.skew_ticks == 0 || scenario.clock.per_cpu {
             0
         } else {
             ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS)
         };
-        // Two brackets: half of one at both ends of the shortest baseline, carried once more by as much.
-        // Staleness is worse than a bracket of that length, for the samples do not know of it.
-        let look_ns = 4 * machine.bracket_ns
+        // Two brackets: half of one at both ends of the shortest baseline, extrapolated once more
+        // by as much. Stale values are worse than a bracket of that length, because the samples
+        // do not know about them.
+        let read_ns = 4 * machine.bracket_ns
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A high-water mark is the old line at the end of the start granularity of a tick 5 us later.
+        // A high-water mark is the old line at the end of the start granularity of a tick 5 us
+        // later.
         let high_water_ns = MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS);
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
@@ -86,7 +91,8 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // The high-water mark is the end of the window at most; or as a counter that stands still.
+                // The high-water mark is the end of the window at most; or the counter behaves as
+                // one that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
                     jumps_ns += longest_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
@@ -101,7 +107,8 @@ impl Limits {
             }
         }
         if scenario.clock.per_cpu {
-            // Readings of a line begin twice the start granularity after its start, and end as much later.
+            // Readings of a line begin twice the start granularity after its start, and end as
+            // much later.
             let first_ns = ticks_ns(2 * START_GRANULARITY_TICKS);
             let lost_ns = lost_ns(scenario).min(longest_window_ns);
             jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });
@@ -112,32 +119,35 @@ impl Limits {
         let wander_ppb = machine.wander_ppb.unsigned_abs();
         let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
         let dither_ns = u64::try_from(Clocks::dither_ns(machine)).expect("not negative");
-        // Brackets that begin on one CPU and end on another make any slope: nothing is promised but order, up to the skew.
+        // Brackets that begin on one CPU and end on another may make any slope, so only order is
+        // promised, up to the skew.
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("checked"),
             offset_ns: 1_000
-                + look_ns
+                + read_ns
                 + skewed_ns
                 + high_water_ns
                 + dither_ns
-                // Slewed away by the end of the window, so as much on the other side at the end of the validity.
+                // It is slewed away by the end of the window, so at the end of the validity there
+                // is as much on the other side.
                 + jumps_ns * 3 / 2
                 + share_ns(window_ns, 2 * rates_ppb)
                 // A first line is known to 2e-3, for 200 us.
                 + share_ns(200_000, 4_000_000),
-            calm_offset_ns: look_ns
+            calm_offset_ns: read_ns
                 + skewed_ns
                 + 2 * dither_ns
                 + 20
                 + share_ns(window_ns, 10 + 10 * wander_ppb),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
-            // Readers that come rarely start no line. With skew a reader on the slower CPU finds each new line's start still
-            // ahead of its counter, takes that for a reset, and ends the line.
+            // Readers that read rarely start no line. With skew a reader on the slower CPU finds
+            // each new line's start ahead of its counter, takes that for a reset, and retires the
+            // line.
             recovery_ns: if scenario.clock.per_cpu {
-                // The thread comes back an interval after it could not be on a CPU, and may stay on each
-                // of the others first.
+                // The thread comes back an interval after it could not be on a CPU, and may stay
+                // on each of the others first.
                 2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
             } else if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
                 interval_ns + 20_000_000

@@ -1,7 +1,7 @@
 //! The counter and the reference as functions of true time, which is in picoseconds.
 //!
-//! The counter's rate is the truth; only the reference bends. Both are straight between the moments at which something
-//! happens to them, so each is one ramp that starts anew at such a moment.
+//! The counter's rate is the truth; only the reference changes its rate. Between events both are
+//! straight, so each is one ramp that starts anew at an event.
 
 use tickline_core::units::unsigned;
 
@@ -19,13 +19,13 @@ const NS_BITS: u32 = 60;
 /// Binary places of the counter's rate, ticks per ps.
 const RATE_BITS: u32 = 64;
 
-/// Where a counter starts again, ticks: a wake-up takes some time.
+/// The counter's value after a reset, ticks: a wake-up takes some time.
 const RESET_TICKS: u64 = 5_000;
 
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
 const LONGEST_TICK_PS: u64 = 100_000_000_000;
 
-/// The counter of every CPU, but for the skew.
+/// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     since_ps: u64,
@@ -140,18 +140,19 @@ impl Clocks {
         clocks
     }
 
-    /// The reference, ns, as a call tells it at `at_ps`, which is not before any earlier call's.
+    /// The reference as a call returns it at `at_ps`, ns. Later calls have later times.
     pub(crate) fn reference_ns(&mut self, at_ps: u64) -> i64 {
         self.advance(at_ps);
         self.returned(self.true_ns(at_ps))
     }
 
-    /// What a call says when the reference is at `ns`.
+    /// What a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
         ns - ns.rem_euclid(self.reference.quantum_ns)
     }
 
-    /// The reference before it is rounded down to its step, a little before or after the last call, ns.
+    /// The reference before it is rounded down to its step, a little before or after the last
+    /// call, ns.
     pub(crate) fn true_ns(&self, at_ps: u64) -> i64 {
         let reference = &self.reference;
         let at_ps = if reference.same_counter { self.counter.moved_ps(at_ps) } else { at_ps };
@@ -165,7 +166,7 @@ impl Clocks {
         self.reference.unix_offset_ns
     }
 
-    /// What `adjtimex` says, ppb.
+    /// The steering that `adjtimex` returns, ppb.
     pub(crate) fn steering_ppb(&self) -> i64 {
         self.reference.steering_ppb
     }
@@ -176,7 +177,8 @@ impl Clocks {
         2 * machine.dither_ppb * longest_ns / 1_000_000_000
     }
 
-    /// Whether the reference's rate has been within these slopes (2^-48 ns per tick) since `from_ps`, without a jump.
+    /// Whether the reference's rate has been within these slopes (2^-48 ns per tick) since
+    /// `from_ps`, without a jump.
     pub(crate) fn rate_was_within(&self, from_ps: u64, slowest: u64, fastest: u64) -> bool {
         let within = |rate: u128| (u128::from(slowest)..=u128::from(fastest)).contains(&rate);
         let mut newest_first = self.rates.iter().rev();
@@ -192,7 +194,8 @@ impl Clocks {
                 .is_none_or(|(_, rate)| within(*rate))
     }
 
-    /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's dither.
+    /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's
+    /// dither.
     pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
         (self.jumped_ps == 0 || self.jumped_ps < from_ps)
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
@@ -200,7 +203,7 @@ impl Clocks {
 
     /// The kernel's ticks, and the wander of each second, up to `at_ps`.
     fn advance(&mut self, at_ps: u64) {
-        // Nobody looks for long: the kernel's ticks do not matter then.
+        // Nobody has read for long, so the kernel's ticks do not matter.
         if self.reference.next_tick_ps + 20 * PS_PER_S < at_ps {
             self.reference.next_tick_ps = at_ps;
         }
@@ -212,7 +215,7 @@ impl Clocks {
             let reference = &mut self.reference;
             let longest_ps = LONGEST_TICK_PS >> reference.chance.u32(..6);
             let length_ps = reference.chance.u64(1_000_000_000..=longest_ps);
-            // As the kernel does, towards the line that it means.
+            // As the kernel does, towards its intended line.
             reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };
             let ppb = reference.dither_sign * reference.dither_ppb;
             reference.dither_phase += i128::from(length_ps) * (rate_of(ppb) - rate_of(0));
@@ -256,7 +259,7 @@ impl Clocks {
         self.rates.push((at_ps, bits));
     }
 
-    // ---- faults -----------------------------------------------------------------------------------------------
+    // ---- faults -------------------------------------------------------------------------------
 
     pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64, announced: bool) {
         self.advance(at_ps);

@@ -22,7 +22,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs random scenarios, one after another, until there were enough steps; at least one.
+    /// Runs random scenarios, one after another, until they have taken enough steps; at least
+    /// one.
     Run {
         /// Steps, of all scenarios together.
         #[arg(long, default_value_t = 10_000_000)]

@@ -4,8 +4,8 @@ use crate::scenario::{Chance, Clock, Driver, Fault, Machine, Scenario, Sleep, Ve
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A reference that never changes: the kernel keeps time with the same 2.6 GHz counter, and a look at it takes 30 ns.
-/// One thread drives the clock, two read it.
+/// A reference that never changes: the kernel keeps time with the same 2.6 GHz counter, and a
+/// read of it takes 30 ns. One thread drives the clock, two read it.
 #[must_use]
 pub fn steady(seed: u64) -> Scenario {
     Scenario {
@@ -48,7 +48,7 @@ fn with(seed: u64, faults: &[(u64, What)]) -> Scenario {
     Scenario { faults, ..steady(seed) }
 }
 
-/// The rate changes by `ppb` at `at_ns`, and nobody says so.
+/// The rate changes by `ppb` at `at_ns`, and the kernel does not say so.
 #[must_use]
 pub fn rate_change(seed: u64, at_ns: u64, ppb: i64) -> Scenario {
     with(seed, &[(at_ns, What::Rate { ppb: 37_000 + ppb, announced: false })])
@@ -81,7 +81,8 @@ pub fn suspend(seed: u64) -> Scenario {
     Scenario { duration_ns: 30 * SECOND, ..with(seed, &[(5 * SECOND + 100_000_000, suspend)]) }
 }
 
-/// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5 s.
+/// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5
+/// s.
 #[must_use]
 pub fn even_caller(seed: u64, pause_ns: u64) -> Scenario {
     let mut scenario = Scenario { readers: 1, think_ns: pause_ns, even: true, ..steady(seed) };
@@ -89,8 +90,9 @@ pub fn even_caller(seed: u64, pause_ns: u64) -> Scenario {
     scenario
 }
 
-/// The kernel makes up its mind about the counter after 0.2 s. Meanwhile three threads of the program, which are preempted all the
-/// time, switch the counter off and on and set policies; the last to act switches it on. The driver judges every 1 ms.
+/// The kernel decides about the counter after 0.2 s. Meanwhile three threads of the program,
+/// which are preempted all the time, switch the counter off and on and set policies; the last act
+/// switches it on. The driver judges every 1 ms.
 #[must_use]
 pub fn gates(seed: u64) -> Scenario {
     const ACTS: u64 = 300;
@@ -110,8 +112,8 @@ pub fn gates(seed: u64) -> Scenario {
     scenario
 }
 
-/// A line for each of three CPUs, whose counters are up to 39 us apart. Threads are preempted and moved.
-/// One CPU is offline from 8.1 s to 12.1 s, another one stands still for 0.3 s at 16.1 s.
+/// A line for each of three CPUs, whose counters are up to 39 us apart. Threads are preempted and
+/// moved. One CPU is offline from 8.1 s to 12.1 s, another one stands still for 0.3 s at 16.1 s.
 #[must_use]
 pub fn per_cpu(seed: u64) -> Scenario {
     let faults = [

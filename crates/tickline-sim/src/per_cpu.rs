@@ -1,15 +1,17 @@
-//! A line for each CPU: the state of each CPU's cell, the thread that visits the CPUs, the readers, and
-//! the checks.
+//! A line for each CPU: the state of each CPU's cell, the thread that calibrates the CPUs, the
+//! readers, and the checks.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `visit` stand for
-//! `CpuSweep` and `CpuCalibration` of `tickline`. One step reads the counter and the CPU's id, as `rdtscp`
-//! does. Before every other step the scheduler may move the thread. A thread that is bound to its CPU is
-//! moved as well, though seldom, and whenever its CPU goes offline.
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `iterate_on`
+//! stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
+//! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
+//! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! A reader reads the counter before the word, so its line may be younger than its look at the counter.
-//! The check therefore keeps every line that was published, by its word ([`Check::by_own_line`]).
+//! A reader reads the counter before the word, so its line may be younger than its read of the
+//! counter. The check therefore keeps every line that was published, by its word
+//! ([`Check::by_own_line`]).
 //!
-//! The mode leaves out the gate (faults of the gate do nothing), stamps, and the choice of the mode.
+//! Not simulated here: the gate (faults of the gate do nothing), stamps, and the choice of the
+//! mode.
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
@@ -20,19 +22,19 @@ use tickline_core::word::{START_GRANULARITY_TICKS, Word};
 use crate::actors::Cast;
 use crate::check::{Begin, Check, From, Mark};
 use crate::machine::{PS, PS_PER_S};
-use crate::world::{Actor, Hand, Hands, Look, Step, World};
+use crate::world::{Actor, ClockRead, Hand, Hands, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 
-/// A bound thread that is stopped is moved once in so many times: somebody changed its cpuset.
+/// One stop of a bound thread in so many moves it, as a change of its cpuset does.
 const UNBOUND_ONE_IN: u32 = 16;
 
-// ---- the world ----------------------------------------------------------------------------
+// ---- the world --------------------------------------------------------------------------------
 
 impl World {
-    /// Whose cell this actor's readings are by.
+    /// The unit whose cell serves this actor's readings.
     pub(crate) fn unit_of(&self, actor: &Actor) -> usize {
         if self.scenario.clock.per_cpu { actor.cpu.get() as usize } else { 0 }
     }
@@ -64,12 +66,12 @@ impl World {
 impl CpuCounter for Hands {
     fn now(&self) -> Option<(u64, usize)> {
         let ticks = Counter::now(self);
-        Some((ticks, self.0.me().look.get().unit))
+        Some((ticks, self.0.me().last_read.get().unit))
     }
 
     fn now_ordered(&self) -> Option<(u64, usize)> {
         let ticks = Counter::now_ordered(self);
-        Some((ticks, self.0.me().look.get().unit))
+        Some((ticks, self.0.me().last_read.get().unit))
     }
 
     fn barrier(&self) {
@@ -77,7 +79,7 @@ impl CpuCounter for Hands {
     }
 }
 
-// ---- the thread ---------------------------------------------------------------------------
+// ---- the thread -------------------------------------------------------------------------------
 
 /// What the thread remembers of a CPU.
 #[derive(Debug, Default)]
@@ -88,22 +90,24 @@ struct CpuCalibration {
 }
 
 impl Cast {
-    /// The thread, which visits the CPUs by turns.
+    /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self, hand: &Hand) {
         self.world.enter(hand);
-        let mut visits: Vec<CpuCalibration> =
+        let mut calibrations: Vec<CpuCalibration> =
             self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
         let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
         loop {
             if self.clock.forced.take() {
-                visits.iter_mut().for_each(|visit| (visit.ready_ns, visit.due_ns) = (i64::MIN, i64::MIN));
+                calibrations.iter_mut().for_each(|calibration| {
+                    (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN)
+                });
             }
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
-            for (cpu, visit) in visits.iter_mut().enumerate() {
-                if visit.ready_ns <= self.world.returned_ns() {
-                    self.calibrate(cpu, visit);
+            for (cpu, calibration) in calibrations.iter_mut().enumerate() {
+                if calibration.ready_ns <= self.world.returned_ns() {
+                    self.calibrate(cpu, calibration);
                 }
-                next_ns = next_ns.min(visit.due_ns);
+                next_ns = next_ns.min(calibration.due_ns);
             }
             self.world.me().bound.set(false);
             let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.returned_ns() };
@@ -113,11 +117,11 @@ impl Cast {
     }
 
     /// Iterations on `cpu`, until the next one is far enough away to leave.
-    fn calibrate(&self, cpu: usize, visit: &mut CpuCalibration) {
+    fn calibrate(&self, cpu: usize, calibration: &mut CpuCalibration) {
         let interval_ns = self.clock.config.interval_ns;
         let mut outcome = None;
         for _ in 0..STAY_ITERATIONS {
-            outcome = self.visit(cpu, visit);
+            outcome = self.iterate_on(cpu, calibration);
             match outcome {
                 Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
                     self.world.step(Step::Sleep(next_in_ns * PS + self.some_ps(100_000 * PS)));
@@ -130,13 +134,13 @@ impl Cast {
         }
         let wait_ns = outcome.map_or(interval_ns, |outcome| outcome.next_in_ns);
         let wait_ns = i64::try_from(wait_ns).expect("an interval");
-        visit.due_ns = self.world.returned_ns().saturating_add(wait_ns);
-        visit.ready_ns = visit.due_ns - (wait_ns >> 2);
+        calibration.due_ns = self.world.returned_ns().saturating_add(wait_ns);
+        calibration.ready_ns = calibration.due_ns - (wait_ns >> 2);
     }
 
     /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be
     /// there all the time.
-    fn visit(&self, cpu: usize, visit: &mut CpuCalibration) -> Option<Outcome> {
+    fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Outcome> {
         let me = self.world.me();
         if !self.go_to(cpu) {
             return None;
@@ -144,7 +148,7 @@ impl Cast {
         let hands = self.hands();
         let seat = PinnedCounter::take(&hands, cpu)?;
         me.serving.set(true);
-        let control = visit.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
+        let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
         control.reschedule(Renewal::Pinned, self.clock.config.interval_ns);
         let mut outcome = self.iterate(cpu, control, &seat);
         if outcome.iteration == Iteration::Recovered {
@@ -155,11 +159,12 @@ impl Cast {
             self.check.counts.borrow_mut().lost += 1;
             return None;
         }
-        self.check.after_round(cpu, self.clock.units[cpu].cell.peek(), false);
+        self.check.after_iteration(cpu, self.clock.units[cpu].cell.peek(), false);
         Some(outcome)
     }
 
-    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for it.
+    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for
+    /// it.
     fn go_to(&self, cpu: usize) -> bool {
         let (world, me) = (&self.world, self.world.me());
         if !world.online.borrow()[cpu] {
@@ -177,7 +182,7 @@ impl Cast {
         true
     }
 
-    // ---- readers --------------------------------------------------------------------------
+    // ---- readers ------------------------------------------------------------------------------
 
     /// Between two readings a thread goes to another CPU now and then.
     pub(crate) fn wander(&self) {
@@ -189,36 +194,36 @@ impl Cast {
     }
 
     /// A reading by the line of the CPU that this happens to be on.
-    pub(crate) fn look_at_a_cpu(&self, kind: u64, begin: Begin, complete: impl Fn()) {
+    pub(crate) fn read_on_a_cpu(&self, kind: u64, begin: Begin, complete: impl Fn()) {
         let (units, hands, check) = (&self.clock.units, self.hands(), &self.check);
-        let unit_looked_at = || self.world.me().look.get().unit;
+        let unit_read = || self.world.me().last_read.get().unit;
         match kind {
             0 => {
                 if let Some(ns) = per_cpu::read(units, &hands) {
                     complete();
-                    return check.end(begin, unit_looked_at(), ns, From::Inlined, false);
+                    return check.end(begin, unit_read(), ns, From::Inlined, false);
                 }
             }
             1 => {
                 if let Some(reading) = per_cpu::read_bounds(units, &hands) {
                     complete();
-                    check.end(begin, unit_looked_at(), reading.ns, From::Inlined, true);
+                    check.end(begin, unit_read(), reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
             2 => {
                 if let Some(ns) = per_cpu::read_unix(units, &hands) {
-                    // As for one line: nothing has happened since the second look.
-                    let slack_ns = units[unit_looked_at()].cell.peek_unix_bound_ns();
+                    // As for one line: nothing has happened since the second load of the word.
+                    let margin_ns = units[unit_read()].cell.peek_unix_bound_ns();
                     complete();
-                    return check.unix(ns, slack_ns);
+                    return check.unix(ns, margin_ns);
                 }
             }
             3 => {}
             _ => {
                 if let Some(ns) = per_cpu::read_ordered(units, &hands) {
                     complete();
-                    return check.end(begin, unit_looked_at(), ns, From::Inlined, true);
+                    return check.end(begin, unit_read(), ns, From::Inlined, true);
                 }
             }
         }
@@ -249,35 +254,35 @@ impl Cast {
     }
 }
 
-// ---- what is checked ----------------------------------------------------------------------
+// ---- what is checked --------------------------------------------------------------------------
 
 impl Check {
-    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which the
-    /// line counts.
+    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which
+    /// the line counts.
     pub(crate) fn by_own_line(&self, unit: usize, ns: i64, from: From) {
         let world = self.world();
-        let (word, look) = (world.me().loaded.get(), world.me().look.get());
-        assert!(look.unit == unit, "the line of CPU {unit} at the counter of CPU {}", look.unit);
+        let (word, last_read) = (world.me().loaded.get(), world.me().last_read.get());
+        assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
         let by_word = world.units[unit].by_word.as_ref().expect("a line for each CPU").borrow();
         let Some(&(published, since_ps)) = by_word.get(&word.to_bits()) else {
             panic!("a line that CPU {unit} never had: {word:?}");
         };
-        let by_line_ns = published.line.at(look.ticks);
+        let by_line_ns = published.line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns on CPU {unit}, by its line it is {by_line_ns} ns");
         match from {
-            // The line was published after this look: then it counts from its predecessor's end.
+            // The line was published after this read, so it counts from its predecessor's end.
             From::Inlined => {
-                let (at_ps, moves_ps) = (look.at_ps, self.tick_ps());
+                let (at_ps, moves_ps) = (last_read.at_ps, self.tick_ps());
                 assert!(
                     at_ps + moves_ps >= since_ps,
                     "a line of {since_ps} ps, read at {at_ps} ps: {word:?}"
                 );
             }
-            _ => self.in_use(&look, word),
+            _ => self.in_use(&last_read, word),
         }
-        let delta = look.ticks.wrapping_sub(word.to_bits());
+        let delta = last_read.ticks.wrapping_sub(word.to_bits());
         let window = match from {
-            // Without twice the start granularity at its start, and as much later.
+            // It begins twice the start granularity later, and ends as much later.
             From::Inlined => published.window_ticks + 2 * START_GRANULARITY_TICKS,
             _ => 2 * published.window_ticks,
         };
@@ -288,12 +293,16 @@ impl Check {
         self.counts.borrow_mut().by_cpu += 1;
     }
 
-    /// The word that a reading loaded was in the cell when it looked at the counter.
-    pub(crate) fn in_use(&self, look: &Look, word: Word) {
-        assert!(word == look.word, "a line that was not in use: {word:?}, in use was {:?}", look.word);
+    /// The word that a reading loaded was in the cell when it read the counter.
+    pub(crate) fn in_use(&self, last_read: &ClockRead, word: Word) {
+        assert!(
+            word == last_read.word,
+            "a line that was not in use: {word:?}, in use was {:?}",
+            last_read.word
+        );
     }
 
-    /// How long the counter shows the same, ps: one at another rate too.
+    /// How long the counter shows the same value, ps; also enough for one of another rate.
     fn tick_ps(&self) -> u64 {
         let machine = &self.world().scenario.machine;
         2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz

@@ -1,4 +1,4 @@
-//! The scheduler: lets true time pass from step to step, and makes happen what the scenario says.
+//! The scheduler: advances true time from step to step, and carries out the scenario's faults.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
 use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it has seen.
+    /// Its counts.
     pub counts: Counts,
     /// The events that the clock has counted.
     pub events: Vec<(&'static str, u64)>,
@@ -53,7 +53,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
     run_tracked(scenario, 0)
 }
 
-/// As [`run`], with a reader that takes down the offset every `every_ns`; 0 for none.
+/// As [`run`], with a reader that records the offset every `every_ns`; 0 for none.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, Violat
     }
 }
 
-/// Threads of the program that deal with the gate at the same time, at most.
+/// The most threads of the program that change the gate at the same time.
 const MAX_GATEKEEPERS: usize = 3;
 
 type Script = Coroutine<(), Step, ()>;
@@ -86,7 +86,7 @@ struct Stage {
     scripts: [Option<Script>; MAX_ACTORS],
     /// Newest first.
     faults: Vec<Fault>,
-    /// Those of actors that a forked child does not have.
+    /// The scripts of actors that a forked child does not have.
     left_behind: Vec<Script>,
     driver: Option<usize>,
     gatekeepers: Vec<usize>,
@@ -125,7 +125,7 @@ impl Stage {
         &self.cast.world
     }
 
-    /// Gives somebody a place on the stage, and says which.
+    /// Adds an actor. Returns its place.
     fn employ(&mut self, script: impl FnOnce(&Cast, &Hand) + 'static) -> usize {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
         let cast = self.cast.clone();
@@ -170,7 +170,7 @@ impl Stage {
             let ready_ps = world.actors[next].ready_ps.get();
             let due_ps = ready_ps.min(end_ps);
             if let Some(fault) = self.faults.pop_if(|fault| fault.at_ns * PS <= due_ps) {
-                // What would happen while the machine sleeps happens when it wakes up.
+                // A fault that is due while the machine sleeps takes place when it wakes up.
                 world.now_ps.set(world.now_ps.get().max(fault.at_ns * PS).max(self.awake_ps));
                 self.strike(fault.what);
                 continue;
@@ -197,7 +197,7 @@ impl Stage {
         actor.asleep.set(matches!(step, Step::Sleep(_)));
         let mut chance = world.chance.borrow_mut();
         if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
-            // Executed before the look at the counter that precedes it in the program.
+            // It is executed before the read of the counter that precedes it in the program.
             actor.ready_ps.set(chance.u64(now_ps..=actor.late_ps.get()));
             return;
         }
@@ -208,13 +208,15 @@ impl Stage {
             Step::Load => chance.u64(200..3_000),
             Step::Swap if missed(&mut chance, 16) => chance.u64(60_000..200_000),
             Step::Swap => chance.u64(5_000..20_000),
-            // Half of the bracket before the reference's moment, half between that and the next look at the counter.
+            // Half of the bracket is before the reference's moment, half between that and the
+            // next read of the counter.
             Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
             Step::End | Step::Published => 500,
             Step::Sleep(ps) => ps,
         };
         let chances = &world.scenario.chance;
-        // Where the rules of order matter: most of the time nobody is there, so chance alone would hardly ever stop anyone.
+        // The rules of order matter at these steps. They are rare, so chance alone would hardly
+        // ever stop an actor there.
         let phase = world.units[world.unit_of(actor)].word.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
@@ -244,7 +246,8 @@ impl Stage {
         }
     }
 
-    /// Somebody was stopped at a critical step: half of those who sleep come to read meanwhile, or when it goes on.
+    /// An actor was stopped at a critical step: half of the sleeping actors read meanwhile, or
+    /// when it goes on.
     fn rouse(&self, from_ps: u64, until_ps: u64) {
         let world = self.world();
         let mut chance = world.chance.borrow_mut();
@@ -267,7 +270,7 @@ impl Stage {
         }
     }
 
-    // ---- faults -----------------------------------------------------------------------------------------------
+    // ---- faults -------------------------------------------------------------------------------
 
     /// Stops an actor until `until_ps`.
     fn stop(&self, place: usize, until_ps: u64) {
@@ -318,9 +321,10 @@ impl Stage {
                     self.stop(place, over_ps);
                     actor.fence_ps.set(over_ps);
                 }
-                // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was asleep.
-                let told = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
-                if let Some(place) = driver.filter(|_| told) {
+                // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was
+                // asleep.
+                let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+                if let Some(place) = driver.filter(|_| is_woken) {
                     let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
                     world.actors[place].ready_ps.set(over_ps + within_ps);
                     self.cast.clock.forced.set(true);
@@ -372,7 +376,7 @@ impl Stage {
         }
         let disturbs = match what {
             What::UnixStep { .. } | What::Pause { .. } => false,
-            // The CPU's line is as old as the last visit.
+            // The CPU's line is as old as its last calibration.
             What::Online { .. } | What::Offline { .. } => world.scenario.clock.per_cpu,
             _ => true,
         };
@@ -381,7 +385,7 @@ impl Stage {
         }
     }
 
-    /// A thread of the program that has nothing to do is told to do this, or a new one; or the first that has.
+    /// Gives this order to an idle thread of the program, to a new one, or to the first.
     fn order(&mut self, order: Order) {
         let world = Rc::clone(&self.cast.world);
         if world.scenario.clock.per_cpu {
@@ -398,7 +402,8 @@ impl Stage {
         }
     }
 
-    /// One reader that is not in the middle of an iteration goes on alone; the others' halves of iterations stay as they are.
+    /// One reader that is not in the middle of an iteration goes on alone. Iterations of the
+    /// others stay half done.
     fn fork(&mut self) {
         let world = Rc::clone(&self.cast.world);
         let survivor = (0..MAX_ACTORS).find(|&place| {
@@ -409,7 +414,7 @@ impl Stage {
         });
         let Some(survivor) = survivor else { return };
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
-            // Left as it stands, not unwound yet: unwinding would let go of locks.
+            // Kept, and not unwound yet, because unwinding would release locks.
             self.left_behind.extend(self.scripts[place].take());
             self.world().actors[place].alive.set(false);
         }
@@ -428,7 +433,7 @@ impl Stage {
         let mut counts = self.cast.check.counts.borrow().clone();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.rescues = events(Event::Help);
+        counts.helps = events(Event::Help);
         counts.expiries = events(Event::Expiry);
         Outcome {
             counts,

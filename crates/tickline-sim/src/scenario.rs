@@ -1,7 +1,7 @@
-//! Scenarios: values that say all about a run. The same scenario gives the same run, step by step.
+//! Scenarios: values that determine a run. The same scenario gives the same run, step by step.
 //!
-//! A scenario is written down as one line of JSON. Ranges are in the types' documentation; [`Scenario::check`] names the
-//! first value that is outside.
+//! A scenario is written down as one line of JSON. Ranges are in the types' documentation;
+//! [`Scenario::check`] names the first value that is outside.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,8 @@ pub struct Scenario {
     pub readers: u32,
     /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
     pub think_ns: u64,
-    /// Whether a thread's readings are single and even, half of the longest pause apart at least; else they come in bursts, too, after
-    /// pauses of any order of magnitude.
+    /// Whether a thread's readings are single and even, at least half of the longest pause apart.
+    /// Otherwise they also come in bursts, after pauses of any order of magnitude.
     #[serde(default)]
     pub even: bool,
     /// What happens by chance at any step.
@@ -47,26 +47,30 @@ pub struct Machine {
     pub counter_origin: u64,
     /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
     pub skew_ticks: u64,
-    /// Whether the kernel keeps time with the same counter: then the reference moves with the counter's steps. Not with skew.
+    /// Whether the kernel keeps time with the same counter: then the reference moves with the
+    /// counter's steps. Not with skew.
     pub same_counter: bool,
-    /// The step of the reference, ns: 1 to 1,000.
+    /// The resolution of the reference, ns: 1 to 1,000.
     pub quantum_ns: u64,
-    /// The reference returns to some of its callers what it was up to so long ago, ns, but never less than before, as
-    /// Linux' `read_hpet` does: 0 to 10,000. Not with the same counter.
+    /// Some callers of the reference get a value that is up to so old, ns, but never less than an
+    /// earlier one, as with Linux' `read_hpet`: 0 to 10,000. Not with the same counter.
     #[serde(default)]
     pub stale_ns: u64,
     /// The reference at time 0, ns.
     pub reference_origin_ns: i64,
-    /// The reference's rate at time 0, ppb off the counter's nominal one: up to 100 million either way.
+    /// The reference's rate at time 0, ppb off the counter's nominal one: up to 100 million
+    /// either way.
     pub rate_ppb: i64,
     /// The kernel switches between two rates that differ by twice this, ppb: up to 1,000.
     pub dither_ppb: i64,
     /// Each second the rate changes by up to this, ppb: up to 10,000.
     pub wander_ppb: i64,
-    /// Whether nobody says that the machine was suspended, and for how long: nor is the thread woken then.
+    /// Whether the kernel keeps silent about suspends and their length. It does not wake the
+    /// thread then either.
     #[serde(default)]
     pub hides_suspends: bool,
-    /// The mean time of a look at the reference between two looks at the counter, ns: 10 to 10,000.
+    /// The mean time of a read of the reference between two reads of the counter, ns: 10 to
+    /// 10,000.
     pub bracket_ns: u64,
 }
 
@@ -76,15 +80,15 @@ pub struct Machine {
 pub struct Clock {
     /// The interval, ns: 1 ms to 10 s.
     pub interval_ns: u64,
-    /// Who does the iterations.
+    /// Who runs the iterations.
     pub driver: Driver,
-    /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults of the
-    /// gate do nothing then.
+    /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults
+    /// of the gate do nothing then.
     #[serde(default)]
     pub per_cpu: bool,
 }
 
-/// Who does the iterations.
+/// Who runs the iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
@@ -106,8 +110,8 @@ pub struct Chance {
     pub stall_one_in: u64,
     /// For up to this long, ns: at most 60 s.
     pub stall_ns: u64,
-    /// How far the CPU may execute a look at the counter from its place in the program, ns: at most 4,000, which is what a
-    /// the margin of the meeting point is for.
+    /// How far from its place in the program the CPU may execute a read of the counter, ns: at
+    /// most 4,000, which the margin of the meeting point allows for.
     pub out_of_order_ns: u64,
 }
 
@@ -127,8 +131,8 @@ pub struct Fault {
 pub enum What {
     /// The reference runs at another rate from now on. `announced`: `adjtimex` says so.
     Rate {
-        /// Off the nominal one, up to 226 million, which is the most that Linux does (`ADJ_TICK`, `ADJ_FREQUENCY`, `ADJ_OFFSET`
-        /// and `adjtime` together).
+        /// Off the nominal one, up to 226 million, which is the most that Linux does (`ADJ_TICK`,
+        /// `ADJ_FREQUENCY`, `ADJ_OFFSET` and `adjtime` together).
         ppb: i64,
         /// Whether the kernel says so.
         announced: bool,
@@ -138,7 +142,8 @@ pub enum What {
         /// By so much, ns.
         by_ns: i64,
     },
-    /// The monotonic clock jumps ahead: a hypervisor resumed us elsewhere. At most 1 hour.
+    /// The monotonic clock jumps ahead: a hypervisor has resumed the machine elsewhere. At most 1
+    /// hour.
     Jump {
         /// By so much, ns.
         by_ns: u64,
@@ -190,28 +195,31 @@ pub enum What {
     DriverStarts,
     /// The process forks: only one reader is left, in a copy of the memory.
     Fork,
-    /// The program switches the counter off. Several such acts that are near to each other are several threads' at once.
+    /// The program switches the counter off. Several threads carry out acts that are close to
+    /// each other.
     GateCloses,
     /// The program switches it on again.
     GateOpens,
     /// The program sets another policy: the line ends, and the gates are judged again.
     JudgeAgain,
-    /// From now on judgements come to this.
+    /// From now on judgements have this result.
     Verdict {
         /// To what.
         verdict: Verdict,
     },
 }
 
-/// What a judgement of the gates comes to.
+/// The result of a judgement of the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every gate is open.
     Open,
-    /// One is closed for a reason that passes by itself: whoever drives the clock judges again an interval later.
+    /// One is closed for a reason that passes by itself: the driver judges again an interval
+    /// later.
     Passing,
-    /// One is closed. Whoever drives the clock looks at the facts now and then, and has it judged again when they change.
+    /// One is closed. The driver checks the facts now and then, and has the gate judged again
+    /// when they change.
     Closed,
 }
 
@@ -223,8 +231,9 @@ pub enum Sleep {
     Runs,
     /// It stands still.
     Stops,
-    /// It starts again near 0. If that is less than a window back, it stands still instead: readers cannot know a counter
-    /// that comes back within the window of the present line, and nobody promises order on such a machine.
+    /// It starts again near 0. If that is less than a window back, it stands still instead:
+    /// readers cannot detect a counter that comes back within the window of the present line, and
+    /// there is no promise of order on such a machine.
     Resets,
 }
 
@@ -352,11 +361,11 @@ impl Scenario {
         };
         scenario.think_ns = scenario.think_ns.max(1_000);
         for _ in 0..faults {
-            // Most runs end by their steps: half of the faults come early.
+            // Most runs end because of the number of steps, so half of the faults come early.
             let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
             let what = random_fault(rng, &scenario);
             scenario.faults.push(Fault { at_ns, what });
-            // What stops usually goes on again.
+            // What has stopped usually goes on again.
             let again = match what {
                 What::Rate { .. } => {
                     Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() })
@@ -382,7 +391,7 @@ impl Scenario {
             }
         }
         if rng.u32(..4) == 0 {
-            // A restless reference: lines that are off, and that differ from each other, all the time.
+            // A restless reference: lines are off, and differ from each other, all the time.
             let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
             let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
             for _ in 0..rng.u32(20..100) {
@@ -392,12 +401,12 @@ impl Scenario {
             }
         }
         if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
-            // Callers about as frequent as they must be for an iteration to pay.
+            // Calls are about as frequent as they must be for an iteration to be worth it.
             scenario.even = true;
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
-            // A restless program, while the kernel makes up its mind.
+            // A restless program, while the kernel is undecided.
             let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
             let verdict = |verdict| What::Verdict { verdict };
             scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
@@ -422,8 +431,9 @@ impl Scenario {
     }
 }
 
-/// Suspends that follow each other within a window or two, and whatever makes them worse: strong slews before and between
-/// them, a driver that is stopped meanwhile, a system that does not say that it was suspended.
+/// Suspends that follow each other within a window or two, and what makes them worse: strong
+/// slews before and between them, a driver that is stopped meanwhile, a kernel that keeps silent
+/// about them.
 fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let interval_ns = scenario.clock.interval_ns;
     scenario.machine.hides_suspends = rng.u32(..4) == 0;

@@ -1,4 +1,4 @@
-//! What the simulator knows of one cell and its lines: of the one for all CPUs, or of each CPU's.
+//! What the simulator knows about one cell and its lines: the common one, or that of a CPU.
 
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,26 +8,27 @@ use tickline_core::word::{Phase, Word};
 
 use crate::machine::{Clocks, skewed};
 
-/// What is known of one cell and its lines.
+/// What is known about one cell and its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
-    /// How far the counter is from the machine's, where it is known whose counter this is, ticks.
+    /// The difference of this CPU's counter from the machine's, ticks, where the cell belongs to
+    /// a CPU.
     skew_ticks: i64,
     /// What the cell holds.
     pub(crate) word: Cell<Word>,
-    /// What it held when the counter last started again, and when that was, ps.
+    /// The word when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(Word, u64)>>,
     /// When the iteration began that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
     /// Lines published so far.
     pub(crate) lines: Cell<u64>,
     /// When the iteration under way began, ps.
-    pub(crate) round_began_ps: Cell<u64>,
+    pub(crate) iteration_began_ps: Cell<u64>,
     /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
     /// The word of the line that was published last.
     pub(crate) newest_line: Cell<Word>,
-    /// When the cell was last closed or opened, ps: its next line counts from then on.
+    /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
     /// Each line by its word, and since when it counts, ps; where each CPU has one.
     pub(crate) by_word: Option<RefCell<HashMap<u64, (Published, u64)>>>,
@@ -50,7 +51,7 @@ impl Unit {
         self.word.set(to);
         match to.phase() {
             Phase::Published => {
-                self.born_ps.set(self.round_began_ps.get());
+                self.born_ps.set(self.iteration_began_ps.get());
                 self.lines.set(self.lines.get() + 1);
                 self.newest_line.set(to);
             }

@@ -1,17 +1,19 @@
 //! The world that all actors share: true time, the clocks, and what each actor is doing.
 //!
-//! An actor is a coroutine that runs the code of `tickline-core` over [`Hands`]. Before each of its steps it gives way; the
-//! scheduler (`run`) lets true time pass, lets others run, and resumes it when the step takes place. So a step is
-//! atomic, and anything may happen between two.
+//! An actor is a coroutine that runs the code of `tickline-core` over [`Hands`]. Before each of
+//! its steps it gives way; the scheduler (`run`) lets true time pass, lets others run, and
+//! resumes it when the step takes place. So a step is atomic, and anything may happen between
+//! two.
 //!
 //! # Out of order
 //!
-//! A CPU executes loads and the counter's instruction out of their order, so steps are allowed to as far as the instructions
-//! allow it, within [`Chance::out_of_order_ns`](crate::scenario::Chance):
+//! A CPU executes loads and reads of the counter out of order. Steps here do the same, as far as
+//! the instructions allow, within [`Chance::out_of_order_ns`](crate::scenario::Chance):
 //!
-//! - an ordered look at the counter may take its value *late*: loads that follow it in the program come before it;
-//! - a plain look may take its value *early*: before the loads that precede it, but not before the thread's last fence, and
-//!   not before a preemption.
+//! - an ordered read of the counter may take its value *late*: loads that follow it in the
+//!   program come before it;
+//! - a plain read may take its value *early*: before the loads that precede it, but not before
+//!   the thread's last fence, and not before a preemption.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,11 +31,12 @@ use crate::unit::Unit;
 /// Later than the end of every run, ps.
 pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 
-/// Actors in one run, at most: readers, a driver, gatekeepers, and who takes down offsets.
+/// The most actors in one run: readers, a driver, gatekeepers, and the reader that records
+/// offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
-/// One call in so many returns something older than its question: two CPUs must meet at the timer, and the one that waits be
-/// stopped while it does.
+/// One call in so many returns a value from before the call: two CPUs must meet at the timer, and
+/// the one that waits must be stopped meanwhile.
 const STALE_ONE_IN: u32 = 1_000;
 
 /// What an actor does next. It takes place when the actor is resumed.
@@ -43,11 +46,11 @@ pub(crate) enum Step {
     Load,
     /// A swap.
     Swap,
-    /// What a writer does after it has tried to publish a line.
+    /// A writer's work after it has tried to publish a line.
     Published,
-    /// A look at the counter.
+    /// A read of the counter.
     Counter,
-    /// A look at the reference.
+    /// A read of the reference.
     Reference,
     /// The end of a reading: every instruction of it is complete.
     End,
@@ -57,16 +60,16 @@ pub(crate) enum Step {
 
 pub(crate) type Hand = Yielder<(), Step>;
 
-/// A look at a clock.
+/// A read of a clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Look {
-    /// What the counter said, ticks.
+pub(crate) struct ClockRead {
+    /// The counter, ticks.
     pub(crate) ticks: u64,
     /// What the reference would have returned then, ns...
     pub(crate) returned_ns: i64,
     /// ...and before it is rounded down to its step.
     pub(crate) true_ns: i64,
-    /// When it was, ps.
+    /// When it was made, ps.
     pub(crate) at_ps: u64,
     /// The cell's word then.
     pub(crate) word: Word,
@@ -74,7 +77,7 @@ pub(crate) struct Look {
     pub(crate) born_ps: u64,
     /// Lines published until then.
     pub(crate) lines: u64,
-    /// Whose cell that is.
+    /// The unit of that cell.
     pub(crate) unit: usize,
 }
 
@@ -87,17 +90,17 @@ pub(crate) struct Actor {
     pub(crate) bound: Cell<bool>,
     pub(crate) ready_ps: Cell<u64>,
     pub(crate) asleep: Cell<bool>,
-    /// No look at the counter is executed before this.
+    /// No read of the counter is executed before this.
     pub(crate) fence_ps: Cell<u64>,
-    /// When the last look at the counter was executed, if that is still to come.
+    /// When the last read of the counter is executed, if that is still to come.
     pub(crate) late_ps: Cell<u64>,
-    /// The last word that it loaded at a first look.
+    /// The last word that it loaded first in a reading.
     pub(crate) loaded: Cell<Word>,
     /// The window of the line that it loaded last, ticks.
     pub(crate) window_ticks: Cell<u64>,
-    /// The last look at a clock, and the last one at the counter.
-    pub(crate) look: Cell<Look>,
-    pub(crate) counter_look: Cell<Look>,
+    /// The last read of a clock, and the last one of the counter.
+    pub(crate) last_read: Cell<ClockRead>,
+    pub(crate) counter_read: Cell<ClockRead>,
     /// Whether it holds the clock's lock.
     pub(crate) serving: Cell<bool>,
     /// Steps that its reading may still take; readings wait for nobody.
@@ -107,7 +110,7 @@ pub(crate) struct Actor {
 /// See the [module](self).
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
-    /// Whether it is ever suspended: nobody can tell otherwise when this is asked.
+    /// Whether the machine is ever suspended.
     sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
@@ -120,7 +123,8 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met a line of before a reset when the counter came back to it: nobody can know.
+    /// Whether a reader met a line from before a reset when the counter came back to it, which
+    /// nothing can detect.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,
@@ -172,18 +176,19 @@ impl World {
         patience.set(patience.get().saturating_sub(1));
         let hand = self.hand.get();
         assert!(!hand.is_null(), "a step outside of every actor");
-        // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts and below, whenever it
-        // goes on; it lives on that coroutine's stack for as long as its body runs.
+        // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts
+        // and below, whenever it goes on; it lives on that coroutine's stack for as long as its
+        // body runs.
         unsafe { &*hand }.suspend(step);
         self.hand.set(hand);
     }
 
-    /// What the reference tells now, ns.
+    /// What the reference returns now, ns.
     pub(crate) fn returned_ns(&self) -> i64 {
         self.clocks.borrow_mut().reference_ns(self.now_ps.get())
     }
 
-    /// What a caller gets while the reference would return `returned_ns`: perhaps something older.
+    /// What a caller gets when the reference would return `returned_ns`: perhaps an older value.
     fn tell(&self, returned_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
         let mut chance = self.chance.borrow_mut();
@@ -199,14 +204,14 @@ impl World {
         machine::skewed(self.clocks.borrow().counter.at(at_ps), skew)
     }
 
-    fn note_look(&self, ticks: u64, at_ps: u64) {
+    fn note_read(&self, ticks: u64, at_ps: u64) {
         let unit = self.unit_of(self.me());
         let Unit { word, born_ps, lines, .. } = &self.units[unit];
         let (word, born_ps, lines) = (word.get(), born_ps.get(), lines.get());
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
-        self.me().look.set(Look {
+        self.me().last_read.set(ClockRead {
             ticks,
             returned_ns: clocks.returned(true_ns),
             true_ns,
@@ -250,8 +255,8 @@ impl Counter for Hands {
         let at_ps = now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps));
         world.me().fence_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
-        world.note_look(ticks, at_ps);
-        world.me().counter_look.set(world.me().look.get());
+        world.note_read(ticks, at_ps);
+        world.me().counter_read.set(world.me().last_read.get());
         ticks
     }
 
@@ -266,8 +271,8 @@ impl Counter for Hands {
         world.me().fence_ps.set(at_ps);
         world.me().late_ps.set(at_ps);
         let ticks = world.ticks_at(at_ps);
-        world.note_look(ticks, at_ps);
-        world.me().counter_look.set(world.me().look.get());
+        world.note_read(ticks, at_ps);
+        world.me().counter_read.set(world.me().last_read.get());
         ticks
     }
 
@@ -281,8 +286,8 @@ impl Reference for Hands {
         let world = &self.0;
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
-        world.note_look(0, world.now_ps.get());
-        world.tell(world.me().look.get().returned_ns)
+        world.note_read(0, world.now_ps.get());
+        world.tell(world.me().last_read.get().returned_ns)
     }
 
     fn realtime_ns(&self) -> i64 {
@@ -309,7 +314,7 @@ impl Reference for Hands {
 pub(crate) struct SteppedCell {
     inner: Latch,
     world: Rc<World>,
-    /// Its place among the world's.
+    /// Its place among the world's cells.
     unit: usize,
 }
 

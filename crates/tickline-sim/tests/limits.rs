@@ -17,8 +17,9 @@ fn half_width_ns(mark: &Mark) -> i64 {
     (mark.latest_ns - mark.earliest_ns) / 2
 }
 
-/// A steady reference with brackets of 30 ns: 10 ns of error, and 15 ns of bound once the kernel's dither is known to be small. Until
-/// then its rate counts, 0.48 ppm for a sixteenth of the interval.
+/// A steady reference with brackets of 30 ns: 10 ns of error, and a bound of 15 ns once the
+/// kernel's dither is known to be small. Until then its rate counts, 0.48 ppm for a sixteenth of
+/// the interval.
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
     for seed in 0..SEEDS {
@@ -56,14 +57,16 @@ fn a_rate_change_of_1_ppm_is_found_within_two_intervals() {
     }
 }
 
-/// A step of Unix time by an hour is followed as soon as the thread has been woken; monotonic time does not move.
+/// A step of Unix time by an hour is followed as soon as the thread has been woken; monotonic
+/// time does not move.
 #[test]
 fn a_step_of_an_hour_is_followed_at_the_next_wake_up() {
     for seed in 0..SEEDS {
         let track = track(&named::step(seed));
         let stepped_ns = named::step(seed).faults[0].at_ns;
         let wrong = track.iter().filter(|mark| mark.unix_offset_ns.abs() > 100);
-        // One interval in which the thread is not told, and the 5 ms between two points.
+        // One interval in which the kernel does not wake the thread, and the 5 ms between two
+        // points.
         let last_wrong_ns = wrong.map(|mark| mark.at_ns).max().expect("a point between step and wake-up");
         assert!(last_wrong_ns >= stepped_ns && last_wrong_ns < stepped_ns + 5 * MS, "{last_wrong_ns}");
         let moved = track.iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
@@ -71,7 +74,8 @@ fn a_step_of_an_hour_is_followed_at_the_next_wake_up() {
     }
 }
 
-/// Slews: the error is what the rate can do until the next iteration, and gone soon after.
+/// Slews: the error is what the change of rate makes until the next iteration, and it is gone
+/// soon after.
 #[test]
 fn slews_are_followed() {
     for (scenario, ppb) in [(named::ntp_slew(3), 500_000), (named::violent_slew(3), 100_000_000)] {
@@ -92,8 +96,9 @@ fn slews_are_followed() {
     }
 }
 
-/// After a sleep in which the counter ran on, the clock is ahead by the rest of a window at most, and slews that down at half
-/// rate. From 100 ms after the machine woke up, the bounds hold again.
+/// After a sleep in which the counter ran on, the clock is ahead by the rest of a window at most,
+/// and slews that down at half rate. From 100 ms after the machine woke up, the bounds hold
+/// again.
 #[test]
 fn a_sleep_is_slewed_away() {
     for seed in 0..SEEDS {
@@ -107,7 +112,8 @@ fn a_sleep_is_slewed_away() {
             let worst = track.iter().map(|mark| mark.offset_ns).max().expect("points");
             assert!(worst > 0 && worst <= window_ns, "seed {seed}, {asleep_ns} ns: {worst} ns");
             for mark in track.iter().filter(|mark| mark.fast && mark.at_ns > awake_ns + 100 * MS) {
-                // A bound is held to its own limits elsewhere; here a lead of milliseconds is told from none.
+                // Other tests check bounds exactly. This one only distinguishes a lead of
+                // milliseconds from none.
                 let holds = mark.earliest_ns <= 100 && mark.latest_ns >= -100;
                 assert!(holds, "seed {seed}, {asleep_ns} ns: {mark:?}");
             }
@@ -119,8 +125,8 @@ fn a_sleep_is_slewed_away() {
     }
 }
 
-/// Several sleeps within one window, while the thread is stopped: with each, readings get ahead by as much, and none steps back;
-/// by the rest of the window at most.
+/// Several sleeps within one window, while the thread is stopped. Each puts readings ahead by its
+/// length, up to the rest of the window; none steps back.
 #[test]
 fn sleeps_within_one_window_keep_the_order() {
     for seed in 0..SEEDS {
@@ -143,7 +149,8 @@ fn sleeps_within_one_window_keep_the_order() {
     }
 }
 
-/// A counter that starts again, without a suspend, while the kernel slews as strongly as it can: readings do not step back.
+/// A counter that starts again, without a suspend, while the kernel slews as strongly as it can:
+/// readings do not step back.
 #[test]
 fn a_reset_after_the_strongest_slew_keeps_the_order() {
     for seed in 0..SEEDS {
@@ -175,7 +182,8 @@ fn every_driver_follows_a_steady_reference() {
     }
 }
 
-/// A driver that dies leaves the clock to the reference, one that starts takes it up again; a gate is kept.
+/// When the driver dies, the reference serves; when a driver starts, there is a line again. A
+/// closed gate stays closed.
 #[test]
 fn faults_lead_to_the_states_they_should() {
     let faults =
@@ -198,21 +206,22 @@ fn faults_lead_to_the_states_they_should() {
     assert_eq!(fast(16, 20), (true, true));
 }
 
-/// Readers that drive a clock pay for iterations only if they call often: 256 times in an interval. Then nearly all readings come from a line;
-/// else none ever does, and none costs more than the OS.
+/// Readers that drive a clock run iterations only if they read often, 256 times in an interval.
+/// Then nearly all readings come from a line. Otherwise none does, and none costs more than the
+/// OS clock.
 #[test]
 fn frequent_callers_drive_a_clock_and_rare_ones_never_pay() {
     for seed in 0..SEEDS {
         let limit_ns = named::steady(seed).clock.interval_ns / 256;
         let often = run(&named::even_caller(seed, limit_ns)).expect("no violation").counts;
-        assert!(often.rounds > 30 && often.fast > 100 * often.slow, "{often:?}");
+        assert!(often.iterations > 30 && often.fast > 100 * often.slow, "{often:?}");
         let seldom = run(&named::even_caller(seed, 2 * limit_ns + 1_000)).expect("no violation").counts;
-        assert!(seldom.rounds == 0 && seldom.fast == 0 && seldom.slow > 1_000, "{seldom:?}");
+        assert!(seldom.iterations == 0 && seldom.fast == 0 && seldom.slow > 1_000, "{seldom:?}");
     }
 }
 
-/// Whatever threads do to the gate at the same time, and while it is judged: in the end a clock that is switched on, and against
-/// which nothing speaks, has a line.
+/// Whatever threads do to the gate at the same time, and while it is judged, a clock that is
+/// switched on, and against which nothing speaks, has a line in the end.
 #[test]
 fn a_gate_that_nothing_keeps_closed_opens() {
     let violations: Vec<_> =
@@ -222,8 +231,9 @@ fn a_gate_that_nothing_keeps_closed_opens() {
     assert!(violations.is_empty(), "{} of {tried}: {}", violations.len(), first.unwrap_or_default());
 }
 
-/// Bounds of a reference whose rate wanders by up to 10 ppb a second: they rest on a rho that is learnt, so some may be
-/// wrong, but not many. Rho was halved for as long as no sample was outside of the bounds altogether, and 1 in 21 was wrong.
+/// Bounds of a reference whose rate wanders by up to 10 ppb a second: they rest on a maximum
+/// drift that is learnt, so some may be wrong, but not many. When the maximum drift was halved as
+/// long as no sample was wholly outside the bounds, 1 in 21 was wrong.
 #[test]
 fn bounds_of_a_wandering_reference_are_seldom_wrong() {
     let (mut wrong, mut all) = (0, 0);
@@ -239,8 +249,9 @@ fn bounds_of_a_wandering_reference_are_seldom_wrong() {
     assert!(all > 10_000 && wrong * 100 < all, "{wrong} of {all}");
 }
 
-/// A kernel that keeps to its line by switching between two rates at its ticks, which come 1 to 100 ms apart: no bound is wrong,
-/// for either driver, from the first one on. Rho was learnt down to 10 ppb, and 1 in 20 bounds was wrong.
+/// A kernel that keeps to its line by switching between two rates at its ticks, which come 1 to
+/// 100 ms apart: no bound is wrong, for either driver, from the first one on. When the maximum
+/// drift was learnt down to 10 ppb without regard to dither, 1 in 20 bounds was wrong.
 #[test]
 fn bounds_of_a_dithering_reference_hold() {
     for (dither_ppb, driver) in
@@ -272,9 +283,9 @@ fn by_cpu(track: &[Mark], cpus: usize, from_ns: u64) -> Vec<Vec<&Mark>> {
     (0..cpus).map(of).collect()
 }
 
-/// Each CPU has the error and the bounds of a clock with one line, though the counters are up to 39 us
-/// apart. A reading by another CPU's counter would be off by microseconds. A first line starts half a bracket ahead, 15 ns (rule 7),
-/// which is slewed away over 4 intervals.
+/// Each CPU has the error and the bounds of a clock with one line, though the counters are up to
+/// 39 us apart. A reading by another CPU's counter would be off by microseconds. A first line
+/// starts half a bracket ahead, 15 ns (rule 7), which is removed over the window of 4 intervals.
 #[test]
 fn each_cpu_is_as_good_as_a_clock_of_its_own() {
     for seed in 0..SEEDS {
@@ -298,8 +309,9 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
     }
 }
 
-/// Threads are stopped and moved all the time, a CPU goes and comes back, another one stands still. Lines
-/// are as right as before. Bounds are wider after each recovery: the first lines rest on few samples.
+/// Threads are stopped and moved all the time, a CPU goes offline and comes back, another one
+/// stands still. Lines are as exact as without that. Bounds are wider after each recovery: the
+/// first lines rest on few samples.
 #[test]
 fn each_cpu_keeps_its_limits_while_threads_are_moved() {
     let mut lost = 0;

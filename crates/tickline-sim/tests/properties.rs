@@ -1,4 +1,4 @@
-//! Any scenario, not only those that [`Scenario::random`] makes; a failing one is made as small as it can be.
+//! Any scenario, not only those of [`Scenario::random`]; a failing one is reduced.
 
 use proptest::prelude::*;
 use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Machine, Sleep, Verdict, What};

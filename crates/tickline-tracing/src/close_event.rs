@@ -12,12 +12,13 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
-/// Sends an event with the message `close` and the fields `time.busy` and `time.idle` for each span that is closed, as
-/// `FmtSpan::CLOSE` prints it: in the span, of its level and target. It goes to all layers of the subscriber, so whatever they
-/// write to and in what form, it will be there.
+/// Sends an event with the message `close` and the fields `time.busy` and `time.idle` for each
+/// span that is closed, as `FmtSpan::CLOSE` prints it: in the span, of its level and target. The
+/// event goes to all layers of the subscriber, so it appears in whatever they write.
 ///
-/// Not for a layer that is replaced by [reloading](tracing_subscriber::reload) while other threads close spans: its events
-/// would wait for the reloading, and that for them ([`Sink`]). To reload a filter around the layer is fine.
+/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: its
+/// events would wait for the reloading, and the reloading for them ([`Sink`]). Reloading a filter
+/// around the layer is fine.
 ///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};
@@ -30,7 +31,7 @@ use crate::timing::SpanTiming;
 /// ```
 #[derive(Debug, Default)]
 pub struct CloseEvents {
-    /// The subscriber it belongs to: not always the default one of the thread that closes the span.
+    /// The subscriber of the layer. The thread that closes a span may have another default one.
     home: OnceLock<WeakDispatch>,
 }
 
@@ -47,13 +48,14 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn attached(&self, dispatch: &Dispatch) {
-        // The first one stays: a layer is for one subscriber.
+        // The first subscriber stays: a layer is for one subscriber.
         let _ = self.home.set(dispatch.downgrade());
     }
 
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         let metadata = span.metadata();
-        // A field set belongs to a callsite: the span's, whose level and target are wanted.
+        // A field set belongs to a callsite. This is the span's, because the event has its level
+        // and target.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
@@ -76,7 +78,7 @@ where
                     send(&dispatch);
                 }
             }
-            // Put in by reloading, which does not call `on_register_dispatch`.
+            // Reloading has put the layer in, without calling `on_register_dispatch`.
             None => dispatcher::get_default(send),
         }
     }

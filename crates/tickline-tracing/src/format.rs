@@ -19,12 +19,14 @@ const SECOND_LEN: usize = 19;
 /// The length of a `.` and nine digits.
 const FRACTION_LEN: usize = 10;
 
-/// The digits of a fraction of a second that are kept by default: microseconds, as `fmt` itself writes.
+/// The digits of a fraction of a second that are kept by default: microseconds, as `fmt` itself
+/// writes.
 const DEFAULT_DIGITS: u8 = 6;
 
-/// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC. Further digits are cut off, so that a time is never in the future.
+/// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC. Further digits are cut off, so that a time is
+/// never in the future.
 ///
-/// The text up to the second is kept for each thread, and written anew when another second begins.
+/// Each thread keeps the text up to the second, and formats it anew when another second begins.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339;
@@ -93,7 +95,8 @@ impl FormatTime for Rfc3339 {
     }
 }
 
-/// Seconds and nanoseconds since a start, `   1.234567890s`, as `tracing_subscriber::fmt::time::Uptime` writes them.
+/// Seconds and nanoseconds since a start, `   1.234567890s`, as
+/// `tracing_subscriber::fmt::time::Uptime` writes them.
 ///
 /// ```
 /// use tickline_tracing::format::Uptime;
@@ -178,8 +181,9 @@ const fn digit_of(number: u32) -> u8 {
 
 /// `2026-11-20T12:34:56` for `seconds` since 1970, up to the year 9999.
 ///
-/// The date by counting in eras of 400 years, 146,097 days, of years that begin in March, so that a leap day is the last
-/// one of its year; the fifths of 153 days are the lengths of the months from March on.
+/// The date by counting in eras of 400 years, 146,097 days, of years that begin in March, so that
+/// a leap day is the last one of its year; the fifths of 153 days are the lengths of the months
+/// from March on.
 fn second_text(seconds: u64) -> [u8; SECOND_LEN] {
     const DAY_S: u64 = 86_400;
     /// From 0000-03-01, where an era begins, to 1970-01-01.
@@ -187,7 +191,7 @@ fn second_text(seconds: u64) -> [u8; SECOND_LEN] {
     const ERA_DAYS: u64 = 146_097;
     let days = seconds / DAY_S + DAYS_BEFORE_1970;
     let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
-    // Days before this one in the era that are leap days, or would be one too many: 1,460 = 4 years, 36,524 = a century.
+    // Corrects for leap days: 1,460 = 4 years, 36,524 = a century.
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;

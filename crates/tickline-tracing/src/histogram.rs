@@ -1,8 +1,9 @@
 //! Quantiles of the spans' times, per span name.
 //!
-//! Each thread records into one of a few shards, behind a lock that it nearly always has for itself. A reader of the
-//! histograms adds the shards up. A histogram has buckets 1 % wide (two digits) and takes about 1 KiB for each doubling of the
-//! time between its smallest and its largest value, for each span and shard in use.
+//! Each thread records into one of a few shards, behind a lock for which threads rarely compete.
+//! A reader of the histograms adds the shards up. A histogram has buckets 1 % wide (two digits).
+//! For each span and shard in use it takes about 1 KiB for each doubling from its smallest to its
+//! largest value.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,8 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
-/// Shards of a set of histograms: this many threads or fewer rarely wait for each other. A power of two.
+/// Shards of a set of histograms: this many threads or fewer rarely wait for each other. A power
+/// of two.
 const SHARDS: usize = 16;
 
 /// Digits of a value that are kept: buckets are 1 % wide.
@@ -39,8 +41,8 @@ pub enum Measure {
     Idle,
 }
 
-/// A histogram of the times of each span name, ns. Clones are the same histograms: one is the sink, another shows the
-/// table.
+/// A histogram of the times of each span name, ns. Clones are the same histograms: one is the
+/// sink, another shows the table.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -76,28 +78,30 @@ type Shard = CachePadded<Mutex<Recorded>>;
 type Recorded = FxHashMap<usize, (&'static str, Histogram<u64>)>;
 
 impl Histograms {
-    /// Empty ones.
+    /// Empty histograms.
     #[must_use]
     pub fn new(measure: Measure) -> Self {
         let shards = core::array::from_fn(|_| Shard::default());
         Self(Arc::new(Inner { measure, shards, at_drop: Mutex::new(None) }))
     }
 
-    /// Writes the table to `output` when the last clone is dropped; that is not the end of the program, if a global subscriber
-    /// holds one. Errors of writing it are lost.
+    /// Writes the table to `output` when the last clone is dropped. If a global subscriber holds
+    /// a clone, that does not happen at the end of the program. Errors of writing are lost.
     #[must_use]
     pub fn table_at_drop(self, output: impl Write + Send + 'static) -> Self {
         *lock(&self.0.at_drop) = Some(Box::new(output));
         self
     }
 
-    /// What was recorded so far, by span name in alphabetical order. Callsites of the same name count together.
+    /// The summaries so far, by span name in alphabetical order. Callsites of the same name count
+    /// together.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         self.0.summaries()
     }
 
-    /// A copy of the histogram of the spans called `name`, ns; `None` if none was closed yet.
+    /// A copy of the histogram of the spans called `name`, ns; `None` if no such span was closed
+    /// yet.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Histogram<u64>> {
         self.0.merged().remove(name)
@@ -207,7 +211,8 @@ where
     }
 }
 
-/// A line of the table. Quantiles and `max` are the upper ends of their buckets, so up to 1 % too long.
+/// A line of the table. Quantiles and `max` are the upper ends of their buckets, so up to 1 % too
+/// long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

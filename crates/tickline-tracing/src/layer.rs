@@ -9,11 +9,13 @@ use crate::layer_over::LayerOver;
 use crate::sink::{Callback, ClosedSpan, Sink};
 use crate::source::GlobalClock;
 
-/// Times every span. The times are in the span's extensions ([`SpanTiming`](crate::SpanTiming)), and go to its sink `K`.
+/// Times every span. The times are in the span's extensions ([`SpanTiming`](crate::SpanTiming)),
+/// and go to its sink `K`.
 ///
-/// A layer is for one subscriber. Of two on one subscriber, the first that is called when a span is closed leaves its times in the
-/// extensions, and both sinks get those. A span that was created before the layer was there is not timed. Nor is one whose layer
-/// was replaced by [reloading](tracing_subscriber::reload) meanwhile.
+/// A layer is for one subscriber. If one subscriber has two, the first that is called when a span
+/// is closed leaves its times in the extensions, and both sinks get those. A span that was
+/// created before the layer was there is not timed. Nor is a span whose layer was
+/// [reloaded](tracing_subscriber::reload) meanwhile.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -43,13 +45,14 @@ impl Default for SpanTimingLayer {
 }
 
 impl<K> SpanTimingLayer<K> {
-    /// The same layer, which calls `sink` too.
+    /// The same layer, which also calls `sink`.
     #[must_use]
     pub fn with_sink<L>(self, sink: L) -> SpanTimingLayer<(K, L)> {
         SpanTimingLayer(self.0.with_sink(sink))
     }
 
-    /// The same layer, which calls `call` for each span that is closed, on the thread that closes it.
+    /// The same layer, which also calls `call` for each span that is closed, on the thread that
+    /// closes it.
     #[must_use]
     pub fn with_callback<F>(self, call: F) -> SpanTimingLayer<(K, Callback<F>)>
     where

@@ -13,10 +13,10 @@ use crate::source::TimeSource;
 use crate::timing::{Running, SpanTiming};
 use crate::unix_offset::UnixOffset;
 
-/// The numbers of layers, so that a layer knows its own spans. 0 is nobody's.
+/// Numbers the layers, so that a layer knows its own spans. No layer has 0.
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
-/// What [`SpanTimingLayer`](crate::SpanTimingLayer) does, over a clock of one's own.
+/// [`SpanTimingLayer`](crate::SpanTimingLayer) over a given clock.
 #[derive(Debug)]
 pub struct LayerOver<T, K = ()> {
     number: u64,
@@ -37,7 +37,7 @@ impl<T: TimeSource> LayerOver<T> {
 }
 
 impl<T, K> LayerOver<T, K> {
-    /// The same layer, which calls `sink` too.
+    /// The same layer, which also calls `sink`.
     #[must_use]
     pub fn with_sink<L>(self, sink: L) -> LayerOver<T, (K, L)> {
         LayerOver {
@@ -113,7 +113,8 @@ where
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(span) = ctx.span(&id) else { return };
         let kept = kept.or_else(|| from_extensions(&span, self.number).as_ref().map(close));
-        // The lock is released before the sink is called: it may want the extensions, or never return.
+        // The lock is released before the sink is called: it may want the extensions, or never
+        // return.
         let times = {
             let mut extensions = span.extensions_mut();
             match kept.map(|times| (times, extensions.replace(times))) {

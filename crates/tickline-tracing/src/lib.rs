@@ -18,74 +18,83 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`SpanTimingLayer`] | times every span: a reading when it is created, entered, exited, closed |
-//! | [`SpanTiming`] | where other layers find the times: in the span's extensions |
+//! | [`SpanTimingLayer`] | times every span: reads the clock when a span is created, entered, exited and closed |
+//! | [`SpanTiming`] | the times, for other layers: in the span's extensions |
 //! | [`SpanTimingLayer::with_callback`] | calls a closure for each span that is closed |
-//! | [`CloseEvents`] | an event with `time.busy` and `time.idle`, as `fmt` makes with `FmtSpan::CLOSE`, for all layers |
+//! | [`CloseEvents`] | sends an event with `time.busy` and `time.idle` to all layers, as `fmt` prints with `FmtSpan::CLOSE` |
 //! | `histogram::Histograms` | count, p50, p90, p99, p99.9, max for each span name |
-//! | `chrome::Chrome` | a trace file for Perfetto, whole even if the program is killed |
+//! | `chrome::Chrome` | a trace file for Perfetto, readable even if the program is killed |
 //! | `format::{Rfc3339, Rfc3339Local, Uptime}` | times for `fmt`'s lines |
 //!
 //! # What it costs
 //!
-//! Four readings of the counter a span, an atomic exchange for each, and storing the times in the span's extensions when it is
-//! closed. What is known of open spans is in 256 slots of the layer's own (16 KB), found by the span's number; a span whose slot
-//! is taken is kept in its extensions, which cost a lookup in the registry at each of the four. A subscriber without the layer
-//! pays nothing, and spans that a filter keeps from it cost it nothing.
+//! A span costs four readings of the counter, an atomic exchange for each, and storing its times
+//! in its extensions when it is closed. Open spans are in 256 slots of the layer's own (16 KB),
+//! which the layer finds by the span's number. A span whose slot is taken is kept in its
+//! extensions, which cost a lookup in the registry at each of the four readings. A subscriber
+//! without the layer pays nothing. Spans that a filter keeps from the layer cost it nothing.
 //!
-//! For a span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`, which takes 8.8 ns: on a
-//! 2-core AMD EPYC (Zen 5) guest under KVM, Linux 6.18, clocksource tsc, where `std::time::Instant::now` takes 21 ns. rustc 1.95,
-//! 2026-11-20, `cargo run --release -p tickline-benches --bin spans`; with two threads the median, and both CPUs are busy:
+//! A span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`. From
+//! the [record](https://github.com/tickline/tickline/blob/main/benches/README.md) of an AMD EPYC,
+//! family 26 (2 CPUs, under KVM, Linux 6.18, clocksource tsc, rustc 1.95, 2026-11-20), where
+//! `rdtsc` takes 9.8 ns and `std::time::Instant::now` 23; by `cargo run --release -p
+//! tickline-benches --bin spans`. With two threads the median counts, and both CPUs are busy:
 //!
 //! | | 1 thread | x rdtsc | 2 threads |
 //! |---|---|---|---|
-//! | a registry without layers | 72 | 8.2 | 162 |
-//! | a layer that does nothing | 69 | 7.8 | 109 |
-//! | a layer that stores an extension | 107 | 12.1 | 183 |
-//! | the same, looking it up three times | 198 | 22.5 | 239 |
-//! | **[`SpanTimingLayer`]** | 145 | 16.4 | 199 |
-//! | the same over `std` | 241 | 27.3 | 327 |
-//! | **with `Histograms`** | 159 | 18.0 | 228 |
-//! | tracing-timing 0.7, which needs an event in the span | 458 | 51.9 | 1,104 |
-//! | **with `Chrome`**, to a sink | 231 | 26.2 | 447 |
-//! | tracing-chrome 0.7, to a sink | 336 | 38.1 | 414 |
-//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 614 | 69.6 | 687 |
-//! | `fmt` with `FmtSpan::CLOSE` | 1,025 | 116.2 | 1,177 |
+//! | a registry without layers | 83 | 8.5 | 262 |
+//! | a layer that does nothing | 76 | 7.8 | 106 |
+//! | a layer that stores an extension | 117 | 11.9 | 190 |
+//! | the same, looking it up three times | 220 | 22.4 | 286 |
+//! | **[`SpanTimingLayer`]** | 159 | 16.2 | 250 |
+//! | the same over `std` | 263 | 26.8 | 328 |
+//! | **with `Histograms`** | 174 | 17.7 | 213 |
+//! | tracing-timing 0.7, which needs an event in the span | 490 | 49.9 | 1,078 |
+//! | **with `Chrome`**, to a sink | 260 | 26.5 | 456 |
+//! | tracing-chrome 0.7, to a sink | 373 | 37.9 | 448 |
+//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 669 | 68.2 | 731 |
+//! | `fmt` with `FmtSpan::CLOSE` | 1,137 | 115.8 | 1,279 |
 //!
-//! So on one thread a timed span costs 4.3 bare readings on top of a layer that stores an extension (3.7 to 4.5 in ten runs), and
-//! less than one that looks its extension up when the span is entered, exited and closed: each lookup takes 31 ns. With two threads
-//! the figures of every subject vary from run to run, by 50 ns and more: the same difference was 1.9 to 9.4 readings. `Chrome` has
-//! a third thread then, its writer, and two CPUs; from run to run it is a little ahead of tracing-chrome, or behind.
+//! On one thread a timed span costs 4.3 bare readings more than a layer that stores an extension.
+//! It costs less than a layer that looks its extension up when the span is entered, exited and
+//! closed, because each lookup takes 34 ns. With two threads all figures vary by 50 ns and more
+//! from run to run. `Chrome` then has a third thread, its writer, on two CPUs.
 //!
-//! Over the OS clock a span takes 1.7 times as long here. In emulated guests (`docs/guests.md` in the repository) it takes 1.4 times
-//! as long if the clocksource is tsc, and 3.9 times if it is hpet.
+//! Over the OS clock a span takes 1.7 times as long there, and 1.2 times on an Intel Xeon, family
+//! 6, model 207. In [emulated
+//! guests](https://github.com/tickline/tickline/blob/main/docs/guests.md) it takes 1.2 times as
+//! long if the clocksource is tsc, and 2.9 times if it is hpet.
 //!
 //! # Order
 //!
-//! All readings are plain ones ([`tickline::now_ns`]): in order within a thread, so a span that stays on its thread is exact.
-//! Between threads the CPU may read the counter before older loads that still wait, by nanoseconds, rarely microseconds: a span
-//! that is entered on one thread right after it was exited on another may have an idle time that much too short. No time is
-//! ever negative.
+//! All readings are plain ones ([`tickline::now_ns`]), which are in order within a thread. So the
+//! times of a span that stays on its thread are exact. Between threads the CPU may read the
+//! counter early, before older loads are done, by nanoseconds, rarely microseconds. If a span is
+//! exited on one thread and entered on another right after that, its idle time may be too short
+//! by as much. No time is ever negative.
 //!
-//! The reading at an exit and at the end is the first thing that is done there, and the one at an enter the last, so the
-//! layer's own work does not count as the span's busy time; it counts as idle.
+//! At an exit and at the end of a span the layer first reads the clock; at an enter it reads it
+//! last. So the layer's own work counts as idle time, not as busy time.
 //!
 //! # When a gate is closed
 //!
-//! Readings go on through the OS clock ([`tickline::Status`] says why), on the same timescale: a span that began with the
-//! counter and ends without it has the right times. It then costs four calls of `clock_gettime`. Programs
-//! that want the counter from the start, and no recalibration on their own threads, hold a guard of [`tickline::start`].
+//! Readings go on by the OS clock ([`tickline::Status`] says why), on the same timescale. A span
+//! that began with the counter and ends without it has the right times. A span then costs four
+//! calls of `clock_gettime`. A program that wants the counter from the start, and no
+//! recalibration on its own threads, holds a guard of [`tickline::start`].
 //!
 //! # Features
 //!
-//! `fmt` (default): `format`. `histogram` (default). `chrome` (default). `local-time`: the system's time zone, by jiff. Without
-//! any of them the crate needs `tickline`, `tracing-core`, `tracing-subscriber`'s registry, and `spin`, which has none of its own.
+//! `fmt` (default): `format`. `histogram` (default). `chrome` (default). `local-time`: the system's
+//! time zone, by jiff. Without any of them the crate needs `tickline`, `tracing-core`,
+//! `tracing-subscriber`'s registry, and `spin`, which has no dependencies.
 //!
 //! # Examples
 //!
-//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples): `chrome_trace` (threads, a file for
-//! Perfetto), `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a layer of one's own that
-//! reads the spans' times).
+//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples):
+//! `chrome_trace` (threads, a file for Perfetto), `tokio_histograms` (tasks that move between
+//! threads), `beside_fmt` (close events, times, and a layer of one's own that reads the spans'
+//! times).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "chrome")]
@@ -108,7 +117,8 @@ pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, Sink};
 pub use timing::SpanTiming;
 
-/// For this project's tests and benches: the layer over other clocks. This is not part of the API, and may change in any release.
+/// For this project's tests and benches: the layer over other clocks. This is not part of the
+/// API, and may change in any release.
 #[doc(hidden)]
 pub mod over {
     pub use crate::layer_over::LayerOver;

@@ -1,4 +1,4 @@
-//! What becomes of the times: the trait, and callbacks.
+//! Sinks for the spans' times: the trait, and callbacks.
 
 use core::fmt;
 
@@ -8,21 +8,23 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::SpanTiming;
 
-/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) calls when something happens to a span. It holds no lock of its own during
-/// a call.
+/// A [`SpanTimingLayer`](crate::SpanTimingLayer) calls its sink when something happens to a span.
+/// It holds no lock of its own during a call.
 ///
-/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a lock that is held for reading during a call. An event or a
-/// span that the sink makes takes that lock again. If another thread has begun to reload in between, both wait for each other for
-/// ever. Reload a filter around the layer instead, which holds no lock, or use sinks that make no events.
+/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock,
+/// of which a call holds the read side. An event or a span that the sink makes takes it again. If
+/// another thread has begun to reload in between, both wait for each other for ever. Reload a
+/// filter around the layer instead, which holds no lock, or use sinks that make no events.
 ///
-/// `()` does nothing; a pair calls both. [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes one
-/// of a closure.
+/// `()` does nothing; a pair of sinks calls both.
+/// [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes a sink of a
+/// closure.
 pub trait Sink<S>: Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a lookup in the registry, and each
-    /// enter costs another reading.
+    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a
+    /// lookup in the registry, and each enter costs another reading.
     const ENTER_AND_EXIT: bool = false;
 
     /// Whether [`created`](Self::created) is wanted. It costs a lookup in the registry.
@@ -38,17 +40,20 @@ where
         let _ = (attributes, span);
     }
 
-    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`; called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
+    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`;
+    /// called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
     fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
-    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
+    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
+    /// [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
     fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
-    /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among them.
+    /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
+    /// them.
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming);
 }
 
@@ -118,7 +123,7 @@ impl ClosedSpan<'_> {
         self.metadata
     }
 
-    /// Its number; used for another span later.
+    /// Its number, which another span may have later.
     #[must_use]
     pub fn id(&self) -> Id {
         self.id.clone()

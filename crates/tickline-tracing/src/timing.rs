@@ -17,7 +17,8 @@ pub(crate) struct Running {
     busy_ns: u64,
     /// Enters without an exit, on any thread.
     depth: u32,
-    /// Whether it was entered again in this busy interval before it was exited. Then `exited_ns` is the latest exit so far.
+    /// Whether it was entered again in this busy interval before it was exited. Then `exited_ns`
+    /// is the latest exit so far.
     overlaps: bool,
     enters: u64,
 }
@@ -42,8 +43,8 @@ impl Running {
         self.enters = self.enters.saturating_add(1);
     }
 
-    /// For the same reason the layer reads the clock before it finds the span. Two threads may therefore get here in another
-    /// order than their readings: the latest reading counts.
+    /// For the same reason the layer reads the clock before it finds the span. So two threads may
+    /// get here in another order than that of their readings: the latest reading counts.
     #[inline]
     pub(crate) fn exit(&mut self, now_ns: u64) {
         if self.depth == 0 {
@@ -55,8 +56,8 @@ impl Running {
         }
     }
 
-    /// The busy interval that ends at `end_ns`. Enter and exit on two threads, whose unordered readings may cross, make it 0, not
-    /// negative.
+    /// The busy interval that ends at `end_ns`. If enter and exit are on two threads, their
+    /// readings may cross; the interval is then 0, not negative.
     #[inline]
     fn interval_ns(&self, end_ns: u64) -> u64 {
         end_ns.saturating_sub(self.entered_ns)
@@ -64,11 +65,12 @@ impl Running {
 
     #[inline]
     pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce(u64) -> i64) -> SpanTiming {
-        // Not above `closed_ns`: created on one thread and closed on another, as in `interval_ns`.
+        // Not above `closed_ns`: the span may be created on one thread and closed on another, as
+        // in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
-            // Still entered if the layer missed an exit, because it was not there.
+            // The span is still entered if the layer was not there at an exit.
             let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
             busy_ns = busy_ns.saturating_add(self.interval_ns(end_ns));
         }
@@ -85,8 +87,9 @@ impl Running {
 /// When a span was created and closed, and what it did in between.
 ///
 /// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) leaves in each span's
-/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for other layers to read in
-/// their `on_close`. The timing layer must have been called before: of two layers on one subscriber, the first added is called first.
+/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for
+/// other layers to read in their `on_close`. The timing layer must be called before those layers:
+/// layers are called in the order in which they were added.
 ///
 /// ```
 /// use tickline_tracing::{SpanTiming, SpanTimingLayer};
@@ -109,8 +112,8 @@ impl Running {
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 ///
-/// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread was in the span, so
-/// `busy + idle = total` exactly.
+/// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread
+/// was in the span, so `busy + idle = total` exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanTiming {
     created_ns: u64,
@@ -127,7 +130,8 @@ impl SpanTiming {
         span.extensions().get::<Self>().copied()
     }
 
-    /// The time during which the span was entered. Busy intervals of several threads that overlap count once.
+    /// The time during which the span was entered. Busy intervals of several threads that overlap
+    /// count once.
     #[inline]
     #[must_use]
     pub const fn busy(&self) -> Duration {
@@ -155,8 +159,8 @@ impl SpanTiming {
         self.enters
     }
 
-    /// When it was created, by the offset between Unix and monotonic time at its end (some 10 ms old at most): a clock that was set
-    /// in between does not make the span longer or shorter.
+    /// When it was created, by the offset between Unix and monotonic time at its end (some 10 ms
+    /// old at most). So setting the clock in between makes the span neither longer nor shorter.
     #[inline]
     #[must_use]
     pub const fn created(&self) -> UnixTime {
@@ -204,8 +208,9 @@ mod tests {
         }
     }
 
-    /// Symptom: a thread was preempted between its reading of the clock and the change of the span. That reading ended the busy
-    /// interval, and the later work of other threads in the span counted as idle time.
+    /// Symptom: a thread was preempted between its reading of the clock and its change to the
+    /// span. That reading ended the busy interval, and the later work of other threads in the
+    /// span counted as idle time.
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
         let source = Hand::default();

@@ -4,12 +4,13 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::source::TimeSource;
 
-/// How long an offset between Unix and monotonic time is used, ns. A line of tickline lasts 0.5 s, so that the offset rarely
-/// changes meanwhile. A sample takes three readings, which this makes negligible. The layer notices a clock that was set with
-/// this delay at most.
+/// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
+/// 0.5 s, so the offset rarely changes meanwhile. A sample takes three readings, whose cost is
+/// negligible at this interval. The layer notices within this time that the clock was set.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
-/// A sample that took no longer was not interrupted, ns: three readings of a fast OS clock take as long.
+/// A sample that took no longer than this was not interrupted, ns: three readings of a fast OS
+/// clock take as long.
 const NARROW_NS: u64 = 200;
 
 /// Samples at most: where the OS clock is slow, every one is wide.
@@ -30,7 +31,8 @@ impl UnixOffset {
 
     #[inline]
     pub(crate) fn get(&self, now_ns: u64, source: &impl TimeSource) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh offset's time sees the offset.
+        // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
+        // offset's time sees the offset.
         let found_ns = self.found_ns.load(Ordering::Acquire);
         // Both ways: another thread's sample may be a little later than this reading.
         if found_ns != u64::MAX && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
@@ -40,7 +42,8 @@ impl UnixOffset {
         self.find(source)
     }
 
-    /// By the narrowest of a few samples: what a preemption in between adds would be in the times of all threads.
+    /// Finds the offset by the narrowest of a few samples, because the delay of a preemption
+    /// would be in the times of all threads.
     #[cold]
     #[inline(never)]
     fn find(&self, source: &impl TimeSource) -> i64 {
@@ -78,7 +81,7 @@ mod tests {
 
     const UNIX_AHEAD_NS: u64 = 1_000_000_000;
 
-    /// Time goes on by the next of these at each reading, ns.
+    /// Time advances by the next of these at each reading, ns.
     struct Preempted {
         steps_ns: &'static [u64],
         readings: AtomicU64,
@@ -99,7 +102,8 @@ mod tests {
         }
     }
 
-    /// Symptom: spans of all threads were created 4 ms too late, because the thread that took the sample lost its CPU for 8 ms.
+    /// Symptom: spans of all threads were created 4 ms too late, because the thread that took the
+    /// sample lost its CPU for 8 ms.
     #[test]
     fn a_preemption_between_two_clocks_is_not_in_the_times() {
         for steps_ns in [&[30, 30, 8_000_000][..], &[30, 8_000_000, 30], &[30, 30, 900, 30, 8_000_000, 30]] {

@@ -1,4 +1,5 @@
-//! Trace files: whole, in order, balanced, also when the queue is too small and when the program is killed.
+//! Trace files are whole, in order and balanced, also if the queue is too small or the program is
+//! killed.
 #![cfg(feature = "chrome")]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -57,7 +58,8 @@ fn slices(events: &[Value]) -> Vec<Slice> {
         .collect()
 }
 
-/// The rules of the format for the phases that are used, and busy intervals of one thread lie within each other or do not overlap.
+/// The rules of the format for the phases that are used, and busy intervals of one thread lie
+/// within each other or do not overlap.
 fn check_format(events: &[Value]) {
     let mut threads: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
     for event in events {
@@ -183,7 +185,7 @@ impl Write for Stuck {
     }
 }
 
-/// Nobody waits for the writer, and what is missing is counted, in the file too.
+/// Nobody waits for the writer, and missing events are counted, also in the file.
 #[test]
 fn a_full_queue_drops_and_counts() {
     let stuck = Stuck::default();
@@ -199,7 +201,8 @@ fn a_full_queue_drops_and_counts() {
     let summary = guard.finish().unwrap();
     let events = events(&stuck.1);
     check_format(&events);
-    // The thread's name takes one of the ten places; the writer is held up before it takes anything.
+    // The thread's name takes one of the ten places. The writer is stopped before it takes
+    // anything.
     assert_eq!((summary.written, summary.dropped), (9, 991));
     assert_eq!(slices(&events).len(), 9);
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
@@ -239,7 +242,8 @@ fn an_error_of_writing_is_told() {
     assert_eq!(guard.finish().unwrap_err().to_string(), "no space left");
 }
 
-/// 200,000 spans from 8 threads through a real file; 10 million of them with `TICKLINE_TEST_SPANS=10000000`.
+/// 200,000 spans from 8 threads through a real file; 10 million of them with
+/// `TICKLINE_TEST_SPANS=10000000`.
 #[test]
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
@@ -261,7 +265,8 @@ fn a_file_from_eight_threads_is_balanced() {
         }
     });
     let summary = guard.finish().unwrap();
-    // All of it by a parser, without keeping it: ten million events as values would take gigabytes.
+    // Parses the whole file without keeping it: ten million events as values would take
+    // gigabytes.
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
     let (mut intervals, mut names) = (0, 0);
@@ -273,7 +278,7 @@ fn a_file_from_eight_threads_is_balanced() {
         intervals += u64::from(event["ph"] == "X");
         names += u64::from(event["name"] == "thread_name");
         kept.push(event);
-        // Pieces that are checked on their own: what nests as a whole nests in part.
+        // Checks the file in pieces: if the whole nests, each part does.
         if kept.len() == 100_000 {
             check_format(&kept);
             kept.clear();
@@ -306,7 +311,8 @@ fn victim() {
     }
 }
 
-/// SIGKILL at any moment leaves a file to which only the bracket is missing, which the format allows.
+/// SIGKILL at any moment leaves a file to which only the bracket is missing, which the format
+/// allows.
 #[test]
 #[cfg_attr(not(unix), ignore = "the page rule is Linux's; elsewhere nothing is promised")]
 fn a_killed_program_leaves_a_valid_file() {
@@ -338,7 +344,8 @@ fn a_killed_program_leaves_a_valid_file() {
     assert!(whole > 0, "no victim wrote anything");
 }
 
-/// As the kill may come between a busy interval and the one around it, the nesting is not complete; each event is.
+/// The kill may come between a busy interval and the one around it, so the nesting is not
+/// complete, but each event is.
 fn check_format_of_numbers(events: &[Value]) {
     check_format(events);
     for slice in slices(events) {

@@ -52,7 +52,8 @@ proptest! {
         check(ns, digits);
     }
 
-    /// The second that is kept is the one that is written, whatever was written before.
+    /// The text that a thread keeps is that of the second that is written, whatever was written
+    /// before.
     #[test]
     fn times_close_to_each_other(start in 0_u64..u64::MAX / 2, steps in prop::collection::vec(0_u64..3_000_000_000, 1..8)) {
         let mut ns = start;
@@ -83,7 +84,7 @@ fn the_present_is_between_two_looks_at_the_clock() {
         let after = UnixTime::now().as_nanos();
         let unit = 10_i128.pow(9 - u32::from(digits));
         let parsed = text.parse::<Timestamp>().unwrap().as_nanosecond();
-        // A clock that is set back in between would be noticed here, too.
+        // A clock that was set back in between does not count.
         if before <= after {
             assert!(i128::from(before) / unit * unit <= parsed && parsed <= i128::from(after), "{text}");
         }
@@ -112,7 +113,8 @@ mod local {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// In whatever zone this machine is, or `TZ` says; half of the times are of the first two days.
+        /// In whatever zone this machine is, or `TZ` says; half of the times are of the first two
+        /// days.
         #[test]
         fn random_local_times(ns in prop_oneof![any::<u64>(), 0..172_800_000_000_000_u64], digits in 0_u8..=9) {
             let text = Rfc3339Local::new().digits(digits).text(UnixTime::from_nanos(ns));

@@ -60,7 +60,8 @@ fn close_events_are_like_those_of_fmt() {
     assert_eq!(*few.0.lock().unwrap(), [work]);
 }
 
-/// The span's own subscriber gets the event, not the one that happens to be the default where it is closed.
+/// The span's own subscriber gets the event, not the one that happens to be the default where it
+/// is closed.
 #[test]
 fn close_events_go_home() {
     let (home, elsewhere) = (Events::default(), Events::default());

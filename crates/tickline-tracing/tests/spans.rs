@@ -1,4 +1,4 @@
-//! What the layer makes of spans: exact times by a clock that is moved by hand, and counts by the real one.
+//! The times of spans: exact ones by a clock that is moved by hand, and counts by the real clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod common;
@@ -260,7 +260,8 @@ fn a_filter_may_be_reloaded_while_spans_are_open() {
     assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (8_765, 0, 3));
 }
 
-/// The layer itself comes and goes: what it saw from the beginning is right, and nothing panics.
+/// The layer itself is put in and taken out: spans that it saw from the beginning are right, and
+/// nothing panics.
 #[test]
 fn the_layer_may_be_reloaded_while_spans_are_open() {
     let (first, second) = (Closed::default(), Closed::default());
@@ -378,12 +379,14 @@ fn a_gate_may_close_in_a_span() {
     let all = closed.all();
     assert_eq!(all.len(), 2_000);
     let total: Duration = all.iter().map(|(_, times)| times.total()).sum();
-    // They do not overlap. Twice: while the clock comes back, it may run at another rate than std's.
+    // They do not overlap. Twice: while the clock comes back, it may run at another rate than
+    // std's.
     assert!(total <= 2 * elapsed + Duration::from_millis(1), "{total:?} in {elapsed:?}");
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
 }
 
-/// Far more at once than the layer has places for: the others are kept elsewhere, and timed as well.
+/// Far more open spans than the layer has slots: the others are kept in their extensions, and
+/// timed as well.
 #[test]
 fn thousands_of_open_spans() {
     let (hand, closed) = (Hand::default(), Closed::default());
@@ -432,8 +435,9 @@ impl Sums {
     }
 }
 
-/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is replaced every millisecond: every
-/// span is there, with exact counts, and on each thread one begins where the one before has ended, or later.
+/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is
+/// replaced every millisecond: every span is there, with exact counts, and on each thread one
+/// begins where the one before has ended, or later.
 #[test]
 fn none_is_lost() {
     const THREADS: u64 = 8;
@@ -466,7 +470,8 @@ fn none_is_lost() {
     let sum = |count: &AtomicU64| count.load(Ordering::Relaxed);
     assert_eq!((sum(&sums.spans), sum(&sums.enters)), (THREADS * SPANS, enters));
     assert_eq!(sums.backwards.get(), None);
-    // A thread's spans do not overlap. Half as much again, for a line that is slewed, and a millisecond for one that is fitted.
+    // A thread's spans do not overlap. Half as much again is allowed for a slew, and a
+    // millisecond for a first line.
     let most_ns = THREADS * (elapsed_ns * 3 / 2 + 1_000_000);
     assert!(sum(&sums.total_ns) <= most_ns, "{} ns of {most_ns}", sum(&sums.total_ns));
 }

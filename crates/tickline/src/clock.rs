@@ -217,8 +217,8 @@ impl Clock {
     }
 
     /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
-    /// recalibration: with the thread driver at once, else within the interval. Where the OS tells
-    /// Unix time faster than the counter can, the OS serves it: [`Status::unix_reason`].
+    /// recalibration: with the thread driver at once, otherwise within the interval. Where the OS
+    /// reads Unix time faster than the counter can, the OS serves it: [`Status::unix_reason`].
     #[inline]
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
@@ -278,12 +278,12 @@ impl Clock {
     }
 
     /// A stamp of the present, in order as [`now_ns`](Self::now_ns).
-    /// [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so it costs less than a time by the
-    /// conversion.
+    /// [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so a stamp costs less than a
+    /// reading.
     ///
-    /// A stamp holds the counter's ticks while the counter serves, and else the OS clock. Stamps of
-    /// both kinds convert to one timescale. With a line for each CPU ticks alone say nothing, so
-    /// there a stamp always holds a time.
+    /// A stamp holds the counter's ticks while the counter serves, and ns of the OS clock
+    /// otherwise. Stamps of both kinds convert to one timescale. With a line for each CPU ticks
+    /// alone say nothing, so there a stamp always holds a time.
     #[inline]
     #[must_use]
     pub fn ticks(&self) -> Stamp {
@@ -299,9 +299,9 @@ impl Clock {
     ///
     /// The conversion takes the line that was in use at the stamp. The clock keeps the last 128
     /// lines: a minute at the default interval. It converts an older stamp with the oldest line,
-    /// which is off by what the rate has changed since. The result is 0 for ticks before the zero
-    /// of `CLOCK_MONOTONIC`, for the counter of a virtual machine may be older, and for ticks of a
-    /// clock that has had no line.
+    /// which is off by as much as the rate has changed since. The result is 0 for ticks of a
+    /// clock that has had no line, and for ticks before the zero of `CLOCK_MONOTONIC`: the
+    /// counter of a virtual machine may be older than that.
     #[inline]
     #[must_use]
     pub fn ticks_to_ns(&self, stamp: Stamp) -> u64 {
@@ -311,8 +311,8 @@ impl Clock {
     /// The time from one stamp of this clock to another, ns; 0 if `end` was taken before `start`.
     ///
     /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the
-    /// difference up to 1 ns longer or shorter. Beyond that it is as far off as the clock's rate
-    /// was in between.
+    /// difference up to 1 ns longer or shorter. Apart from that, its error is that of the clock's
+    /// rate in between.
     ///
     /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`,
     /// which have no absolute time. Such a difference is off by the first line's error of up to 0.2
@@ -407,8 +407,9 @@ impl Clock {
         self.engine().status()
     }
 
-    /// Runs one iteration of the control loop, for the manual driver. Any other driver bears it.
-    /// Returns the time until the next one is due; a line stays valid for 4 times that.
+    /// Runs one iteration of the control loop, for the manual driver. It does no harm with any
+    /// other driver. Returns the time until the next one is due; a line stays valid for 4 times
+    /// that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. It does nothing while another
     /// thread runs one, while a gate is closed, or with a line for each CPU, which only the clock's

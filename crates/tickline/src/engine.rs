@@ -84,7 +84,7 @@ impl Engine {
         }
     }
 
-    // ---- readings ---------------------------------------------------------------------------------------------
+    // ---- readings -----------------------------------------------------------------------------
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
@@ -101,8 +101,8 @@ impl Engine {
         self.read::<Unix>(Self::unix_by_cpu)
     }
 
-    /// A time by the common line, else what `otherwise` returns. That function is not generic, so
-    /// it is compiled once, in this crate.
+    /// A time by the common line, or else what `otherwise` returns. That function is not generic,
+    /// so it is compiled once, in this crate.
     #[inline(always)]
     fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
         match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
@@ -218,18 +218,18 @@ impl Engine {
         if !self.thread_is_here() {
             return self.now_ns();
         }
-        // ORDERING: Relaxed, the value itself is all there is; coherence makes it non-decreasing
-        // for each reader.
+        // ORDERING: Relaxed, a value on its own; coherence makes it non-decreasing for each
+        // reader.
         to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn store_recent(&self, ns: u64) {
-        // The maximum, for the lines of two CPUs may differ by their bounds.
+        // The maximum, because the lines of two CPUs may differ by their bounds.
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
         self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
     }
 
-    // ---- drivers ----------------------------------------------------------------------------------------------
+    // ---- drivers ------------------------------------------------------------------------------
 
     /// Whether this clock's thread lives in this process: a forked child has none.
     fn thread_is_here(&self) -> bool {
@@ -295,7 +295,7 @@ impl Engine {
         Followed(self.probes())
     }
 
-    /// Does an iteration if a reader should, now. Returns whether it did.
+    /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let is_due = |now_ns| self.keeper.is_due(now_ns);
         let wanted = self.callers.wants_iteration(reading, self.interval_ns(), is_due);
@@ -309,8 +309,8 @@ impl Engine {
     }
 
     /// An iteration of the control loop, with the gates judged before the first one, and a second
-    /// iteration after a recovery. `None` if another thread is at it, or a gate is closed. Never
-    /// waits, allocates or panics.
+    /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
+    /// Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let mut control = self.lock_judged(renewal)?;
@@ -380,8 +380,8 @@ fn to_unsigned(ns: i64) -> u64 {
     unsigned(ns)
 }
 
-/// A reading by any other path: by an OS clock, or by a line for a moment at which it was not in
-/// use. 0 if it is negative.
+/// A reading by any other path: by an OS clock, or by a line at a moment when it was not in use.
+/// 0 if it is negative.
 #[inline]
 fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

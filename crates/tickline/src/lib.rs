@@ -44,9 +44,9 @@
 //! # Guarantees
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make one.
-//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
-//!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
-//!   [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
+//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last
+//!   recalibration neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
+//!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
 //! - The next reading notices a counter that started again at zero. Readings leave a line whose
 //!   control loop has died when its validity ends: after 4 intervals (2 s by default), or after 8
 //!   with a line for each CPU.
@@ -58,8 +58,8 @@
 //! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
-//!   recalibration slews them back at half rate; a thread makes it at the resume. Until then the
-//!   state is [`State::Disrupted`].
+//!   recalibration slews them back at half rate; with a thread, it comes at the resume. Until
+//!   then the state is [`State::Disrupted`].
 //!
 //! # Trust
 //!
@@ -91,7 +91,7 @@
 //!
 //! # Cost
 //!
-//! In a tight loop, `now` takes 8.8 ns on an AMD EPYC, family 26, as long as the bare counter
+//! In a tight loop, `now` takes 9.8 ns on an AMD EPYC, family 26, as long as the bare counter
 //! instruction. On an Intel Xeon, family 6, model 207, it takes 12.5 ns, 1.3 times as long. Where
 //! the program waits for the result, the factors are 1.1 and 1.2. All numbers, beside those of
 //! other clocks, are in the [repository's README](https://github.com/tickline/tickline).

@@ -53,7 +53,7 @@ struct Inner {
     skew: Mutex<Skew>,
 }
 
-/// What `advance` multiplies with, and what that left over.
+/// The factor of `advance`, and the remainder of its last product.
 #[derive(Debug, Default)]
 struct Skew {
     ppb: i64,
@@ -79,8 +79,8 @@ impl MockClock {
         }))
     }
 
-    /// Moves both clocks forward by `duration` of true time: that, times one plus the skew.
-    /// Saturates at the end of 64-bit nanoseconds.
+    /// Moves both clocks forward by `duration` of true time, times one plus the skew. Saturates
+    /// at the end of 64-bit nanoseconds.
     pub fn advance(&self, duration: Duration) {
         const NS: i128 = 1_000_000_000;
         let mut skew = self.0.skew.lock().unwrap_or_else(PoisonError::into_inner);

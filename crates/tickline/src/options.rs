@@ -1,12 +1,11 @@
-//! What programs choose, as plain data.
+//! The programs' choices, as plain data.
 
 use core::time::Duration;
 
 use tickline_core::gate::Trust;
 
-/// The default interval, ns. In it the bound grows by the maximum drift (10 ppb in the steady
-/// state) times the interval: 5 ns. What the thread costs:
-/// [`ClockBuilder::interval`](crate::ClockBuilder::interval).
+/// The default interval, ns. The bound grows by the maximum drift times the interval: 5 ns at 10
+/// ppb. What the thread costs: [`ClockBuilder::interval`](crate::ClockBuilder::interval).
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// Who runs a clock's control loop.
@@ -109,7 +108,7 @@ pub(crate) enum Priority {
     Realtime,
 }
 
-/// What a clock is made with.
+/// The settings of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) interval_ns: u64,

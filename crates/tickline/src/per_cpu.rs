@@ -65,7 +65,8 @@ const fn state_of(has_line: bool, waited_ns: i64) -> CpuState {
     }
 }
 
-/// What is known of a CPU besides its line. Readers write `asked`, and the thread all else.
+/// What is known about a CPU besides its line. Readers write `asked`, and the thread writes
+/// everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
@@ -121,7 +122,7 @@ impl Table {
         }
     }
 
-    /// By the line of the CPU that this runs on.
+    /// A reading by the line of the CPU that this runs on.
     #[inline(always)]
     pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
         per_cpu::read_as::<K, _, _>(&self.units, &self.counter)

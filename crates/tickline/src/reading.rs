@@ -11,9 +11,9 @@ use crate::unix_time::UnixTime;
 /// [`Clock::unix_reading`](crate::Clock::unix_reading).
 ///
 /// The bounds hold on two conditions. The rate of the OS clock stays within
-/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one, beside the kernel's
-/// dither, which the bounds contain. And neither the OS clock nor the counter has jumped since the
-/// last recalibration; a jump voids the bounds until the next one.
+/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one, apart from the
+/// kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
+/// since the last recalibration; a jump voids the bounds until the next one.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
@@ -65,8 +65,8 @@ impl<T: Copy> Reading<T> {
     }
 }
 
-/// What the OS clock's reading `os_ns`, rounded down to a nanosecond, says of a time `ns` that was
-/// returned.
+/// A reading of the OS clock, `os_ns`, which is rounded down to a nanosecond, as bounds of a time
+/// `ns` that was returned.
 fn by_os(ns: i64, os_ns: i64) -> [i64; 3] {
     [os_ns.min(ns), ns, os_ns.saturating_add(1).max(ns)]
 }
@@ -86,7 +86,7 @@ impl Reading<Instant> {
 }
 
 impl Reading<UnixTime> {
-    /// By the line, and what it knows of Unix time.
+    /// By the line, with its bounds of Unix time.
     #[inline]
     pub(crate) fn by_line(line: &LineReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();

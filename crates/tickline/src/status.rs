@@ -176,9 +176,9 @@ impl Status {
         first_closed(&self.verdicts)
     }
 
-    /// Why the OS tells Unix time; `None` if the counter may. It differs from
-    /// [`reason`](Self::reason) where the OS tells Unix time faster than the counter does, but not
-    /// monotonic time. Then it is [`Reason::Slow`].
+    /// Why the OS serves Unix time; `None` if the counter may. It differs from
+    /// [`reason`](Self::reason) where the OS reads Unix time faster than the counter does, but
+    /// not monotonic time. Then it is [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();

@@ -406,7 +406,7 @@ fn stamps_keep_the_line_alive() {
     assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
 }
 
-/// Calls that pause find the clock fast again soon after, wherever in the window they go on.
+/// After a pause of the calls the clock is soon fast again, wherever in the window they go on.
 /// Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
@@ -470,7 +470,7 @@ fn start_global_sets_the_interval() {
         let before = clock.status().events.get(Event::Publication);
         std::thread::sleep(Duration::from_millis(500));
         assert!(clock.status().events.get(Event::Publication) > before + 10);
-        // The loop comes more often while the machine is busy and the bound would grow wide.
+        // Iterations come more often while the machine is busy and the bound would grow wide.
         assert!(clock.status().interval_ns <= 5_000_000);
     });
 }

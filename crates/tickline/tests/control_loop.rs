@@ -14,7 +14,7 @@ use tickline::{Clock, Driver, State, Trust};
 /// The top bit of a stamp says that the OS clock made it.
 const OS_STAMP: u64 = 1 << 63;
 
-/// Readings by the line that this asks for.
+/// So many readings by the line are made.
 const READINGS: u32 = 1_000;
 
 /// For how long at most: an emulator needs some tenths of a second for them.
@@ -28,7 +28,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters
     // decides.
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
-    // What readings without the counter are: the OS clock on the same timescale.
+    // Readings without the counter: by the OS clock, on the same timescale.
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();
     os.disable();
     let start = StdInstant::now();

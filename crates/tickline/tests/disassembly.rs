@@ -84,7 +84,8 @@ const RULES: &[Rule] = &[
         expected: |function| function.ordered,
         is: |i| i.starts_with("isb"),
     },
-    // ldxp, ldaxp, stxp, stlxp; casp and what the compiler calls for it; swp, ldadd and their like.
+    // ldxp, ldaxp, stxp, stlxp; casp and the function that the compiler calls for it; swp, ldadd
+    // and similar ones.
     Rule {
         what: "exclusive or atomic accesses",
         expected: |_| 0,
@@ -128,9 +129,9 @@ const RULES: &[Rule] = &[
     Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("div") },
 ];
 
-/// Loads from memory behind the counter, but for the frame's: the second load of the word, and on
-/// aarch64 before it the one that depends on the counter. All that is used of the slot was loaded
-/// before.
+/// Loads from memory after the read of the counter, without those of the frame: the second load
+/// of the word, and before it on aarch64 the load that depends on the counter. Everything that is
+/// used of the slot was loaded before.
 const LOADS_BEHIND_THE_COUNTER: usize = if cfg!(target_arch = "aarch64") { 2 } else { 1 };
 
 fn is_load(instruction: &str) -> bool {

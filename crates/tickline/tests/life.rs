@@ -62,7 +62,7 @@ fn close_from(first: i32) {
     }
 }
 
-// ---- fork, exec, daemons --------------------------------------------------------------------------------------------
+// ---- fork, exec, daemons ----------------------------------------------------------------------
 
 const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
 
@@ -97,8 +97,8 @@ fn a_forked_child_may_exec() {
     });
 }
 
-/// fork, setsid, fork, all descriptors closed: what a daemon does after its clock was started, and
-/// before.
+/// fork, setsid, fork, and all descriptors closed, as daemons do, before and after the clock is
+/// started.
 #[test]
 fn a_daemon_has_a_clock() {
     if skipped_in_an_emulator() {
@@ -162,7 +162,7 @@ fn daemon(parents_last: u64) -> u32 {
     if (0..64).any(is_open) { 5 } else { 0 }
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers ----------------------------------------------------------------------------------
 
 /// Instances of every driver, all at once, and nothing of them afterwards.
 #[test]
@@ -195,8 +195,8 @@ fn many_clocks_live_side_by_side() {
     });
 }
 
-/// The first use of the process by many threads at once, while one starts and drops the thread. One
-/// order holds them all.
+/// The first readings of a process, by many threads at once, while one starts and drops the
+/// clock's thread. All are in one order.
 #[test]
 fn many_threads_use_a_clock_at_once() {
     in_child("many_threads_use_a_clock_at_once", &[], || {
@@ -229,7 +229,7 @@ fn many_threads_use_a_clock_at_once() {
     });
 }
 
-// ---- stops ----------------------------------------------------------------------------------------------------------
+// ---- stops ------------------------------------------------------------------------------------
 
 /// A process that is stopped for longer than any line is valid goes on in order, with fresh
 /// readings, and its control loop goes on.
@@ -272,8 +272,8 @@ fn stop_for_a_while() {
     let stat = format!("/proc/{}/stat", std::process::id());
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
-    // SAFETY: the helper below takes no lock that another thread could hold but the allocator's,
-    // which fork sees to.
+    // SAFETY: the helper below takes no lock that another thread could hold, except the
+    // allocator's, which fork handles.
     let helper = unsafe { libc::fork() };
     assert!(helper >= 0);
     if helper == 0 {
@@ -294,7 +294,7 @@ fn stop_for_a_while() {
     unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
 }
 
-// ---- what is refused ------------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------
 
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
@@ -396,7 +396,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
     });
 }
 
-// ---- namespaces -----------------------------------------------------------------------------------------------------
+// ---- namespaces -------------------------------------------------------------------------------
 
 /// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
 fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
@@ -444,8 +444,8 @@ fn a_clock_in_a_time_namespace_shows_its_time() {
     });
 }
 
-/// A clock that was calibrated outside comes to follow the namespace that a fork has moved it into,
-/// when its line ends.
+/// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
+/// its line ends.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     if skipped_in_an_emulator() {
@@ -465,8 +465,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     });
 }
 
-/// In a namespace whose clock is behind, order comes first: readings do not step back, and nothing
-/// hangs.
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and
+/// nothing waits for ever.
 #[test]
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     if skipped_in_an_emulator() {
@@ -496,7 +496,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     });
 }
 
-// ---- descriptors, and what is left ----------------------------------------------------------------------------------
+// ---- descriptors, and what is left ------------------------------------------------------------
 
 /// The program closes the thread's descriptor, and its number becomes another file's. The clock
 /// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and

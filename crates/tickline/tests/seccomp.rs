@@ -106,8 +106,8 @@ fn allow_only(lists: &[&[libc::c_long]]) -> bool {
     installed == 0
 }
 
-/// Runs `body` in a forked child of a fresh process. Returns the signal that killed it, if one did;
-/// `None` if this machine cannot do it, said aloud.
+/// Runs `body` in a forked child of a fresh process. Returns the signal that killed it, if one
+/// did; `None`, with a message, if this machine cannot do it.
 fn under_a_filter(body: impl FnOnce() -> i32) -> Option<Option<i32>> {
     if cfg!(target_pointer_width = "32") {
         skip("32-bit system calls have other names");
@@ -150,7 +150,7 @@ fn use_up(clock: &Clock) -> bool {
     clock.status().utc_error_ns.is_none()
 }
 
-/// On targets without a counter that comes first.
+/// On targets without a counter that reason comes first.
 fn is_honest(state: State) -> bool {
     matches!(state, State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter))
 }
@@ -237,7 +237,7 @@ fn a_thread_from_before_the_filter_goes_on_and_ends() {
             let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
             let Ok(clock) = settings.start() else { return 1 };
             await_the_thread(&clock);
-            // To end it takes what every thread takes.
+            // Ending the thread takes the calls that every thread takes.
             let end = [libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_exit];
             if !allow_only(&[MINIMAL, PARKING, &end, &[libc::SYS_madvise], TEST]) {
                 return CANNOT;
@@ -286,7 +286,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
                 return 3;
             }
             drop(guard);
-            // Restricted for good, so that readers live as well.
+            // The restriction is for good, so readers survive as well.
             for _ in 0..100_000 {
                 black_box(tickline::now_ns());
             }

@@ -166,8 +166,7 @@ extern "C" fn interrupter(_: libc::c_int) {
 fn handlers_may_interrupt_every_other_call() {
     in_child("handlers_may_interrupt_every_other_call", &[], || {
         handle(libc::SIGPROF, interrupter);
-        // Time of the CPU, so that a busy machine sends fewer; the real one is the limit for what
-        // hangs.
+        // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
         let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
         let timer = libc::itimerval { it_interval: period, it_value: period };
         // SAFETY: the timer is valid; the old one is not asked for.
@@ -175,8 +174,8 @@ fn handlers_may_interrupt_every_other_call() {
         assert_eq!(set, 0);
         let clock = Clock::global();
         let start = Instant::now();
-        // Where starting and stopping threads takes most of the time, two seconds are little time
-        // of the CPU.
+        // Where starting and stopping threads takes most of the time, two seconds contain little
+        // CPU time.
         let enough =
             || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
         while start.elapsed() < Duration::from_secs(2) || !enough() {

@@ -1,9 +1,9 @@
-//! This machine's counter and reference: all that `tickline-core` needs to be told.
+//! This machine's counter and reference: `tickline-core` needs nothing else.
 //!
 //! | reference | step | why, or why not |
 //! |---|---|---|
 //! | **HPET** | 10 ns in QEMU, 100 at most | says its exact period itself, has 64 bits, needs no interrupt |
-//! | PIT | 838 ns | wraps after 55 ms, and each look is three port accesses |
+//! | PIT | 838 ns | wraps after 55 ms, and each read is three port accesses |
 //! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
 //! | RTC | 1 s | finer only by interrupts |
 
@@ -14,13 +14,15 @@ use core::ptr;
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
-/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` is the same thing; written out here because on another
-/// machine this is what there is to write.) The numbers are those of the contract in `tickline_core::counter`.
+/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` is the same thing; written
+/// out here because another machine needs such code.) The numbers are those of the contract in
+/// `tickline_core::counter`.
 pub struct Tsc;
 
 impl Counter for Tsc {
     fn now(&self) -> u64 {
-        // 1, the rate, is for the gates to judge; 2, a TSC never steps back on one CPU; 5, ring 0 may always read it.
+        // 1, the rate, is for the gates to judge; 2, a TSC never steps back on one CPU; 5, ring 0
+        // may always read it.
         // SAFETY: every x86_64 processor has it.
         unsafe { _rdtsc() }
     }
@@ -37,7 +39,8 @@ impl Counter for Tsc {
     }
 }
 
-/// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). Its registers are words of 32 bits here.
+/// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). Its registers are words
+/// of 32 bits here.
 pub struct Hpet {
     base: *mut u32,
     /// The period of its counter, fs.
@@ -46,7 +49,8 @@ pub struct Hpet {
 
 /// Where PC chipsets have it (the same, 3.2.4 has the ACPI table that tells for certain).
 const BASE: usize = 0xfed0_0000;
-/// Capabilities: bit 13 of the low word says that the counter has 64 bits, the high word is the period.
+/// Capabilities: bit 13 of the low word says that the counter has 64 bits, the high word is the
+/// period.
 const CAPABILITIES: usize = 0;
 const HAS_64_BITS: u32 = 1 << 13;
 const PERIOD: usize = 1;
@@ -70,7 +74,7 @@ impl Hpet {
     pub unsafe fn start() -> Option<Self> {
         let mut hpet = Self { base: ptr::with_exposed_provenance_mut(BASE), period_fs: 0 };
         hpet.period_fs = hpet.read(PERIOD);
-        // Where nothing answers, all bits read as ones, or as zeros.
+        // Without a timer all bits read as ones, or as zeros.
         let usable = (1..=MAX_PERIOD_FS).contains(&hpet.period_fs);
         if !usable || hpet.read(CAPABILITIES) & HAS_64_BITS == 0 {
             return None;
@@ -78,7 +82,8 @@ impl Hpet {
         let configuration = hpet.read(CONFIGURATION) | RUN;
         // SAFETY: mapped, as the caller promises.
         let register = unsafe { hpet.base.add(CONFIGURATION) };
-        // SAFETY: as above; the bit starts the counter, and no timer raises an interrupt unless told to.
+        // SAFETY: as above; the bit starts the counter, and no timer raises an interrupt unless
+        // told to.
         unsafe { register.write_volatile(configuration) };
         Some(hpet)
     }
@@ -95,7 +100,8 @@ impl Hpet {
         u64::from(self.period_fs).div_ceil(FS_PER_NS).cast_signed()
     }
 
-    /// Its counter. Two words that belong together: the high one is the same before and after the low one.
+    /// Its counter. Two words that belong together: the high one is the same before and after the
+    /// low one.
     fn count(&self) -> u64 {
         loop {
             let high = self.read(HIGH);
@@ -109,14 +115,15 @@ impl Hpet {
 
 impl Reference for Hpet {
     fn monotonic_ns(&self) -> i64 {
-        // count * period_fs / FS_PER_NS, exactly: the rest is below 1e6, so its product is below 1e14. By constants, because a
-        // division of 128 bits would take longer than the look itself.
+        // count * period_fs / FS_PER_NS, exactly: the rest is below 1e6, so its product is below
+        // 1e14. The divisors are constants, because a division of 128 bits would take longer than
+        // the read itself.
         let (count, period_fs) = (self.count(), u64::from(self.period_fs));
         let ns = count / FS_PER_NS * period_fs + count % FS_PER_NS * period_fs / FS_PER_NS;
         ns.cast_signed()
     }
 
-    /// Nobody has told this machine the date: its 1970 is when it was switched on.
+    /// This machine does not know the date: its 1970 is when it was switched on.
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }

@@ -1,6 +1,8 @@
-//! A clock on a machine without an operating system: `tickline-core`, a counter, a reference, and a loop that drives it.
+//! A clock on a machine without an operating system: `tickline-core`, a counter, a reference, and
+//! a loop that drives it.
 //!
-//! `cargo xtask bare` builds it, boots it under QEMU, and says whether it passed. By hand, in this folder:
+//! `cargo xtask bare` builds it, boots it under QEMU, and says whether it passed. By hand, in
+//! this folder:
 //!
 //! ```sh
 //! cargo build --release
@@ -36,12 +38,13 @@ use tickline_core::shared::{Event, LineReading, Shared};
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared<Latch> = Shared::new(Latch::new());
 
-/// The time between iterations in the steady state, ns. Short, so that there is something to see in seconds.
+/// The time between iterations in the steady state, ns. Short, so that there is something to see
+/// in seconds.
 const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
 
-/// The time, ns: by the counter where that can be, else by the HPET; never less than before.
+/// The time, ns: by the counter where possible, otherwise by the HPET; never less than before.
 fn now_ns(hpet: &Hpet) -> i64 {
     match CLOCK.read_ordered(&Tsc) {
         Some(ns) => ns,
@@ -73,13 +76,13 @@ struct Seen {
     by_counter: u64,
     /// Readings that were smaller than the one before.
     backward: u64,
-    /// Readings whose limits, and the HPET before and after them, have no moment in common.
+    /// Readings whose bounds exclude the HPET's time before and after them.
     outside: u64,
     last_ns: i64,
 }
 
 impl Seen {
-    /// Reads the clock between two looks at the reference.
+    /// Reads the clock between two reads of the reference.
     fn look(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
         let bounds = CLOCK.read_bounds(&Tsc);
@@ -96,8 +99,8 @@ impl Seen {
     }
 }
 
-/// A reading by the counter with its limits, and how far it is from the middle of two looks at the reference, ns. The narrowest
-/// of a few: an emulator may be stopped anywhere.
+/// A reading by the counter with its bounds, and how far it is from the middle of two reads of
+/// the reference, ns. The narrowest of a few counts, because an emulator may be stopped anywhere.
 fn offset(hpet: &Hpet) -> Option<(LineReading, i64)> {
     let bracket = |_| {
         let before_ns = hpet.monotonic_ns();
@@ -128,7 +131,8 @@ fn report(hpet: &Hpet) {
     );
 }
 
-/// Reads for `ms`, with a driver or without one, and reports five times. Returns how many readings the counter served.
+/// Reads for `ms`, with a driver or without one, and reports five times. Returns how many
+/// readings the counter served.
 fn watch(seen: &mut Seen, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
     const REPORTS: i64 = 5;
     let by_counter = seen.by_counter;

@@ -8,10 +8,11 @@ const COM1: u16 = 0x3f8;
 const LINE_STATUS: u16 = COM1 + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 
-/// Where `-device isa-debug-exit,iobase=0xf4,iosize=4` listens. QEMU ends with twice the value plus one.
+/// Where `-device isa-debug-exit,iobase=0xf4,iosize=4` listens. QEMU ends with twice the value
+/// plus one.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// How the program ends, as a value for that device: none of the two is an exit code that QEMU has of its own.
+/// How the program ends, as a value for that device. QEMU itself uses neither exit code.
 #[derive(Clone, Copy)]
 pub enum End {
     /// Exit code 33.

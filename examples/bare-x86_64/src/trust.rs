@@ -1,4 +1,5 @@
-//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine without a kernel.
+//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine
+//! without a kernel.
 
 use core::arch::x86_64::__cpuid;
 
@@ -16,13 +17,13 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let facts = Facts {
         switch: Switch::On,
-        // There is no kernel whose word could count.
+        // There is no kernel whose verdict could count.
         trust: Trust::Measured,
         clocksource: Clocksource::Unknown,
         counters_clocksource: Clocksource::Tsc,
         available: None,
-        // QEMU's emulation does not call its counter invariant, though nothing here ever changes its rate. On a machine that
-        // is to be trusted, this is `false`.
+        // QEMU's emulation does not call its counter invariant, though nothing here changes its
+        // rate. On a real machine this should be `false`.
         invariant_waived: true,
         invariant: Some(is_invariant()),
         counter_present: true,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::table::{Mutant, SOURCES};
 
-/// What is in the names of those tests that let threads race: they catch a mutant by chance only, so they do not count.
+/// The names of tests in which threads race contain one of these. They catch a mutant only by
+/// chance, so they do not count.
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
 /// A copy of the workspace, beside the target directory of its own.
@@ -140,14 +141,14 @@ impl Tree {
 
     /// Builds the tests.
     pub(crate) fn build(&self) -> Result<Tests, String> {
-        // Nobody debugs these, and linking takes half of the time with it.
+        // Without debug information, which doubles the time of linking.
         self.build_with(|cargo| {
             cargo.arg("--target-dir").arg(&self.target).env("CARGO_PROFILE_TEST_DEBUG", "0");
         })
     }
 
-    /// Builds the models for loom, by the flags of the check in `ci.rs` and into its directory: what it has built of loom serves
-    /// here, too.
+    /// Builds the models for loom, with the flags and the directory of the check in `ci.rs`, so
+    /// that loom is not built again.
     pub(crate) fn build_models(&self) -> Result<Tests, String> {
         self.build_with(|cargo| {
             cargo.arg("--release").arg("--target-dir").arg(workspace().join("target/loom"));
@@ -183,7 +184,7 @@ impl Tree {
 impl Tests {
     /// Runs the tests; ends them if they take longer than `patience`.
     pub(crate) fn run(&self, patience: Duration) -> Result<Ran, String> {
-        // Many threads, so that a test that hangs holds up few others.
+        // Many threads, so that a test that hangs delays few others.
         let skipped = BY_CHANCE.iter().flat_map(|name| ["--skip", name]);
         self.run_by(Command::new(&self.program).arg("--test-threads=16").args(skipped), patience)
     }

@@ -1,10 +1,11 @@
-//! Weaker orderings, and the models that must go red for them.
+//! Weaker orderings, and the models that must fail for them.
 //!
-//! All weakenings are put into the copy of the workspace at once, each behind a switch, and the models are built once: whoever
-//! runs them says by a number in the environment which switch is on. A build for each would take minutes.
+//! All weakenings are put into the copy of the workspace at once, each behind a switch, and the
+//! models are built once. A number in the environment turns a switch on. A build for each
+//! weakening would take minutes.
 //!
-//! A weakening is caught if its model fails. One whose model does not come to an end has not been caught: models grow with
-//! what the orderings allow.
+//! A weakening is caught if its model fails. A weakening whose model does not end has not been
+//! caught: models grow with the executions that the orderings allow.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,13 +14,14 @@ use std::time::{Duration, Instant};
 use super::table::orderings::{FILES, UNTOLD, WEAKENINGS, Weakening};
 use super::tree::{Tests, Tree};
 
-/// What stands in the place of a rule's number.
+/// The word in the place of a rule's number.
 pub(super) const RULE: &str = "ordering";
 
 /// How long a model may take. The longest takes seconds without a weakening.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Most preemptions in an execution, for all models. Three find every weakening; without a weakening, `loom on core` allows more.
+/// Most preemptions in an execution, for all models. Three find every weakening; without a
+/// weakening, `loom on core` allows more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// Says which switch is on.
@@ -28,7 +30,7 @@ const SWITCH: &str = "TICKLINE_WEAKENED";
 /// The only import point for atomics.
 const PRIMITIVE: &str = "primitive.rs";
 
-/// What is added to it in the copy, with the name of [`SWITCH`].
+/// The code that is added to it in the copy, with the name of [`SWITCH`].
 const SWITCHES: &str = r#"
 /// Whether the weakening of this number is to be tried.
 fn is_on(number: usize) -> bool {
@@ -58,8 +60,8 @@ fn place(source: &str, text: &str, from: &str) -> Result<usize, String> {
     Ok(start.unwrap_or_default() + inside.unwrap_or_default())
 }
 
-/// Whether the tables have each ordering in the code of a file that could be weaker, with each that is weaker by one; and the code
-/// each of their entries.
+/// Whether the tables have every ordering of a file that could be weaker, each with its next
+/// weaker ones, and the file every ordering of the tables.
 fn is_covered(source: &str, file: &str) -> Result<(), String> {
     let weakenings = WEAKENINGS.iter().map(|entry| (entry.file, entry.text, entry.from, entry.to));
     let untold = UNTOLD.iter().map(|entry| (entry.file, entry.text, entry.from, entry.to));
@@ -186,7 +188,7 @@ pub(super) fn row_start(weakening: &Weakening) -> String {
     super::row_start(RULE, &format!("{does} (`{from}` → `{to}`)"), file)
 }
 
-/// Those that no model tells from weaker ones, as a table of its own.
+/// A table of the orderings for which no model fails.
 pub(super) fn untold() -> String {
     let mut table = String::from(UNTOLD_HEAD);
     for untold in UNTOLD {
@@ -198,7 +200,8 @@ pub(super) fn untold() -> String {
 const UNTOLD_HEAD: &str = "
 ## Orderings without a mutant
 
-No model by loom tells these from weaker ones. Every other ordering in their files is in the table above, or `Relaxed`.
+No model by loom tells these from weaker ones. Every other ordering in their files is in the table
+above, or `Relaxed`.
 
 | file | ordering | weaker | why it is not weaker, and why no model sees it |
 |---|---|---|---|

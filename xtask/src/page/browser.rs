@@ -1,5 +1,6 @@
-//! Chromium without a window, told what to do over two pipes (`--remote-debugging-pipe`): messages are JSON, each ended by a
-//! zero byte (the DevTools protocol: <https://chromedevtools.github.io/devtools-protocol/>).
+//! Chromium without a window, controlled over two pipes (`--remote-debugging-pipe`). Messages are
+//! JSON, each ended by a zero byte (the DevTools protocol:
+//! <https://chromedevtools.github.io/devtools-protocol/>).
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -42,14 +43,15 @@ impl Browser {
             let made = Command::new("mkfifo").arg(folder.join(pipe)).status().map_err(text)?;
             made.success().then_some(()).ok_or("mkfifo failed")?;
         }
-        // Chromium reads commands from descriptor 3 and writes messages to 4; the shell opens them. As root it has no sandbox.
+        // Chromium reads commands from descriptor 3 and writes messages to 4; the shell opens
+        // them. As root it has no sandbox.
         let line = "exec \"$0\" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
                     --user-data-dir=profile --remote-debugging-pipe about:blank 3<commands 4>messages";
         let mut shell = Command::new("sh");
         shell.args(["-c", line, name]).current_dir(folder);
         let child = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(text)?;
-        // In the shell's order: each waits for the other end.
+        // In the order of the shell, because opening a pipe waits for its other end.
         let commands = File::options().write(true).open(folder.join("commands")).map_err(text)?;
         let messages = BufReader::new(File::open(folder.join("messages")).map_err(text)?);
         let (session, events) = (String::new(), Vec::new());
@@ -64,7 +66,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Has it do something, and waits for the answer; what happens meanwhile is kept.
+    /// Calls a method, and waits for the answer; keeps the events that come meanwhile.
     pub(super) fn call(&mut self, method: &str, parameters: &Value) -> Result<Value, String> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": parameters });
@@ -94,7 +96,8 @@ impl Browser {
         }
     }
 
-    /// Opens a page, and waits until it is there; says what the browser objected to, and what the page asked for.
+    /// Opens a page, and waits until it is loaded. Returns the browser's errors and the page's
+    /// requests.
     pub(super) fn open(&mut self, address: &str) -> Result<Vec<String>, String> {
         self.events.clear();
         self.call("Page.navigate", &json!({ "url": address }))?;
@@ -102,7 +105,7 @@ impl Browser {
             let event = self.message()?;
             self.events.push(event);
         }
-        // What is drawn may still ask for something.
+        // Drawing the page may cause more requests.
         self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))")?;
         Ok(self.events.iter().filter_map(|event| objection(event, address)).collect())
     }
@@ -139,7 +142,7 @@ fn objection(event: &Value, address: &str) -> Option<String> {
     }
 }
 
-/// Stores what the protocol sends as base64.
+/// Stores data that the protocol sends as base64.
 pub(super) fn store(data: &Value, path: &Path) -> Result<(), String> {
     let data = data.as_str().ok_or("no data")?;
     fs::write(path, decoded(data).ok_or("no base64")?).map_err(text)

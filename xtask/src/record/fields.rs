@@ -1,8 +1,8 @@
-//! What a record says: values by their paths, with an error that names what is missing.
+//! The fields of a record: values by their paths, with an error that names a missing one.
 
 use serde_json::Value;
 
-/// The value at a path with dots; what is missing is an error, `null` is a value.
+/// The value at a path with dots. A missing field is an error; `null` is a value.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
     path.split('.')
         .try_fold(value, |value, key| value.get(key))
@@ -22,13 +22,14 @@ pub(super) fn text<'a>(value: &'a Value, path: &str) -> Result<&'a str, String> 
     at(value, path)?.as_str().ok_or_else(|| format!("{path} is not a text in the record"))
 }
 
-/// What a section says of a clock; none if it does not try it.
+/// A section's entry for a clock; none if the section leaves it out.
 pub(super) fn of_clock<'a>(section: &'a Value, clock: &str) -> Result<Option<&'a Value>, String> {
     let clocks = at(section, "clocks")?.as_array().ok_or("clocks is not a list in the record")?;
     Ok(clocks.iter().find(|one| one["clock"] == clock))
 }
 
-/// The median of a figure of a clock's start-up, us; none if it is not tried, or not there on that machine.
+/// The median of a figure of a clock's start-up, us; none if it is not tried, or not there on
+/// that machine.
 pub(super) fn startup_us(record: &Value, clock: &str, figure: &str) -> Result<Option<f64>, String> {
     let Some(clock) = of_clock(at(record, "startup")?, clock)? else { return Ok(None) };
     let spread = at(clock, figure)?;

@@ -7,7 +7,8 @@ use std::path::Path;
 /// Longer names of processors are cut.
 const LONGEST: usize = 60;
 
-/// `text` as a part of a file name: small letters and digits, with single hyphens for everything else.
+/// `text` as a part of a file name: small letters and digits, with single hyphens for everything
+/// else.
 pub(super) fn sanitised(text: &str) -> String {
     let letters = text.chars().map(|letter| letter.to_ascii_lowercase());
     let words: String =
@@ -23,7 +24,8 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Puts `text` in the place of the file, which is never seen half-written: it goes to a new file beside it first.
+/// Puts `text` in the place of the file, which is never seen half-written: it goes to a new file
+/// beside it first.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), String> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

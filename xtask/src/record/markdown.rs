@@ -1,21 +1,21 @@
-//! Figures as a reader wants them, and tables in which the best is bold.
+//! Figures for readers, and tables in which the best is bold.
 
 /// A figure in a table, and its rank: less is better.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cell {
     rank: f64,
-    /// What it is as good as the others with.
+    /// The text by which figures tie.
     digits: String,
     text: String,
 }
 
 impl Cell {
-    /// Better the nearer to 0, and as good as what reads the same.
+    /// Better the nearer to 0. Figures that read the same tie.
     pub(super) fn new(figure: f64, text: String) -> Self {
         Self { rank: figure.abs(), digits: text.clone(), text }
     }
 
-    /// ns and the ratio in brackets; as good as what has the same ratio.
+    /// ns and the ratio in brackets. Figures with the same ratio tie.
     pub(super) fn cost(ns: f64, ratio: f64) -> Self {
         let digits = format!("{ratio:.2}");
         Self { rank: ratio, text: format!("{ns:.1} ({digits})"), digits }
@@ -50,7 +50,7 @@ pub(super) fn rows(rows: &[Row]) -> String {
     rows.iter().map(|(name, cells)| row(name, cells, &vec![None; cells.len()])).collect()
 }
 
-/// Rows of which the best of each column is bold, and so is whatever is as good. One figure alone is not the best of anything.
+/// Rows in which the best of each column is bold, ties included. A single figure is not bold.
 pub(super) fn rows_with_best(rows: &[Row]) -> String {
     let columns = rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
     let best: Vec<Option<&str>> = (0..columns)
@@ -112,7 +112,7 @@ pub(super) fn time_ns(ns: f64) -> String {
     format!("{} {unit}", short(ns / factor))
 }
 
-/// A count in words that can be grasped.
+/// A count in words, rounded.
 pub(super) fn count(count: f64) -> String {
     match count {
         count if count < 1e4 => whole(count),

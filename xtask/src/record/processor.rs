@@ -1,4 +1,5 @@
-//! What a record was taken on: the processor's name, and on x86 its family and model, since guests see names that many share.
+//! The processor of a record: its name, and on x86 its family and model, because guests see names
+//! that many processors share.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ pub(super) fn processor(name: &str) -> String {
     described(name, &fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
-/// Trade marks and the clock rate say nothing that family and model do not.
+/// Without trade marks and the clock rate, which add nothing to family and model.
 fn described(name: &str, cpuinfo: &str) -> String {
     let name = name.split('@').next().unwrap_or_default();
     let plain =

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::stored::Record;
 
-/// Records in small, of two processors: of the second one only what differs is another one.
+/// Small records of two processors. The second is the first with a few changes.
 pub(super) fn samples() -> [Record; 2] {
     let record = |name: &str, json: Value| Record { name: name.into(), json };
     let mut second = sample();
@@ -19,7 +19,7 @@ pub(super) fn samples() -> [Record; 2] {
     [record("2026-11-20-amd.json", sample()), record("2026-11-21-intel.json", second)]
 }
 
-/// One, with a peer that does better in places and one that is not there.
+/// A record with a peer that is better in places, and one that is missing.
 fn sample() -> Value {
     let spread = |median: f64| json!({ "median": median, "largest": median * 2.0 });
     let cost = |clock: &str, group: &str, tight_ns: f64, two_threads: Option<f64>| {

@@ -1,4 +1,4 @@
-//! The README's short table: what decides whether somebody reads on.
+//! The README's short table.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn cost(record: &Record, clock: &str) -> Result<String, String> {
     Ok(format!("{:.1} / {:.1}", number(cost, "tight_ns")?, number(cost, "awaited_ns")?))
 }
 
-/// What exchanges between threads have shown while the line changes.
+/// The results of exchanges between threads while the line changes.
 fn backward(record: &Record) -> Result<String, String> {
     let order = at(&record.json, "order")?;
     if let Ok(why) = text(order, "skipped") {

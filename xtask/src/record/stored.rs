@@ -9,7 +9,7 @@ use super::file;
 /// Where records are kept, seen from the workspace's root.
 pub(super) const FOLDER: &str = "benches/record";
 
-/// What was measured on one processor.
+/// The record of one processor.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     /// Its file's name.
@@ -18,7 +18,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What it was taken on, by name, family and model.
+    /// The processor, by name, family and model.
     pub(super) fn processor(&self) -> &str {
         self.json["processor"].as_str().unwrap_or("unknown")
     }
@@ -52,7 +52,8 @@ pub(super) fn stored() -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// The new record among the stored ones, and the files of those whose place it takes: one of each processor is kept.
+/// The new record among the stored ones, and the files of those whose place it takes: one of each
+/// processor is kept.
 pub(super) fn with_new(mut records: Vec<Record>, new: Record) -> (Vec<Record>, Vec<String>) {
     let (replaced, mut kept): (Vec<Record>, Vec<Record>) =
         records.drain(..).partition(|record| record.processor() == new.processor());

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::step;
 
-/// A program of `benches/` and its arguments; what it says is stored under `key`.
+/// A program of `benches/` and its arguments; its output is stored under `key`.
 #[derive(Debug)]
 pub(super) struct Measurement {
     pub(super) key: &'static str,
-    /// Run so often, for a list of what each has said; once if `None`.
+    /// Run so often, for a list of their outputs; once if `None`.
     processes: Option<u32>,
     command: String,
 }
@@ -28,12 +28,13 @@ pub(super) struct Effort {
     span_rounds: u32,
     /// Fresh processes for each clock's start-up.
     runs: u32,
-    /// More processes in which drift is watched, since clocks calibrate anew in each, and how long, s.
+    /// More processes in which drift is watched, since clocks calibrate anew in each, and how
+    /// long, s.
     drift_processes: u32,
     drift_s: u64,
     /// For intervals of each length, s.
     intervals_s: u64,
-    /// Handovers of each clock, ms.
+    /// Exchanges of each clock, ms.
     clock_ms: u64,
 }
 
@@ -70,7 +71,7 @@ impl Effort {
 /// Everything, in the order in which it is measured.
 pub(super) fn suite(effort: Effort) -> Vec<Measurement> {
     let Effort { long_s, settle_s, .. } = effort;
-    // It learns meanwhile how narrow a bracket can be.
+    // Meanwhile the program learns how narrow brackets get.
     let accuracy_settle_s = settle_s.max(1);
     let once = |key, command: String| Measurement { key, processes: None, command };
     vec![

@@ -1,4 +1,4 @@
-//! The full tables of `benches/README.md`: everything that the records say of each processor.
+//! The full tables of `benches/README.md`: all figures of each processor's record.
 
 use serde_json::Value;
 
@@ -43,7 +43,8 @@ fn machine_line(record: &Record) -> Result<String, String> {
     ))
 }
 
-/// The clocks that any record compares, by their names, with their groups; in the order of the first record that has them.
+/// The clocks that any record compares, by their names, with their groups; in the order of the
+/// first record that has them.
 fn clocks(records: &[Record]) -> Result<Vec<(&str, &str)>, String> {
     let mut clocks: Vec<(&str, &str)> = Vec::new();
     for record in records {
@@ -91,7 +92,7 @@ pub(super) fn clocks_block(records: &[Record]) -> Result<String, String> {
     Ok(table)
 }
 
-/// What each processor has shown of a clock's cost, and of the rest the worst that any has shown.
+/// A clock's cost on each processor, and the worst of each other figure on any of them.
 fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     let mut cells = Vec::new();
     for record in records {
@@ -116,7 +117,7 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     };
     let first_call_us = worst(&|record| startup_us(record, name, "first_call_us"))?;
     cells.push(first_call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
-    // In tenths of a ms: most of it is the process's own, and that varies by less.
+    // In tenths of a ms, because most of it is the process's own start.
     let first_reading_us = worst(&|record| startup_us(record, name, "first_reading_us"))?;
     cells.push(first_reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
     let drift_ppb = worst(&|record| worst_drift_ppb(record, name))?;
@@ -131,14 +132,14 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
         Ok(Some(number(clock, "count.backward")? / number(clock, "count.exchanges")?.max(1.0) * 1e6))
     })?;
     cells.push(backward_per_million.map(|per_million| {
-        // Few, but not none.
+        // Few, but more than none.
         let rare = per_million > 0.0 && short(per_million) == "0";
         Cell::new(per_million, if rare { "< 0.1".into() } else { short(per_million) })
     }));
     Ok((name.to_owned(), cells))
 }
 
-/// What tickline itself has shown.
+/// The figures of tickline itself.
 pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
     let mut runs = Vec::new();
     let (mut titles, mut watched_s) = (Vec::new(), 0.0_f64);
@@ -214,7 +215,7 @@ pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
     Ok(block)
 }
 
-/// What exchanges between threads have shown while the line changes.
+/// The results of exchanges between threads while the line changes.
 fn order_fact(record: &Value) -> Result<String, String> {
     let order = at(record, "order")?;
     if let Ok(why) = text(order, "skipped") {

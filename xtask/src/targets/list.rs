@@ -13,14 +13,15 @@ const CORE: &[&str] = &["tickline-core"];
 pub(super) enum Runner {
     /// This machine, as it is.
     Native,
-    /// QEMU's user-mode emulation, and what its kernel says of the target's counter to the test of the control loop. Unit tests
-    /// see the host's own files, which speak of another counter, so that most of them read the OS clock.
+    /// QEMU's user-mode emulation, with files about the target's counter for the test of the
+    /// control loop. Unit tests see the host's own files, which name another counter, so most of
+    /// them read the OS clock.
     Qemu { program: &'static str, libraries: &'static str, current: &'static str, available: &'static str },
     /// Wine.
     Wine,
     /// Node.js.
     Node,
-    /// Nothing that can be had here.
+    /// Nothing that is available here.
     Nothing,
 }
 
@@ -36,13 +37,14 @@ pub(super) struct Target {
     pub(super) runner: Runner,
     /// Whether the unit tests of core and tickline run; the reason why not.
     pub(super) tests: Result<(), &'static str>,
-    /// Whether a program has a counter that tickline reads, and so the control loop something to run on; or what else runs.
+    /// Whether a program has a counter that tickline reads, and so the control loop something to
+    /// run on; or what else runs.
     pub(super) counter: Counter,
     /// Whether the program is built as a static binary and run.
     pub(super) is_static: bool,
 }
 
-/// What there is to the counter on a target.
+/// The counter of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counter {
     /// `tests/control_loop.rs` and `tests/disassembly.rs` run.
@@ -51,7 +53,7 @@ pub(super) enum Counter {
     ReadUnchecked,
     /// None that a program can read: `examples/any_system.rs` runs, or nothing.
     None,
-    /// There is one, and nothing here that could run it.
+    /// There is one, but nothing here can run its programs.
     Unreachable,
 }
 
@@ -107,8 +109,9 @@ pub(super) const TARGETS: [Target; 14] = [
         runner: Runner::Qemu {
             program: "qemu-aarch64",
             libraries: "/usr/aarch64-linux-gnu",
-            // The emulated counter is CLOCK_MONOTONIC, cut to its steps: not what that is made of, as arch_sys_counter would
-            // be. So the CPUs' counters are compared before one is used.
+            // The emulated counter is CLOCK_MONOTONIC, cut to its resolution. CLOCK_MONOTONIC is
+            // not made of it, so the clocksource is not arch_sys_counter, and the CPUs' counters
+            // are compared before use.
             current: "host",
             available: "host arch_sys_counter",
         },
@@ -121,8 +124,9 @@ pub(super) const TARGETS: [Target; 14] = [
         runner: Runner::Qemu {
             program: "qemu-riscv64",
             libraries: "/usr/riscv64-linux-gnu",
-            // The emulated counter is the host's TSC, and so is its clock. It is read by rdtsc without lfence, whatever
-            // fences stand around it: no order between threads can come of that, nor a comparison.
+            // The emulated counter is the host's TSC, and so is its clock. The emulator reads it
+            // by rdtsc without lfence, whatever fences the program has. So there is no order
+            // between threads, and no comparison.
             current: "riscv_clocksource",
             available: "riscv_clocksource",
         },

@@ -1,4 +1,5 @@
-//! What a target's programs need: the compiler's library, a linker, and an emulator with a system to show to the program.
+//! What a target's programs need: the compiler's library, a linker, and an emulator with the
+//! files of a system.
 
 use std::fs;
 use std::io;
@@ -59,11 +60,11 @@ impl Machine {
             machine.set(target, "LINKER", target.linker);
         }
         if target.triple != HOST {
-            // Nobody debugs these, and a quarter of the time goes into it.
+            // Without debug information, which takes a quarter of the time.
             let lean = LEAN.into_iter().chain([("CARGO_PROFILE_DEV_DEBUG", "0")]);
             machine.environment.extend(lean.map(|(name, value)| (name.to_owned(), value.to_owned())));
-            // criterion brings a few lines of C along (alloca). Nothing that is linked here has them, so no compiler of the
-            // target's is needed for them.
+            // criterion contains a few lines of C (alloca). Nothing that is linked here has them,
+            // so the target's C compiler is not needed.
             for tool in ["CC", "AR"] {
                 let triple = target.triple.replace('-', "_");
                 machine.environment.push((format!("{tool}_{triple}"), "true".to_owned()));
@@ -129,7 +130,8 @@ impl Machine {
         self.environment.push((format!("CARGO_TARGET_{triple}_{setting}"), value.to_owned()));
     }
 
-    /// Runs a command; its output, both streams, or `None` if it failed, and then the output is shown.
+    /// Runs a command; its output, both streams, or `None` if it failed, and then the output is
+    /// shown.
     pub(super) fn run(&self, line: &str) -> Option<String> {
         let start = Instant::now();
         let mut command = step::command(line)?;
@@ -153,7 +155,8 @@ impl Machine {
     }
 }
 
-/// The first word with a digit in it, without what is in front of the digits: `10.0.2` of `qemu-aarch64 version 10.0.2 (...)`.
+/// The first word with a digit in it, without what is in front of the digits: `10.0.2` of
+/// `qemu-aarch64 version 10.0.2 (...)`.
 fn version(text: &str) -> &str {
     text.split_whitespace()
         .map(|word| word.trim_start_matches(|c: char| !c.is_ascii_digit()))
@@ -161,8 +164,8 @@ fn version(text: &str) -> &str {
         .unwrap_or("of unknown version")
 }
 
-/// A system for an emulator's programs, which QEMU looks into before the real one: the target's libraries, and a kernel that
-/// says what it keeps time with.
+/// A system for an emulator's programs, which QEMU looks into before the real one: the target's
+/// libraries, and a kernel that says what it keeps time with.
 fn system(triple: &str, libraries: &str, current: &str, available: &str) -> io::Result<PathBuf> {
     let root = root().join("target/targets").join(triple);
     let files = root.join("sys/devices/system/clocksource/clocksource0");
@@ -180,8 +183,8 @@ fn system(triple: &str, libraries: &str, current: &str, available: &str) -> io::
     Ok(root)
 }
 
-/// A folder for Wine, with the one library that Rust's programs need and Wine before version 9 does not have: its function
-/// fills memory with random bytes, which another library can do too.
+/// A folder for Wine, with the one library that Rust's programs need and Wine before version 9
+/// does not have: its function fills memory with random bytes, which another library can do too.
 fn wine_folder(linker: &str) -> io::Result<PathBuf> {
     let folder = root().join("target/targets/wine");
     fs::create_dir_all(&folder)?;

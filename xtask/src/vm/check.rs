@@ -21,27 +21,28 @@ impl Check {
     }
 }
 
-/// In which phases of the name it must hold: what is right depends on what the comparison of the counters has found there.
+/// In which phases of that name a check must hold: it depends on what the comparison of the
+/// counters has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    Apart,
-    NotApart,
+    Unsynchronised,
+    NotUnsynchronised,
 }
 
 impl When {
     pub(super) fn is_now(self, phase: &Value) -> bool {
-        let apart = is_apart(phase);
+        let unsynchronised = are_unsynchronised(phase);
         match self {
             Self::Always => true,
-            Self::Apart => apart,
-            Self::NotApart => !apart,
+            Self::Unsynchronised => unsynchronised,
+            Self::NotUnsynchronised => !unsynchronised,
         }
     }
 }
 
-/// Whether the counters of two CPUs have been found to differ.
-pub(super) fn is_apart(phase: &Value) -> bool {
+/// Whether the comparison has found the counters of two CPUs unsynchronised.
+pub(super) fn are_unsynchronised(phase: &Value) -> bool {
     phase["comparison"]["found"] == "unsynchronised"
 }
 

@@ -1,4 +1,5 @@
-//! What the program `tickline` finds in the guests: expected and printed, a row a time it was asked.
+//! The findings of the program `tickline` in the guests, expected and printed: a row for each
+//! call.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,8 +17,9 @@ const STORED: &str = "docs/findings.md";
 const HEAD: &str = "\
 # Findings
 
-What `tickline doctor` finds first in guests with bad clocks, under QEMU's emulation (`tests/vm/README.md`): the last run of
-`cargo xtask vm --findings`, which writes this file. What is expected, and of which guests: `xtask/src/vm/scenario/guests.rs`.
+What `tickline doctor` finds first in guests with bad clocks, under QEMU's emulation
+(`tests/vm/README.md`): the last run of `cargo xtask vm --findings`, which writes this file. What
+is expected, and of which guests: `xtask/src/vm/scenario/guests.rs`.
 
 ";
 
@@ -27,7 +29,7 @@ const TITLE: &str = "\
 ";
 
 const LEGEND: &str = "
-- *Printed*: the first finding's code; the fix was compared with what it must say, too.
+- *Printed*: the first finding's code. Its fix was also compared with what it must say.
 - *Gain*: what `clock_gettime` costs in the guest, as a multiple of coarse clock plus counter.
 ";
 

@@ -1,5 +1,5 @@
-//! What a guest boots: Debian's cloud kernel, and an initramfs with two static programs: the guest's own, which is the
-//! first process, and `tickline` itself.
+//! A guest boots Debian's cloud kernel, and an initramfs with two static programs: the guest's
+//! own, which is the first process, and `tickline` itself.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,12 @@ use crate::step;
 /// What static programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// Depends on the newest kernel for guests; 27 MB, and all drivers that are needed here are built in.
+/// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
+/// need here.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// Debug information is most of a program, and unpacking it most of the boot. The same for all static programs, so that none is
-/// built twice.
+/// Debug information is most of a program, and unpacking it most of the boot. The same for all
+/// static programs, so that none is built twice.
 pub(crate) const LEAN: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_STRIP", "true"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")];
 
@@ -31,10 +32,10 @@ pub(super) struct Image {
     pub(super) initramfs: PathBuf,
 }
 
-/// Why there is none.
+/// Why there is no image.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// This machine lacks something: nothing was checked, and nothing failed.
+    /// This machine lacks something, so nothing was checked.
     Missing(String),
     /// The project's own part does not work.
     Broken(String),
@@ -146,8 +147,9 @@ fn build() -> Result<Programs, Failure> {
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")? })
 }
 
-/// A cpio archive in the "newc" format, as `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel
-/// describes it: the folders to mount on, and the programs.
+/// A cpio archive in the "newc" format, as
+/// `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel describes it: the
+/// folders to mount on, and the programs.
 fn archive(programs: &Programs) -> Vec<u8> {
     const FOLDER: u32 = 0o040_755;
     const PROGRAM: u32 = 0o100_755;
@@ -161,7 +163,8 @@ fn archive(programs: &Programs) -> Vec<u8> {
     ];
     let mut archive = Vec::new();
     for (number, (name, mode, content)) in (1..).zip(entries) {
-        // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with its zero, checksum
+        // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with
+        // its zero, checksum
         let fields = [number, mode, 0, 0, 1, 0, size(content.len()), 0, 0, 0, 0, size(name.len() + 1), 0];
         archive.extend_from_slice(b"070701");
         for field in fields {
@@ -195,7 +198,8 @@ mod tests {
         let text = String::from_utf8_lossy(&archive);
         assert_eq!(text.matches("070701").count(), 6);
         let init = text.find("init\0").expect("the program");
-        // The header of 110 bytes comes before the name: the size is its seventh field, the mode its second.
+        // The header of 110 bytes comes before the name: the size is its seventh field, the mode
+        // its second.
         let header = &text[init - 110..init];
         assert_eq!(&header[6 + 6 * 8..6 + 7 * 8], "00000005");
         assert_eq!(&header[6 + 8..6 + 2 * 8], "000081ed");

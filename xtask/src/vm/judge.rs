@@ -1,18 +1,18 @@
-//! Expectations against what a guest has reported.
+//! Compares a guest's report with the expectations.
 
 use serde_json::Value;
 
-use super::check::{Check, Rule, is_apart};
+use super::check::{Check, Rule, are_unsynchronised};
 use super::qemu::Run;
 use super::scenario::Scenario;
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
-    /// What was expected, and what was seen instead.
+    /// The expected values, and the reported ones.
     Failed(Vec<String>),
-    /// What this guest could not do. Nothing else failed, but this has not passed.
+    /// What this guest could not do. Nothing else failed, but the scenario has not passed.
     Skipped(String),
 }
 
@@ -61,9 +61,9 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     }
 }
 
-/// Why little can be said of a guest in which the counters of the CPUs could not be compared, and which says so: on a machine
-/// with much else to do, the emulator's threads take turns, and never run at once. A clock that uses its counter all the
-/// same, or names another reason, is judged.
+/// Why a guest is not judged whose clock says that the CPUs' counters could not be compared: on a
+/// busy machine the emulator's threads take turns, and never run at once. A clock that uses its
+/// counter all the same, or names another reason, is judged.
 fn untestable(phases: &[Value]) -> Option<String> {
     let is_untestable = |phase: &Value| {
         phase["comparison"]["found"] == "impossible"
@@ -77,13 +77,14 @@ fn untestable(phases: &[Value]) -> Option<String> {
     ))
 }
 
-/// What decided which expectations are the right ones, where that is not the usual.
+/// Says so where unsynchronised counters decided which expectations are the right ones.
 pub(super) fn note(phases: &[Value]) -> Option<String> {
-    let apart = phases.iter().find(|phase| is_apart(phase))?;
-    Some(format!("the CPUs' counters were found apart: {}", apart["comparison"]))
+    let unsynchronised = phases.iter().find(|phase| are_unsynchronised(phase))?;
+    Some(format!("the CPUs' counters were found unsynchronised: {}", unsynchronised["comparison"]))
 }
 
-/// A value of every phase of this name: `path` is one of keys, separated by dots. `Null` where there is none.
+/// A value of every phase of this name: `path` is one of keys, separated by dots. `Null` where
+/// there is none.
 pub(super) fn find<'a>(
     phases: &'a [Value],
     name: &'a str,
@@ -120,7 +121,7 @@ fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
         }
         Rule::True => seen == true,
         Rule::Nothing => seen.is_null(),
-        // A number that is missing holds nothing.
+        // A missing number fulfils no rule.
         Rule::Exactly(number) => seen.as_u64() == Some(number),
         Rule::AtMost(limit) => is_at_most(limit),
         Rule::AtLeast(limit) => seen.as_u64().is_some_and(|seen| seen >= limit),
@@ -208,8 +209,8 @@ mod tests {
         let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "unsynchronised" } });
         let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "synchronised" } });
         for (when, rule, bad, good) in [
-            (When::Apart, Rule::Is("fallback"), &used, &refused),
-            (When::NotApart, Rule::Is("fast"), &refused, &used),
+            (When::Unsynchronised, Rule::Is("fallback"), &used, &refused),
+            (When::NotUnsynchronised, Rule::Is("fast"), &refused, &used),
         ] {
             let check = Check { when, ..Check::new("p", "state", rule, "so") };
             assert!(fault(&check, slice::from_ref(bad)).is_some(), "{when:?}");

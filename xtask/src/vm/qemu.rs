@@ -1,4 +1,5 @@
-//! One guest's run: boots it, collects what it reports, does to the machine what it asks for, and ends it.
+//! One guest's run: boots it, collects its report, carries out its requests to the host, and ends
+//! it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,14 +14,14 @@ use serde_json::{Value, json};
 use super::image::{Image, QEMU};
 use super::scenario::{Pace, Scenario};
 
-/// No guest may take longer; they take 10 to 30 s. This ends what hangs, and judges nothing.
+/// Guests take 10 to 30 s. This only ends one that hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(150);
 
 /// How long a guest is stopped that asks to be.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// A guest that has said nothing by then will not: the kernel is up after 2 s, or 8 on a machine with four times as much to
-/// do as it has CPUs.
+/// A guest that has reported nothing by then never will: the kernel is up after 2 s, or 8 s on a
+/// machine that is four times overcommitted.
 const BOOT_LIMIT: Duration = Duration::from_secs(40);
 
 /// How often a guest is booted whose kernel or whose clocks did not come up.
@@ -29,18 +30,18 @@ const BOOTS: u32 = 3;
 /// How often the machine is asked whether its state is saved.
 const POLL: Duration = Duration::from_millis(50);
 
-/// 24 MB of kernel and program, and room. Little, for it is what a saved state consists of.
+/// 24 MB of kernel and program, and some room. It is small because a saved state has that size.
 const MEMORY_MB: &str = "192";
 
 /// What a guest has reported.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) phases: Vec<Value>,
-    /// Why the run ended before the guest said that it was done.
+    /// Why the run ended before the guest reported its end.
     pub(super) broken: Option<String>,
 }
 
-/// Boots the scenario's guest, and waits until it has said all, or died, or taken too long.
+/// Boots the scenario's guest, and waits until it ends, dies, or takes too long.
 pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     let mut boot = 1;
     loop {
@@ -60,18 +61,21 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     }
 }
 
-/// How a guest came to its end, if it was not broken.
+/// How a guest ended without a fault of its own.
 enum End {
     Complete,
-    /// Its kernel did not come up: so far this has to do with the emulator. Seen once in 80 boots, on a busy machine. So has
-    /// "Kernel panic - not syncing: IO-APIC + timer doesn't work!", twice in 10 boots on a busier one.
+    /// Its kernel did not come up, because of the emulator. Seen once in 80 boots, on a busy
+    /// machine. The same holds for "Kernel panic - not syncing: IO-APIC + timer doesn't work!",
+    /// twice in 10 boots on a busier one.
     NotUp(String),
-    /// Its kernel has calibrated its clocks wrong, so that all it says of time is worthless. Seen once in 40 boots, on a
-    /// machine with four times as much to do as it has CPUs: "PIT calibration deviates from HPET: 248266 2594266".
+    /// Its kernel has calibrated its clocks wrong, so its times are worthless. Seen once in 40
+    /// boots, on a machine that was four times overcommitted: "PIT calibration deviates from
+    /// HPET: 248266 2594266".
     WrongPace(String),
 }
 
-/// Whether the guest's time (ms) and ours for the same phase differ by more than what reporting takes on a busy machine.
+/// Whether the guest's time for a phase (ms) and the host's differ by more than reporting takes
+/// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
     let (spare_ms, most) = (500, 2);
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
@@ -111,7 +115,7 @@ impl<'a> Machine<'a> {
         let (deadline, mut last_line) = (start + TIME_LIMIT, start);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // A guest that dies is noticed by the poll: the channel stays open for its successor.
+            // The poll notices a guest that dies; the channel stays open for its successor.
             let line = match self.lines.recv_timeout(left.min(Duration::from_secs(1))) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) if phases.is_empty() && start.elapsed() > BOOT_LIMIT => {
@@ -157,7 +161,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Does to the machine what the guest has asked for, and tells it.
+    /// Carries out the guest's request, and reports that to the guest.
     fn act(&mut self, action: &str) -> io::Result<()> {
         match action {
             "pause" => {
@@ -256,9 +260,9 @@ fn spawn(
     }
 }
 
-/// Gives each CPU of the guest one of the machine below, if there are as many: on a busy machine the scheduler leaves the
-/// emulator's threads on one CPU for long, where they take turns, and nothing can be seen of what CPUs do to each other.
-/// Whatever fails leaves things as they are.
+/// Pins each CPU of the guest to one of the host's, if there are as many. On a busy machine the
+/// scheduler leaves the emulator's threads on one CPU for long, where they take turns, and the
+/// guest's CPUs never run at once. A failure changes nothing.
 fn spread(monitor: &mut Monitor) {
     let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
     let threads: Vec<u64> =
@@ -283,8 +287,8 @@ fn cpus(list: &str) -> Vec<u32> {
     ranges.flatten().collect()
 }
 
-/// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of JSON each way, and events
-/// in between.
+/// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of
+/// JSON each way, and events in between.
 struct Monitor {
     input: BufReader<TcpStream>,
     output: TcpStream,

@@ -1,4 +1,5 @@
-//! What a guest is made of: machine, kernel, what is done to it, and what is expected of it. Which guests there are: `guests`.
+//! A guest's definition: machine, kernel, what is done to it, and what is expected. `guests` has
+//! the list.
 
 use super::check::{Check, Rule, When};
 
@@ -6,27 +7,28 @@ mod guests;
 
 pub(super) use guests::all;
 
-/// Why a counter is not used at first that the kernel does not keep time with: nobody has compared it, or the kernel, which takes
-/// seconds to make up its mind, is not offering it yet.
+/// Why a counter with which the kernel does not keep time is not used at first: it has not been
+/// compared yet, or the kernel, which takes seconds to decide, does not offer it yet.
 const NOT_YET: &[&str] = &["untested", "kernel_rejected"];
 
-/// What a comparison that was made may have found.
+/// The possible results of a comparison.
 const COMPARED: &[&str] = &["single", "synchronised", "unsynchronised"];
 
-/// How soon after a resume a reading is within its stated bounds again, or the status says that it is not, ms. The kernel wakes the
-/// clock's thread at once (`timerfd_resume`).
+/// How soon after a resume readings are within their bounds again, or the status says that they
+/// are not, ms. The kernel wakes the clock's thread at once (`timerfd_resume`).
 const RESUMED_MS: u64 = 100;
 
-/// What is allowed between an event and the clock that follows it, us: 50 ms is what tickline promises for Unix time. Taken for
-/// all that waits for a thread to be scheduled in a guest whose CPUs are busy.
+/// The time that a clock may take to follow an event, us: 50 ms is tickline's promise for Unix
+/// time. It is used wherever a thread has to be scheduled in a guest whose CPUs are busy.
 const PROMPT_US: u64 = 50_000;
 
-/// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window (DESIGN.md, "Discipline and
-/// intervals"), rounded up; in brackets.
+/// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window
+/// (DESIGN.md, "Discipline and intervals"), rounded up; in brackets.
 const BRACKETS: u64 = 2;
 
-/// A change of the kernel's rate by 1,000 ppm (from +500 to -500), 1 ns a us, goes unnoticed for one interval of 0.5 s at most
-/// and until the thread is scheduled. The line is that far off then, ns.
+/// A change of the kernel's rate by 1,000 ppm (from +500 to -500), 1 ns a us, goes unnoticed for
+/// one interval of 0.5 s at most and until the thread is scheduled. The line is that far off
+/// then, ns.
 const RATE_CHANGE_NS: u64 = 500_000 + PROMPT_US;
 
 /// A guest: what it is, what is done to it, what is expected.
@@ -60,7 +62,7 @@ pub(super) struct Expected {
     pub(super) code: &'static str,
 }
 
-/// Whose word the guest's clock takes for the counter.
+/// What the guest's clock trusts (`Trust`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// The default.
@@ -88,7 +90,8 @@ impl Trust {
 /// How fast the guest's clocks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// As those of the machine below. A guest where they do not has been calibrated wrong, and is booted again.
+    /// As fast as the host's. If a guest's do not, they were calibrated wrong, and it is booted
+    /// again.
     Real,
     Any,
 }
@@ -98,17 +101,19 @@ pub(super) enum Pace {
 enum Readers {
     /// The OS clock, too.
     Greedy,
-    /// Only tickline. Where CPUs meet at hpet, the kernel gives those that wait the value that another has read
-    /// (`read_hpet` in `arch/x86/kernel/hpet.c`), perhaps before they asked: stale by as long as that CPU was stopped by the
-    /// machine below. Nothing can be said of a counter by such a clock, so it is left to those who look.
+    /// Only tickline. Where CPUs meet at hpet, the kernel gives those that wait the value that
+    /// another has read (`read_hpet` in `arch/x86/kernel/hpet.c`), perhaps before they asked:
+    /// stale by as long as that CPU was stopped by the machine below. Such a clock proves nothing
+    /// about a counter, so only the brackets read it.
     Sparing,
 }
 
 /// What serves the readings in a quiet phase.
 #[derive(Debug, Clone, Copy)]
 enum Serves {
-    /// The counter; but if the comparison has found two CPUs' counters apart, the OS clock for that reason. The emulator's
-    /// counters never step back, whoever reads them, so they should never be found apart.
+    /// The counter, or the OS clock if the comparison has found two CPUs' counters
+    /// unsynchronised. The emulator's counters never step back, whoever reads them, so that
+    /// should never be found.
     Counter,
     /// The OS clock, for one of these reasons.
     Os(&'static [&'static str]),
@@ -149,12 +154,12 @@ impl Scenario {
 
     fn one_cpu(mut self) -> Self {
         self.cpus = 1;
-        // Nobody hands over.
-        self.checks.retain(|check| check.path != "readers.handovers");
+        // There is nobody to exchange readings with.
+        self.checks.retain(|check| check.path != "readers.exchanges");
         self
     }
 
-    /// The guest's time runs faster than that of the machine below, which may not be asked to be prompt then.
+    /// The guest's time runs faster than the host's, so the host is not expected to be prompt.
     fn slow(mut self) -> Self {
         self.pace = Pace::Any;
         self.checks.retain(|check| check.path != "work.after_us");
@@ -189,8 +194,8 @@ impl Scenario {
             let why = "the program tickline says the same";
             match after {
                 Serves::Counter => {
-                    self.in_step("program", "exit_code", Rule::Exactly(0), why);
-                    self.apart("program", "exit_code", Rule::Exactly(1), why);
+                    self.unless_unsynchronised("program", "exit_code", Rule::Exactly(0), why);
+                    self.if_unsynchronised("program", "exit_code", Rule::Exactly(1), why);
                 }
                 Serves::Os(_) => self.check("program", "exit_code", Rule::Exactly(1), why),
             }
@@ -203,8 +208,18 @@ impl Scenario {
     fn quiet(mut self, phase: &'static str, serves: Serves) -> Self {
         self.state(phase, serves);
         if matches!(serves, Serves::Counter) {
-            self.in_step(phase, "fast_percent", Rule::AtLeast(50), "the counter serves most of the time");
-            self.in_step(phase, "bounded_percent", Rule::AtLeast(50), "reading() gives the line's limits");
+            self.unless_unsynchronised(
+                phase,
+                "fast_percent",
+                Rule::AtLeast(50),
+                "the counter serves most of the time",
+            );
+            self.unless_unsynchronised(
+                phase,
+                "bounded_percent",
+                Rule::AtLeast(50),
+                "reading() gives the line's limits",
+            );
         }
         self.check(phase, "bound_violated", Rule::AtMost(0), "the OS clock is within the stated limits");
         self.check(phase, "unix_bound_violated", Rule::AtMost(0), "Unix time is, too");
@@ -212,14 +227,16 @@ impl Scenario {
             let rule = Rule::AtMostTimes(BRACKETS, "narrowest_bracket_ns");
             self.check(phase, path, rule, "a line leaves its brackets by 1.5 of them at most");
         }
-        // What is known of Unix time minus the monotonic one is as narrow as the looks at both in a row were.
+        // The difference of Unix time and monotonic time is known within the time of one read of
+        // each.
         let rule = Rule::AtMostTimesPlus(BRACKETS, "narrowest_bracket_ns", "unix_widest_bound_ns");
         self.check(phase, "unix_outside_ns", rule, "Unix time does by its own bound more");
         self
     }
 
-    /// A suspend in which the counter runs on. Readings may be ahead of the OS clock by what is left of a window, as nobody
-    /// knows who has read what, and are slewed back; but soon after it they state bounds that hold, or the status says so.
+    /// A suspend in which the counter runs on. Readings may be ahead of the OS clock by the rest
+    /// of a window, because nobody knows which readings there were, and are slewed back. But soon
+    /// after the resume their bounds hold, or the status says that they do not.
     fn suspended(self, name: &'static str) -> Self {
         self.act("suspend")
             .serves(Serves::Counter, Serves::Counter)
@@ -239,8 +256,8 @@ impl Scenario {
     fn state(&mut self, phase: &'static str, serves: Serves) {
         match serves {
             Serves::Counter => {
-                self.in_step(phase, "state", Rule::Is("fast"), "what serves");
-                self.in_step(phase, "reason", Rule::Nothing, "no gate is closed");
+                self.unless_unsynchronised(phase, "state", Rule::Is("fast"), "what serves");
+                self.unless_unsynchronised(phase, "reason", Rule::Nothing, "no gate is closed");
                 self.unused_if_apart(phase);
             }
             Serves::Os(reasons) => {
@@ -250,36 +267,44 @@ impl Scenario {
         }
     }
 
-    /// The counter is used where its rate changes all the time, as the emulator's does beside another clock if two CPUs read it:
-    /// lines then last for a fraction of a millisecond, and there may be none at any one moment.
+    /// The counter is used where its rate changes all the time, as the emulator's does beside
+    /// another clock if two CPUs read it: lines then last for a fraction of a millisecond, and
+    /// there may be none at any one moment.
     fn used_though_it_jumps(&mut self, phase: &'static str) {
-        self.in_step(phase, "reason", Rule::Nothing, "no gate is closed");
-        self.in_step(phase, "fast_percent", Rule::AtLeast(10), "the counter serves now and then");
+        self.unless_unsynchronised(phase, "reason", Rule::Nothing, "no gate is closed");
+        self.unless_unsynchronised(
+            phase,
+            "fast_percent",
+            Rule::AtLeast(10),
+            "the counter serves now and then",
+        );
         self.unused_if_apart(phase);
     }
 
     fn unused_if_apart(&mut self, phase: &'static str) {
-        self.apart(phase, "state", Rule::Is("fallback"), "counters that are apart are not used");
-        self.apart(phase, "reason", Rule::Is("unsynchronised"), "and that is the reason");
+        self.if_unsynchronised(phase, "state", Rule::Is("fallback"), "unsynchronised counters are not used");
+        self.if_unsynchronised(phase, "reason", Rule::Is("unsynchronised"), "and that is the reason");
     }
 
-    /// After each switch the counter is judged by what is known of it: the kernel would accept it, and the comparison decides.
+    /// After each switch the counter is judged by what is known of it: the kernel would accept
+    /// it, and the comparison decides.
     fn judged_anew(mut self) -> Self {
-        self.in_step("judged", "work.reached", Rule::True, "the counter is used again");
+        self.unless_unsynchronised("judged", "work.reached", Rule::True, "the counter is used again");
         self.used_though_it_jumps("switched_steady");
         let why = "the counters were compared";
         self.check("switched_steady", "comparison.found", Rule::OneOf(COMPARED), why);
         self.quiet("back_steady", Serves::Counter)
     }
 
-    /// Only that the counter is used: of two CPUs beside another clock, nothing more can be said.
+    /// Only that the counter is used. With two CPUs and another clock, nothing more can be
+    /// judged.
     fn used(mut self) -> Self {
         self.used_though_it_jumps("before");
         self.used_though_it_jumps("after");
         self
     }
 
-    /// Nobody but the comparison speaks for the counter: without its result the counter is not used.
+    /// Only the comparison speaks for the counter: without its result the counter is not used.
     fn untested_at_first(self) -> Self {
         self.expect("start", "reasons", Rule::Lists(NOT_YET), "what nobody has compared is not used").expect(
             "before",
@@ -300,12 +325,13 @@ impl Scenario {
         self.done(phase).expect(phase, "ahead_ns", rule, why).expect(phase, "behind_ns", rule, why)
     }
 
-    /// A reading is that many times cheaper than the OS clock. There are boots in which everything that is emulated takes twice as
-    /// long, 59 ns a reading in place of 27, and the slow path, at 94 ns a reading, is still to be told by it.
+    /// A reading is that many times cheaper than the OS clock. In some boots everything emulated
+    /// takes twice as long, 59 ns a reading in place of 27. The limit still distinguishes these
+    /// from the slow path, at 94 ns a reading.
     fn times_cheaper(self, times: u64) -> Self {
         let why = "a reading is so much cheaper than the OS clock, percent";
         let mut this = self;
-        this.in_step("end", "cost.os_to_now_percent", Rule::AtLeast(times * 100), why);
+        this.unless_unsynchronised("end", "cost.os_to_now_percent", Rule::AtLeast(times * 100), why);
         this
     }
 
@@ -334,13 +360,13 @@ impl Scenario {
         code: &'static str,
         fix: &'static str,
     ) -> Self {
-        self.in_step(phase, "finding.code", Rule::Is(code), "the program's first finding");
-        self.in_step(phase, "finding.fix", Rule::Has(fix), "what the program says to do");
+        self.unless_unsynchronised(phase, "finding.code", Rule::Is(code), "the program's first finding");
+        self.unless_unsynchronised(phase, "finding.fix", Rule::Has(fix), "what the program says to do");
         self.findings.push(Expected { phase, about, code });
         self
     }
 
-    /// An act of which the clock must learn within one interval.
+    /// An act that the clock must notice within one interval.
     fn noticed(mut self, phase: &'static str) -> Self {
         self.check(phase, "work.reached", Rule::True, "it is noticed at all");
         let rule = Rule::AtMost(PROMPT_US);
@@ -357,14 +383,20 @@ impl Scenario {
         self.checks.push(Check::new(phase, path, rule, why));
     }
 
-    /// The same, where the counters were not found apart.
-    fn in_step(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
-        self.checks.push(Check { when: When::NotApart, ..Check::new(phase, path, rule, why) });
+    /// The same, unless the counters were found unsynchronised.
+    fn unless_unsynchronised(
+        &mut self,
+        phase: &'static str,
+        path: &'static str,
+        rule: Rule,
+        why: &'static str,
+    ) {
+        self.checks.push(Check { when: When::NotUnsynchronised, ..Check::new(phase, path, rule, why) });
     }
 
-    /// The same, where they were.
-    fn apart(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
-        self.checks.push(Check { when: When::Apart, ..Check::new(phase, path, rule, why) });
+    /// The same, if they were.
+    fn if_unsynchronised(&mut self, phase: &'static str, path: &'static str, rule: Rule, why: &'static str) {
+        self.checks.push(Check { when: When::Unsynchronised, ..Check::new(phase, path, rule, why) });
     }
 
     /// For the kernel: its own settings, and the guest's.
@@ -391,8 +423,8 @@ fn always() -> Vec<Check> {
         at_end("readers.backward", Rule::AtMost(0), "ordered readings never step back between threads"),
         at_end("readers.backward_in_thread", Rule::AtMost(0), "readings never step back within a thread"),
         at_end("readers.readings", Rule::AtLeast(100_000), "the readers have read"),
-        // Far more where two CPUs run at once; few where the machine below lets them take turns.
-        at_end("readers.handovers", Rule::AtLeast(10), "the readers have handed over"),
+        // Far more where two CPUs run at once; few where the host lets them take turns.
+        at_end("readers.exchanges", Rule::AtLeast(10), "the readers have exchanged readings"),
         followed("work.reached", Rule::True, "Unix time follows a clock that was set"),
         followed("work.after_us", Rule::AtMost(PROMPT_US), "it does so within 50 ms"),
     ]

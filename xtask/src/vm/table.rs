@@ -1,4 +1,5 @@
-//! One row a scenario: the verdict, and the figures that one wants to see even where all is well. Printed, and stored.
+//! The table of scenarios, printed and stored: a row with the verdict, and with figures that
+//! matter even if everything passed.
 
 use std::fs;
 use std::io;
@@ -22,7 +23,7 @@ pub(super) struct Row {
     pub(super) run: Run,
 }
 
-/// So many columns, without those that are printed only or stored only.
+/// The columns that are both printed and stored.
 const COLUMNS: usize = 11;
 
 const TITLES: [&str; COLUMNS] = [
@@ -31,7 +32,7 @@ const TITLES: [&str; COLUMNS] = [
     "before the act",
     "after it",
     "readings",
-    "handovers",
+    "exchanges",
     "backward",
     "outside ns",
     "Unix us",
@@ -61,7 +62,7 @@ impl Row {
             state("before"),
             state("after"),
             format!("{}k", largest("end", "readers.readings") / 1_000),
-            format!("{}k", largest("end", "readers.handovers") / 1_000),
+            format!("{}k", largest("end", "readers.exchanges") / 1_000),
             text("end", "readers.backward"),
             outside[0].max(outside[1]).to_string(),
             largest("set_clock", "work.after_us").to_string(),
@@ -72,11 +73,11 @@ impl Row {
 }
 
 fn print_line(name: &str, result: &str, seconds: &str, cells: &[String; COLUMNS]) {
-    let [clocksource, counters, before, after, readings, handovers, backward, outside, unix, ratio, spans] =
+    let [clocksource, counters, before, after, readings, exchanges, backward, outside, unix, ratio, spans] =
         cells;
     println!(
         "{name:<16} {result:<8} {seconds:>5} {clocksource:<12} {counters:<9} {before:<24} {after:<24} {readings:>8} \
-         {handovers:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8} {spans:>7}"
+         {exchanges:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8} {spans:>7}"
     );
 }
 
@@ -98,22 +99,27 @@ pub(super) fn print(rows: &[Row], seconds: f64) {
 const HEAD: &str = "\
 # Guests
 
-What tickline makes of real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`): the last run of
-`cargo xtask vm --write`, which writes this file. What is expected of each guest, and why: `xtask/src/vm/scenario/guests.rs`.
+Real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`), and what
+tickline does in them: the last run of `cargo xtask vm --write`, which writes this file. What is
+expected of each guest, and why: `xtask/src/vm/scenario/guests.rs`.
 
 ";
 
 const LEGEND: &str = "
-- *Counters*: what the comparison of the CPUs' counters has found: nothing yet where the kernel keeps time with them and
-  CPUID names no hypervisor, so that nobody needs to ask.
-- *Before the act*, *after it*: what serves, at the end of two seconds; with the OS clock, why.
-- *Readings*, *handovers*, *backward*: ordered readings of one thread a CPU, how many of them followed another thread's, and how
-  many were smaller than one that was complete before they began.
-- *Outside*: how far a reading was outside of its bracket of two readings of the OS clock at the most, before and after the act.
-  Guests with two CPUs and another clocksource than the TSC are not judged by it: the emulator's TSC jumps.
-- *Unix*: after how long Unix time had followed a clock that was set, at the most.
-- *OS/now*: how many times as long as `now_ns` the guest's own `clock_gettime` takes.
-- *Spans*: how many times as long a span of tracing takes with tickline-tracing's layer over std as over tickline.
+- *Counters*: what the comparison of the CPUs' counters has found: nothing yet where the kernel
+  keeps time with them and CPUID names no hypervisor, because nobody needs a comparison there.
+- *Before the act*, *after it*: what serves at the end of two seconds of readings; if it is the OS
+  clock, with the reason.
+- *Readings*, *exchanges*, *backward*: the ordered readings of one thread on each CPU; how many of
+  them followed another thread's; and how many were smaller than one that was complete before they
+  began.
+- *Outside*: how far a reading was at most outside its bracket of two readings of the OS clock,
+  before and after the act. Guests with two CPUs and another clocksource than the TSC are not
+  judged by it, because the emulator's TSC jumps.
+- *Unix*: the longest time that Unix time took to follow a clock that was set.
+- *OS/now*: what the guest's own `clock_gettime` costs, as a multiple of `now_ns`.
+- *Spans*: what a span of tracing costs with tickline-tracing's layer over std, as a multiple of
+  the same over tickline.
 ";
 
 fn head_of_table() -> String {
@@ -170,7 +176,8 @@ mod tests {
     use super::super::scenario;
     use super::*;
 
-    /// Pages that say how much faster readings are where the OS clock is slow say what the stored table says.
+    /// Pages that state how much faster readings are with a slow OS clock agree with the stored
+    /// table.
     #[test]
     fn pages_say_what_the_stored_table_does() {
         let read = |name| fs::read_to_string(super::super::root().join(name)).unwrap();

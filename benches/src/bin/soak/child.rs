@@ -24,8 +24,8 @@ const PATIENCE_S: u32 = 60;
 pub(crate) fn fork_children(all: &[Subject<'_>], tally: &Tally, mut random: Random, runs: Runs<'_>) {
     while runs() {
         sleep(Duration::from_micros(random.below(PAUSE_US)));
-        // SAFETY: the child below takes no lock that another thread could hold now, but the allocator's and those of making
-        // threads, which fork sees to.
+        // SAFETY: the child below takes no lock that another thread could hold now, but the
+        // allocator's and those of making threads, which fork sees to.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: passes a number; nothing handles the signal, which ends the process.
@@ -42,7 +42,8 @@ pub(crate) fn fork_children(all: &[Subject<'_>], tally: &Tally, mut random: Rand
     }
 }
 
-/// A child's life: readings, which must not be below any of its parent's; then what its parent does, too.
+/// A child's life: readings, which must not be below any of its parent's; then what its parent
+/// does, too.
 fn live(all: &[Subject<'_>], tally: &Tally, random: &mut Random) {
     for subject in all {
         // The largest reading is the parent's when it forked: this memory is the child's own.

@@ -1,20 +1,25 @@
 //! Everything at once, for as long as is asked for: does order hold, and does nothing grow?
 //!
-//! Eight threads hand readings of two clocks to each other, with random sleeps; a reading that is handed over must not be above
-//! a later one. The clocks are the global one, and one with a thread and a line every millisecond. Every eighth reading has
-//! its bounds compared with the OS clock, read before and after it. Beside them four threads make trouble: they call
-//! `maintain`, switch the counter off and on, start and drop the global clock's thread and clocks of their own, and fork
-//! children, which check the order from their parent's last reading on ([`storm`], [`child`]).
+//! Eight threads hand readings of two clocks to each other, with random sleeps; a reading that is
+//! handed over must not be above a later one. The clocks are the global one, and one with a thread
+//! and a line every millisecond. Every eighth reading has its bounds compared with the OS clock,
+//! read before and after it. Beside them four threads make trouble: they call `maintain`, switch
+//! the counter off and on, start and drop the global clock's thread and clocks of their own, and
+//! fork children, which check the order from their parent's last reading on ([`storm`],
+//! [`child`]).
 //!
-//! The time is cut into rounds. After each, every thread has been joined and every guard dropped, so memory, threads and
-//! descriptors of two rounds can be compared ([`process`]).
+//! The time is cut into rounds. After each, every thread has been joined and every guard dropped,
+//! so memory, threads and descriptors of two rounds can be compared ([`process`]).
 //!
-//! A tenth of the time goes to threads pinned to all CPUs, which exchange readings of a clock whose line bends every millisecond
-//! (`exchange::ordered`), and a second to counters that are unsynchronised on purpose: backward steps are seen here.
+//! A tenth of the time goes to threads pinned to all CPUs, which exchange readings of a clock
+//! whose line bends every millisecond (`exchange::ordered`), and a second to counters that are
+//! unsynchronised on purpose: backward steps are seen here.
 //!
-//! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [-- --secs 60]`
+//! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [--
+//! --secs 60]`
 //!
-//! Ends with 1 if a count that must be 0 is not; with 77 if the counter does not serve here, so that parts were skipped.
+//! Ends with 1 if a count that must be 0 is not; with 77 if the counter does not serve here, so
+//! that parts were skipped.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 mod child;
@@ -45,9 +50,10 @@ const BENT_PPM: u64 = 100;
 /// The exit code of a command that has skipped some of its checks, and said which.
 const SOME_SKIPPED: u8 = 77;
 
-/// How much more memory may be resident at the end than after any round of the first half, KiB. At rest it varies by some hundred
-/// KiB, because a stack or a heap keeps the pages that it once needed; that has an end, a leak has none. Each half has some
-/// hundred starts, drops and forks a minute, so a page for each of them would be a megabyte.
+/// How much more memory may be resident at the end than after any round of the first half, KiB. At
+/// rest it varies by some hundred KiB, because a stack or a heap keeps the pages that it once
+/// needed; that has an end, a leak has none. Each half has some hundred starts, drops and forks a
+/// minute, so a page for each of them would be a megabyte.
 const PAGE_SET_KIB: u64 = 64;
 
 fn main() -> ExitCode {

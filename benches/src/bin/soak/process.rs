@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// The longest wait for threads that were joined to leave procfs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Has all threads share one heap. By default each new thread takes the next of 8 heaps a CPU, whose first pages would count as
-/// growth until the last heap has been used.
+/// Has all threads share one heap. By default each new thread takes the next of 8 heaps a CPU,
+/// whose first pages would count as growth until the last heap has been used.
 pub(crate) fn keep_one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: passes numbers, before the first thread is made.

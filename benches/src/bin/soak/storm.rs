@@ -10,7 +10,8 @@ use tickline_benches::exchange::{self, Random};
 use crate::child;
 use crate::tally::{Reader, Subject, Tally};
 
-/// Threads that hand readings over. Every second one is pinned to a CPU, the others go where the kernel puts them.
+/// Threads that hand readings over. Every second one is pinned to a CPU, the others go where the
+/// kernel puts them.
 pub(crate) const THREADS: usize = 8;
 
 /// Threads beside them.
@@ -22,14 +23,16 @@ const RUN: u64 = 40_000;
 /// The longest sleep between, or in the middle of, two exchanges, us.
 const NAP_US: u64 = 100;
 
-/// One nap in so many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every millisecond.
+/// One nap in so many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every
+/// millisecond.
 const RARELY: u64 = 64;
 const LONG_NAP_US: u64 = 20_000;
 
 /// Calls of `maintain`, and changes of the switch, in a row, at most.
 const BURST: u64 = 50;
 
-/// The longest pause between two bursts of switching, us: with less of it, the counter hardly ever serves.
+/// The longest pause between two bursts of switching, us: with less of it, the counter hardly ever
+/// serves.
 const PAUSE_US: u64 = 200_000;
 
 /// The interval of the clock that recalibrates often.

@@ -83,7 +83,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A thread's readings of one clock, counted without a lock, and added to the tally when it is dropped.
+/// A thread's readings of one clock, counted without a lock, and added to the tally when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     subject: &'a Subject<'a>,
@@ -128,7 +129,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An ordered reading; `before` and `after` it, in the middle of handing over, something may happen.
+    /// An ordered reading; `before` and `after` it, in the middle of handing over, something may
+    /// happen.
     #[inline]
     pub(crate) fn read_ordered(&mut self, before: impl FnOnce(), after: impl FnOnce()) {
         let mut ns = 0;
@@ -148,7 +150,8 @@ impl<'a> Reader<'a> {
         self.last_ns = now_ns;
     }
 
-    /// An ordered reading, whose bounds must have a moment in common with the time that the reading took.
+    /// An ordered reading, whose bounds must have a moment in common with the time that the
+    /// reading took.
     fn compare(&mut self) {
         let (mut earliest_ns, mut latest_ns, mut by_counter) = (0, 0, false);
         let (mut before_ns, mut after_ns, mut ns) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! What the cell must do by itself; the rules of order are tested in `shared`.
+//! The cell by itself; the tests of `shared` cover the rules of order.
 
 use super::*;
 
@@ -27,28 +27,31 @@ fn a_line_is_published_and_retired() {
         "a new cell has no line, and the high-water mark 0"
     );
 
-    let live = zero.word.next_published(1 << 20, 0).unwrap();
-    let first = published(live, -5_000, Slope::from_hz(1_000_000_000).unwrap());
-    assert!(cell.publish(zero.word, live, &first, &bounds(live, 4)));
-    let state = State { word: live, line: first.line, window_ticks: 1 << 20 };
-    assert_eq!((cell.load(), cell.published(live)), (state, first));
-    assert!(cell.is_still(live) && !cell.is_still(zero.word));
-    assert_eq!((cell.bounds(live), cell.published_unix(live).line.base_ns), (bounds(live, 4), -5_000 + 12));
+    let in_use = zero.word.next_published(1 << 20, 0).unwrap();
+    let first = published(in_use, -5_000, Slope::from_hz(1_000_000_000).unwrap());
+    assert!(cell.publish(zero.word, in_use, &first, &bounds(in_use, 4)));
+    let state = State { word: in_use, line: first.line, window_ticks: 1 << 20 };
+    assert_eq!((cell.load(), cell.published(in_use)), (state, first));
+    assert!(cell.is_still(in_use) && !cell.is_still(zero.word));
+    assert_eq!(
+        (cell.bounds(in_use), cell.published_unix(in_use).line.base_ns),
+        (bounds(in_use, 4), -5_000 + 12)
+    );
 
-    // A swap that expects a word that is gone must not happen (rule 10).
+    // A swap that expects an old word must not happen (rule 10).
     assert!(!cell.swap(zero.word, zero.word.with_gate_closed()));
-    assert!(!cell.publish(zero.word, live, &first, &bounds(live, 4)));
+    assert!(!cell.publish(zero.word, in_use, &first, &bounds(in_use, 4)));
     assert_eq!(cell.load(), state);
 
-    assert!(cell.swap(live, live.replacing()));
-    assert_eq!(cell.load(), State { word: live.replacing(), ..state }, "a replacement keeps the old line");
+    assert!(cell.swap(in_use, in_use.replacing()));
+    assert_eq!(cell.load(), State { word: in_use.replacing(), ..state }, "a replacement keeps the old line");
 
     for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
-        let by_reference = State { word: live.without_line(ticks), ..state };
+        let by_reference = State { word: in_use.without_line(ticks), ..state };
         let later_ns = by_reference.high_water_ns() - first.line.at(ticks);
         assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
     }
-    assert!(cell.swap(live.replacing(), live.without_line(state.end_ticks())));
+    assert!(cell.swap(in_use.replacing(), in_use.without_line(state.end_ticks())));
     let by_reference = cell.load();
     let high_water_ns = first.line.at(state.end_ticks());
     assert_eq!((by_reference.word.phase(), by_reference.high_water_ns()), (Phase::NoLine, high_water_ns));
@@ -127,7 +130,8 @@ fn concurrent_readers_never_see_a_mixture() {
     assert!(checked >= 2, "each reader has seen the last line at least");
 }
 
-/// Bounds are published as of the newest sample, and read as of the start of the line, wherever that lies.
+/// Bounds are published as of the newest sample, and read as of the start of the line, wherever
+/// that is.
 #[test]
 fn bounds_count_from_the_start_of_the_line() {
     let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
@@ -135,13 +139,15 @@ fn bounds_count_from_the_start_of_the_line() {
         let line = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
         let (lower, upper) = (line(1_000, slow), line(1_010, fast));
         let cell = Latch::new();
-        let live = Word::default().next_published(1 << 30, 0).unwrap();
+        let in_use = Word::default().next_published(1 << 30, 0).unwrap();
         let bounds = Bounds { lower, upper, unix_offset_ns: 5, unix_bound_ns: 3, ..Bounds::default() };
-        assert!(cell.publish(Word::default(), live, &published(live, 990, slow), &bounds));
-        let read = cell.bounds(live);
+        assert!(cell.publish(Word::default(), in_use, &published(in_use, 990, slow), &bounds));
+        let read = cell.bounds(in_use);
         assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
-        for ticks in (live.to_bits()..live.to_bits() + 20_000).step_by(if cfg!(miri) { 707 } else { 7 }) {
-            // Between the two edges; before the sample, between them as seen backwards.
+        let step = if cfg!(miri) { 707 } else { 7 };
+        for ticks in (in_use.to_bits()..in_use.to_bits() + 20_000).step_by(step) {
+            // The value is between the two bounds; before the sample, between the bounds carried
+            // backwards.
             let (low, high) = if ticks < sample_ticks {
                 (Line { slope: fast, ..lower }, Line { slope: slow, ..upper })
             } else {
@@ -150,7 +156,7 @@ fn bounds_count_from_the_start_of_the_line() {
             let (low_ns, high_ns) = (low.at_any(ticks), high.at_any(ticks));
             let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
             assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
-            let after = ticks >= sample_ticks && sample_ticks <= live.to_bits();
+            let after = ticks >= sample_ticks && sample_ticks <= in_use.to_bits();
             assert!(!after || low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1, "{ticks}");
         }
     }

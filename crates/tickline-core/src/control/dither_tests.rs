@@ -1,23 +1,27 @@
-//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two rates at its ticks.
+//! Bounds of a reference that keeps to a straight line as Linux does: by switching between two
+//! rates at its ticks.
 
 use super::*;
 use crate::testing::{HookedClock, Machine, new_clock};
 
-/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are multiples of [`STEP_NS`].
+/// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are
+/// multiples of [`STEP_NS`].
 const DITHER_PPB: i64 = 200;
 
 /// 200 ppb of this are 1 ns.
 const STEP_NS: u64 = 5_000_000;
 
-/// A kernel whose ticks come at any time from 5 to 100 ms, and who reads and drives a clock meanwhile.
+/// A kernel whose ticks come 5 to 100 ms apart, and a program that reads and drives a clock
+/// meanwhile.
 struct Kernel {
     machine: &'static Machine,
     chance: u64,
     error_ns: i64,
     is_fast: bool,
     tick_in_ns: u64,
-    round_in_ns: u64,
-    /// Readings whose bounds were looked at, those whose did not hold, and the largest half-width.
+    iteration_in_ns: u64,
+    /// Readings whose bounds were checked, those whose bounds did not hold, and the largest
+    /// half-width.
     seen: (u32, u32, i64),
 }
 
@@ -29,7 +33,7 @@ impl Kernel {
             error_ns: 0,
             is_fast: false,
             tick_in_ns: 0,
-            round_in_ns: 0,
+            iteration_in_ns: 0,
             seen: (0, 0, 0),
         }
     }
@@ -40,7 +44,7 @@ impl Kernel {
         (self.chance >> 33) % limit
     }
 
-    /// The kernel's tick: towards the line that it means.
+    /// The kernel's tick: towards its intended line.
     fn tick(&mut self) {
         self.is_fast = self.error_ns <= 0;
         self.machine.set_rate_ppb(if self.is_fast { DITHER_PPB } else { -DITHER_PPB });
@@ -58,15 +62,16 @@ impl Kernel {
             if self.tick_in_ns == 0 {
                 self.tick();
             }
-            if self.round_in_ns == 0 {
+            if self.iteration_in_ns == 0 {
                 let outcome = control.maintain(clock, self.machine, self.machine);
-                self.round_in_ns =
+                self.iteration_in_ns =
                     if outcome.iteration == Iteration::Recovered { 1 } else { outcome.next_in_ns };
             }
             let reading_in_ns = 1 + self.below(10_000_000);
-            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.round_in_ns).min(left_ns);
+            let pass_ns = reading_in_ns.min(self.tick_in_ns).min(self.iteration_in_ns).min(left_ns);
             self.machine.pass(pass_ns);
-            (self.tick_in_ns, self.round_in_ns) = (self.tick_in_ns - pass_ns, self.round_in_ns - pass_ns);
+            (self.tick_in_ns, self.iteration_in_ns) =
+                (self.tick_in_ns - pass_ns, self.iteration_in_ns - pass_ns);
             left_ns -= pass_ns;
             if let Some(reading) = clock.read_bounds(self.machine) {
                 let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -79,14 +84,15 @@ impl Kernel {
     }
 }
 
-/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not when it has been learnt. With a maximum drift that
-/// was learnt down to 10 ppb and nothing for dither, 1 bound in 20 was wrong.
+/// No bound is wrong: not while the range of the dither is unknown and its rate counts, and not
+/// when it has been learnt. When the maximum drift was learnt down to 10 ppb without regard to
+/// dither, 1 bound in 20 was wrong.
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {
     let mut all = 0;
     for (renewal, seed) in [(Renewal::Ahead, 1), (Renewal::AtExpiry, 2), (Renewal::Ahead, 3)] {
         let machine = Machine::new();
-        machine.look_ticks.set((3, 3));
+        machine.reference_ticks.set((3, 3));
         let (clock, mut control) = new_clock(machine);
         control.reschedule(renewal, control.config().interval_ns);
         let mut kernel = Kernel::new(machine, seed);
@@ -98,7 +104,7 @@ fn a_dithering_reference_stays_within_the_bounds() {
     assert!(all > 10_000, "{all} readings");
 }
 
-/// Where there is nothing of it, it costs 2 ns.
+/// Without dither, the allowance for it costs 2 ns.
 #[test]
 fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     let (_, clock, _) = crate::testing::settled_clock();
@@ -106,14 +112,16 @@ fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
 }
 
-/// What contradicts the bounds, or changes the rate, may change the dither, too: its range is unknown again, and its rate counts.
+/// A contradiction of the bounds, or a change of the rate, may also change the dither: its range
+/// is unknown again, and its rate counts.
 #[test]
 fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
     assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
-    // The first is too small for old samples to be dropped; the last one the kernel only speaks of.
+    // The first change is too small for old samples to be dropped; the kernel only announces the
+    // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
         machine.set_rate_ppb(rate_ppb);
         reference.ppb.set(steering_ppb);

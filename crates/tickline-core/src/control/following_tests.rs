@@ -1,5 +1,5 @@
-//! How well the control loop follows its reference: at start-up, in the steady state, through changes of rate, jumps and
-//! suspends.
+//! How well the control loop follows its reference: at start-up, in the steady state, through
+//! changes of rate, jumps and suspends.
 
 use super::*;
 use crate::testing::{INTERVAL_NS, Machine, Steered, end_line, new_clock, settle, settled_clock};
@@ -14,7 +14,7 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     settle(machine, clock, &mut control);
     for _ in 0..40 {
         for _ in 0..5 {
-            let reading = clock.read_bounds(machine).expect("live");
+            let reading = clock.read_bounds(machine).expect("a line");
             let truth = machine.truth_ns();
             let (earliest, latest) = reading.bounds_ns();
             assert!(reading.ns.abs_diff(truth) <= 10, "{} ns off", reading.ns - truth);
@@ -28,7 +28,8 @@ fn a_steady_reference_is_followed_within_the_bracket() {
     assert_eq!(clock.events(Event::Disruption), 0);
 }
 
-/// From nothing to the first line in two iterations, and to the full interval once the kernel's dither is known; good at every moment.
+/// From nothing to the first line in two iterations, and to the full interval once the kernel's
+/// dither is known; good at every moment.
 #[test]
 fn start_up_is_short_and_never_far_off() {
     let machine = Machine::new();
@@ -57,7 +58,8 @@ fn start_up_is_short_and_never_far_off() {
     assert!(age < 10_000_000_000, "the full interval after {age} ns");
 }
 
-/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its interval.
+/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its
+/// interval.
 #[test]
 fn a_violent_slew_is_followed() {
     let (machine, clock, mut control) = settled_clock();
@@ -77,7 +79,8 @@ fn a_violent_slew_is_followed() {
     assert!(error.abs() < 100, "{error} ns");
 }
 
-/// A change of rate by 1 ppm is found within two intervals, and never costs more than a microsecond.
+/// A change of rate by 1 ppm is found within two intervals, and never costs more than a
+/// microsecond.
 #[test]
 fn a_small_rate_change_is_found_within_two_intervals() {
     let (machine, clock, mut control) = settled_clock();
@@ -98,7 +101,7 @@ fn a_small_rate_change_is_found_within_two_intervals() {
     }
 }
 
-/// Lines remembered convert old ticks to what was read then.
+/// The timeline converts old ticks to the times that were read then.
 #[test]
 fn old_ticks_convert_to_what_was_read_then() {
     let (machine, clock, mut control) = settled_clock();
@@ -107,7 +110,7 @@ fn old_ticks_convert_to_what_was_read_then() {
         machine.set_rate_ppb(if iteration % 2 == 0 { 30_000 } else { -30_000 });
         let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
         machine.pass(due_in_ns - 1_000);
-        let reading = clock.read_bounds(machine).expect("live");
+        let reading = clock.read_bounds(machine).expect("a line");
         seen.push((reading.ticks, reading.ns));
     }
     for (ticks, ns) in seen {
@@ -117,7 +120,7 @@ fn old_ticks_convert_to_what_was_read_then() {
 
 /// A change of the kernel's steering widens the maximum drift by as much, at once.
 #[test]
-fn a_change_of_steering_widens_rho() {
+fn a_change_of_steering_widens_the_maximum_drift() {
     let machine = Machine::new();
     let reference = Steered { machine, ppb: Cell::new(5_000) };
     let (clock, mut control) = new_clock(machine);
@@ -132,15 +135,17 @@ fn a_change_of_steering_widens_rho() {
     }
 }
 
-/// What the samples leave open belongs to the maximum drift: during start-up, when slopes are vague, the truth stays inside the bounds.
+/// The maximum drift includes what the samples leave open: during start-up, when slopes are
+/// uncertain, the truth stays inside the bounds.
 #[test]
 fn the_bounds_hold_while_the_slope_is_vague() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut checked = 0;
     for iteration in 0..24_u64 {
-        // The reference tells the time at the start of a read, then at its end: the middles are as wrong as they can be.
-        machine.look_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
+        // The reference tells the time at the start of a read, then at its end: the middles are
+        // as wrong as they can be.
+        machine.reference_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns - 1_000);
         if let Some(reading) = clock.read_bounds(machine) {
@@ -157,8 +162,8 @@ fn the_bounds_hold_while_the_slope_is_vague() {
     assert_eq!(clock.events(Event::BoundViolation), 0);
 }
 
-/// A suspend with the counter running, noticed by the next iteration: from then on the bounds hold, and the clock says that it is
-/// not back yet until it is.
+/// A suspend with the counter running, which the next iteration notices. From then on the bounds
+/// hold, and the clock says that it is disrupted until it is back.
 #[test]
 fn after_a_suspend_the_clock_says_so_until_it_is_back() {
     for (asleep_ns, windows) in [(50_000_000_u64, 1), (900_000_000, 1), (5_000_000_000, 1), (700_000_000, 3)]
@@ -193,15 +198,15 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
             }
         }
         let back_ns = back_ns.expect("still off");
-        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less. Each of the short lines
-        // then takes off half of what is left.
+        // The rest of the window, 900 ms, at half rate; or as long as it slept, if that is less.
+        // Each of the short lines then removes half of what is left.
         let limit_ns = 2 * i64::try_from(asleep_ns * windows).unwrap().min(974_000_000) + 900_000_000;
         assert!(back_ns <= limit_ns, "{asleep_ns}: back after {back_ns} ns, limit {limit_ns} ns");
     }
 }
 
-/// A suspend between the first samples, with the counter running on, would make a slope that is far too small, and so a
-/// window of hours. A third sample contradicts it.
+/// A suspend between the first samples, with the counter running on, would make a slope that is
+/// far too small, and so a window of hours. A third sample contradicts it.
 #[test]
 fn a_suspend_while_learning_makes_no_line() {
     for asleep_ns in [300_000_000, 1_900_000_000, 10_000_000_000, 8 * 3_600_000_000_000] {
@@ -248,7 +253,8 @@ fn a_frozen_reference_makes_no_line() {
     assert!((clock.read(machine).unwrap() - machine.truth_ns()).abs() < 100);
 }
 
-/// The kernel says that it steers differently: the maximum drift contains the new rate at once, whatever the change and whenever it came.
+/// The kernel says that it steers differently: the maximum drift contains the new rate at once,
+/// whatever the change and whenever it came.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
@@ -261,20 +267,21 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             control.maintain(clock, machine, &reference);
             machine.pass(INTERVAL_NS - 1_000);
         }
-        // A microsecond before the iteration, so that its sample cannot tell.
+        // A microsecond before the iteration, so that its sample does not show the change.
         machine.set_rate_ppb(change_ppb);
         reference.ppb.set(change_ppb);
         machine.pass(1_000);
         let outcome = control.maintain(clock, machine, &reference);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
         machine.pass(outcome.next_in_ns - 1_000);
-        let (earliest, latest) = clock.read_bounds(machine).expect("live").bounds_ns();
+        let (earliest, latest) = clock.read_bounds(machine).expect("a line").bounds_ns();
         let truth = machine.truth_ns();
         assert!(earliest <= truth && truth <= latest, "{change_ppb} ppb: {earliest} {truth} {latest}");
     }
 }
 
-/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery comes later, and in time.
+/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery
+/// comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_iterations() {
     struct Slow(Cell<u64>);
@@ -323,26 +330,28 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
     }
 }
 
-/// A thread that always comes 5 ms late is no reason to be without a line, however far the line is off: with an interval of 10 ms lines
-/// were cut to 625 us while they were, which is 3.75 ms at most, so every one of them died before the next.
+/// There is a line even if the thread always comes 5 ms late and the line is off its target. With
+/// an interval of 10 ms such lines were cut to intervals of 625 us, valid for 3.75 ms at most, so
+/// each ended before the next.
 #[test]
-fn lines_that_are_off_live_until_a_late_thread_has_come() {
+fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     control.reschedule(Renewal::Ahead, 10_000_000);
-    let mut late_round = || {
+    let mut late_iteration = || {
         let mut outcome = control.maintain(clock, machine, machine);
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(clock, machine, machine);
         }
         machine.pass(outcome.next_in_ns + 5_000_000);
     };
-    (0..200).for_each(|_| late_round());
+    (0..200).for_each(|_| late_iteration());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
-        // Just after a change lines are short because one sample says nothing of the rate, and those do die.
+        // Just after a change lines are short because one sample says nothing about the rate.
+        // Those do end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
-        late_round();
+        late_iteration();
     }
     let expiries = clock.events(Event::Expiry) - before;
     assert!(expiries <= 2, "{expiries} lines died");
@@ -362,8 +371,9 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
 }
 
-/// After a break in the watch the rate may be another one: no line before three samples agree, and short windows first;
-/// also where the first sample contradicts the old bounds by little.
+/// After a break in the samples the rate may be another one: there is no line before three
+/// samples agree, and windows are short at first. That also holds if the first sample contradicts
+/// the old bounds by little.
 #[test]
 fn a_break_in_the_watch_voids_what_was_known() {
     for change_ppb in [0, 100_000] {
@@ -394,10 +404,10 @@ fn a_break_in_the_watch_voids_what_was_known() {
     }
 }
 
-/// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond what it was, and a
-/// jump forgets that.
+/// The maximum drift is learnt, and never falls below 5 ppb; a contradiction widens it beyond
+/// what it was, and a jump forgets that.
 #[test]
-fn rho_is_learnt_slowly_and_forgotten_at_once() {
+fn the_maximum_drift_is_learnt_slowly_and_forgotten_at_once() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
     let mut iteration = |until: &dyn Fn(u64) -> bool| {
@@ -428,14 +438,15 @@ fn rho_is_learnt_slowly_and_forgotten_at_once() {
     assert!(max_drift_ppb() < 3_000, "{} ppb after a jump", max_drift_ppb());
 }
 
-/// A high-water mark a few microseconds ahead is waited for, one far ahead is not.
+/// A first line waits for a high-water mark that is a few microseconds ahead, but not for one far
+/// ahead.
 #[test]
 fn a_recovery_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
         let (machine, clock, mut control) = settled_clock();
         machine.suspend(1_000_000);
         let mut due_ns = 0;
-        while clock.read(machine).expect("live") - machine.truth_ns() > ahead_ns {
+        while clock.read(machine).expect("a line") - machine.truth_ns() > ahead_ns {
             // Slews the lead down.
             if due_ns <= machine.truth_ns() {
                 let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
@@ -457,9 +468,10 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
     }
 }
 
-/// A reference that stops while the clock is live ends the line: iterations become rare, and the clock stops with it.
+/// If the reference stops while there is a line, the line ends: iterations become rare, and the
+/// clock stops with the reference.
 #[test]
-fn a_reference_that_stops_while_live_costs_little() {
+fn a_reference_that_stops_costs_little() {
     let (machine, clock, mut control) = settled_clock();
     machine.set_rate_ppb(-1_000_000_000);
     let mut last = 0;
@@ -475,7 +487,8 @@ fn a_reference_that_stops_while_live_costs_little() {
     settle(machine, clock, &mut control);
 }
 
-/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds: iterations one interval apart are no break.
+/// Before the first slope is known a fast counter's ticks are not taken for nanoseconds:
+/// iterations one interval apart are no break.
 #[test]
 fn a_fast_counter_learns_after_a_long_fruitless_time() {
     struct Fast(&'static Machine);
@@ -503,15 +516,15 @@ fn a_fast_counter_learns_after_a_long_fruitless_time() {
     assert!(iterations(100, Some(Iteration::Recovered)), "never fast");
 }
 
-/// A line may be used to the end of its validity: however late the next one comes, the offset that it was bent to remove
-/// has not become a larger one to the other side.
+/// A line may be used to the end of its validity. However late the next line comes, removing an
+/// offset has not made a larger one on the other side.
 #[test]
 fn a_late_renewal_does_not_swing() {
     let (machine, clock, mut control) = settled_clock();
     control.maintain(clock, machine, machine);
     machine.pass(1_000_000);
     machine.suspend(30_000); // a jump, so the rate is not in doubt, and not so large that the slew is capped
-    let lead = clock.read(machine).expect("live") - machine.truth_ns();
+    let lead = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.pass(clock.cell.load().valid_ticks() - 5_000);
@@ -521,11 +534,13 @@ fn a_late_renewal_does_not_swing() {
     assert!(swung.abs() < lead + lead / 10, "{lead} ns became {swung} ns");
 }
 
-/// While a line is off its target, the next one is due soon, however long the reference has been watched.
+/// While a line is off its target, the next one is due soon, however long the reference has been
+/// watched.
 #[test]
 fn a_line_off_its_target_is_renewed_soon() {
     let (machine, clock, mut control) = settled_clock();
-    // So far that the dither is known again, and would leave lines as long as ever, long before the lead is gone.
+    // The jump is so large that the dither is known again, which allows long lines, long before
+    // the lead is gone.
     machine.jump_reference(-6_000_000_000);
     for iterations in 0.. {
         let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
@@ -539,27 +554,29 @@ fn a_line_off_its_target_is_renewed_soon() {
     }
 }
 
-/// A machine on which a burst takes longer than a sample may be old elsewhere gets a line all the same.
+/// A machine on which a burst takes longer than the usual limit for a sample's age still gets a
+/// line.
 #[test]
 fn a_slow_machine_gets_a_line() {
     let machine = Machine::new();
-    machine.look_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
     let (clock, mut control) = new_clock(machine);
     for _ in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns);
     }
-    let error = clock.read(machine).expect("live") - machine.truth_ns();
+    let error = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!(error.abs() <= 8_000, "{error} ns");
 }
 
-/// Where an iteration takes longer than half of the interval, its samples are too old for any line: the reference may have changed its
-/// rate since. Samples of 37 to 75 ms made lines at an interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+/// Where an iteration takes longer than half of the interval, its samples are too old for any
+/// line: the reference may have changed its rate since. Samples of 37 to 75 ms made lines at an
+/// interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
     const SHORT_NS: u64 = 1_000_000;
     let machine = Machine::new();
-    machine.look_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
+    machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
     let (clock, mut control) = new_clock(machine);
     control.reschedule(Renewal::Ahead, SHORT_NS);
     for iteration in 0..200 {
@@ -572,8 +589,8 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     }
     assert_eq!(clock.read(machine), None);
     assert!(clock.gauges.samples_are_stale());
-    // Quick again: the next iterations make a line, and nothing is stale.
-    machine.look_ticks.set((10, 10));
+    // The machine is quick again: the next iterations make a line, and nothing is stale.
+    machine.reference_ticks.set((10, 10));
     for _ in 0..80 {
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns);
@@ -581,8 +598,8 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }
 
-/// A control loop that is begun anew finds a line that was bent to remove an offset. It took that line's slope for the reference's, and
-/// published bounds that excluded the reference.
+/// A control loop that starts anew finds a line that is removing an offset. It took that line's
+/// slope for the reference's, and published bounds that excluded the reference.
 #[test]
 fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();
@@ -594,12 +611,12 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
             && bent.line.slope.ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
     );
     machine.pass(20_000);
-    let before = clock.read_ordered(machine).expect("live");
+    let before = clock.read_ordered(machine).expect("a line");
     let mut anew = crate::testing::new_control();
     assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
     assert_eq!(clock.cell.word().phase(), Phase::NoLine);
     settle(machine, clock, &mut anew);
-    let reading = clock.read_bounds(machine).expect("live again");
+    let reading = clock.read_bounds(machine).expect("a line again");
     let (earliest, latest) = reading.bounds_ns();
     assert!(reading.ns >= before && earliest <= machine.truth_ns() && machine.truth_ns() - 100 <= latest);
 }

@@ -10,8 +10,9 @@ use crate::sample::Point;
 use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, ticks_between, unsigned};
 
 impl Control {
-    /// Time until the next try after iterations without a line, ns: the shortest interval at first, then longer and longer, so
-    /// that a reference of which nothing can be learnt (one that stands still, say) costs little.
+    /// Time until the next try after iterations without a line, ns. It is the shortest interval
+    /// at first, then longer and longer. So a reference from which nothing can be learnt (one
+    /// that stands still, say) costs little.
     pub(super) fn patience_ns(&self) -> u64 {
         let doublings = self.fruitless.saturating_sub(PATIENT_ITERATIONS).min(20);
         (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
@@ -20,7 +21,8 @@ impl Control {
     /// The interval for which the next line is good, ns.
     pub(super) fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
         let good_ns = fit.map_or(0, |fit| {
-            // Whoever comes by itself can come more often to keep the bound narrow; readers do while that is all that can be done.
+            // A driver that comes by itself can come more often to keep the bound narrow. Readers
+            // do so only while the range of the dither is unknown.
             let may_shorten = match self.config.renewal {
                 Renewal::Ahead | Renewal::Pinned => true,
                 Renewal::AtExpiry => !self.stability.dither_is_known(),
@@ -34,26 +36,27 @@ impl Control {
         good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
     }
 
-    /// The shortest interval on this machine, ns: four times the quickest iteration, where that is long. A line must not be over before
-    /// the next one can be there.
+    /// The shortest interval on this machine, ns: four times the quickest iteration, where that
+    /// is long. A line must not end before the next one can be published.
     pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
         let rounds_ticks = i64::try_from(self.least_age_ticks.saturating_mul(4)).unwrap_or(0);
         MIN_INTERVAL_NS.max(unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0)))
     }
 
-    /// The same for a line that starts `offset` away from its target: short, so that the offset is gone soon.
+    /// The same for a line that starts `offset` away from its target: short, so that the offset
+    /// is gone soon.
     pub(super) fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
         if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
     }
 
-    /// Whether an offset is no larger than samples as wide as the newest one make it.
+    /// Whether samples as wide as the newest one explain an offset of this size.
     pub(super) fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
         let width = self.stability.history.newest().map_or(0, |newest| newest.width(slope));
         offset.saturating_abs() <= fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
     }
 
-    /// The interval when the line is needed soon, ns: a sixteenth, but not so short that the line is over before a thread that
-    /// comes late has come.
+    /// The interval when the next line is needed soon, ns: a sixteenth, but long enough for a
+    /// thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
         (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
     }
@@ -66,10 +69,12 @@ impl Control {
         })
     }
 
-    /// Whether the newest sample is too old to be used at `ticks`: the writer was preempted. On a slow machine an iteration alone
-    /// takes as long as that; there, twice the quickest iteration is the limit, but never more than half of the interval: a
-    /// change of rate between sample and line would go unnoticed for longer than the line is meant to last. A machine
-    /// that is slower than that gets no line ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
+    /// Whether the newest sample is too old to be used at `ticks`, because the writer was
+    /// preempted. On a slow machine an iteration alone takes that long: the limit there is twice
+    /// the quickest iteration, but never more than half of the interval. Otherwise a change of
+    /// rate between sample and line would go unnoticed for longer than the line is meant to last.
+    /// A machine that is slower than that gets no line
+    /// ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
     pub(super) fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =
             self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));

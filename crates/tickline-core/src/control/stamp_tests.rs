@@ -1,4 +1,5 @@
-//! Rule 12: stamps, taken and converted at any step of a writer, are in order with each other and with readings.
+//! Rule 12: stamps, taken and converted at any step of a writer, are in order with each other and
+//! with readings.
 
 use super::*;
 use crate::shared::Source;
@@ -10,7 +11,7 @@ fn ns_of(clock: &HookedClock, machine: &Machine, ticks: u64) -> i64 {
     clock.stamp_to_ns(ticks, machine, machine).expect("a line")
 }
 
-/// Runs `act` at the first step that `is_there`; says whether it did.
+/// Runs `act` at the first step for which `is_there` is true; returns whether it did.
 fn once_at(
     machine: &'static Machine,
     is_there: impl Fn(Step) -> bool + 'static,
@@ -25,7 +26,8 @@ fn once_at(
     ran
 }
 
-/// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its writer goes on.
+/// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its
+/// writer goes on.
 #[test]
 fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
     for first in [false, true] {
@@ -41,10 +43,10 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
             |step| step == Step::Published,
             move || {
                 machine.pass(if first { 20_000 } else { 60_000 });
-                let before = clock.read_ordered(machine).expect("live");
-                let ticks = clock.stamp(machine).expect("live");
+                let before = clock.read_ordered(machine).expect("a line");
+                let ticks = clock.stamp(machine).expect("a line");
                 let ns = ns_of(clock, machine, ticks);
-                let after = clock.read_ordered(machine).expect("live");
+                let after = clock.read_ordered(machine).expect("a line");
                 stamp.set(Some((before, ticks, ns, after)));
             },
         );
@@ -65,9 +67,9 @@ fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
     let found = leak(Cell::new(None));
     machine.hooks.set(move |step| {
         if step == Step::Published && found.get().is_none() {
-            let before = clock.read_ordered(machine).expect("live");
+            let before = clock.read_ordered(machine).expect("a line");
             machine.pass(2_000);
-            let ticks = clock.stamp(machine).expect("live");
+            let ticks = clock.stamp(machine).expect("a line");
             found.set(Some((before, ns_of(clock, machine, ticks))));
         }
     });
@@ -82,7 +84,8 @@ fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
     assert!(ns >= before, "{ns} after {before}");
 }
 
-/// Rule 12: a line whose publication fails converts no stamp, neither before it fails nor after that.
+/// Rule 12: a line whose publication fails converts no stamp, neither before it fails nor after
+/// that.
 #[test]
 fn rule_12_a_line_that_is_not_published_converts_nothing() {
     for first in [false, true] {
@@ -126,13 +129,14 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
     }
 }
 
-/// Rule 12: a thread that was stopped between its reads of the word and of the counter, while a gate was closed.
+/// Rule 12: a thread that was stopped between its reads of the word and of the counter, while a
+/// gate was closed.
 #[test]
 fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     for recovers in [false, true] {
         let (machine, clock, control) = settled_clock();
         machine.suspend(1_000_000); // the line is ahead by 1 ms
-        let before = clock.read_ordered(machine).expect("live");
+        let before = clock.read_ordered(machine).expect("a line");
         let control = leak(core::cell::RefCell::new(control));
         let ran = once_at(
             machine,
@@ -142,7 +146,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
                 machine.pass(100_000);
             },
         );
-        let ticks = clock.stamp(machine).expect("the word was live");
+        let ticks = clock.stamp(machine).expect("the word was published");
         machine.hooks.clear();
         assert!(ran.get());
         let early = ns_of(clock, machine, ticks);
@@ -161,8 +165,8 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
     }
 }
 
-/// Rule 12: the same, stopped for longer than the window of a line that has been published meanwhile. Nobody has found yet that
-/// it is over.
+/// Rule 12: the same, stopped for longer than the window of a line that has been published
+/// meanwhile. Nobody has retired it yet.
 #[test]
 fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_next() {
     let (machine, clock, control) = settled_clock();
@@ -178,7 +182,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
             machine.pass(1_000_000);
         },
     );
-    let ticks = clock.stamp(machine).expect("the word was live, and its window has not passed");
+    let ticks = clock.stamp(machine).expect("the word was published, and its window has not passed");
     machine.hooks.clear();
     assert!(ran.get());
     assert!(clock.cell.word().is_published(), "somebody has found it");
@@ -187,7 +191,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
     assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
     assert!(ns <= after.ns, "{} ns back", ns - after.ns);
     assert_eq!(ns_of(clock, machine, ticks), ns);
-    // Ticks of the future, which are nobody's stamps, are converted by the line in use.
+    // The line in use converts ticks of the future, which no stamp has.
     let (machine, clock, _) = settled_clock();
     let now = machine.now();
     assert!(ns_of(clock, machine, now + (1 << 40)).abs_diff(machine.truth_ns() + (1 << 40)) < 100_000);
@@ -207,8 +211,9 @@ impl Counter for Early {
     fn barrier(&self) {}
 }
 
-/// Rule 12: where a counter is coarse, the tick that a writer reads after it has closed the old line may be the one at which that
-/// was last read. A stamp of that tick went by the new line, which may have stepped forward.
+/// Rule 12: where a counter is coarse, the tick that a writer reads after its announcement may be
+/// the last one at which the old line was read. The new line, which may have stepped forward,
+/// converted a stamp of that tick.
 #[test]
 fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     let (machine, clock, mut control) = settled_clock();
@@ -222,13 +227,14 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     });
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
     machine.hooks.clear();
-    let (ticks, ns) = seen.get().expect("live");
-    assert!(clock.read_ordered(machine).expect("live") > ns + 9_000_000, "no step forward");
+    let (ticks, ns) = seen.get().expect("a line");
+    assert!(clock.read_ordered(machine).expect("a line") > ns + 9_000_000, "no step forward");
     assert_eq!(ns_of(clock, machine, ticks), ns);
 }
 
-/// Rule 12: two plain reads of the counter that the CPU makes early, before a line is published; the words that it loads are of
-/// the new line, which steps forward. The first makes a reading, the second a stamp.
+/// Rule 12: two plain reads of the counter that the CPU makes early, before a line is published;
+/// the words that it loads are of the new line, which steps forward. The first makes a reading,
+/// the second a stamp.
 #[test]
 fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
     for shift in [100, 300, 500, 700, 900] {

@@ -1,8 +1,9 @@
 //! The aarch64 counter: `CNTVCT_EL0`, the virtual count of the generic timer.
 //!
-//! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2, Linux
-//! `arch/arm64/include/asm/arch_timer.h`). To keep *later* loads behind it, a load whose address depends on the value
-//! follows, as in Linux's `arch_counter_enforce_ordering`; the cell's second load of the word begins with a barrier for loads.
+//! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2,
+//! Linux `arch/arm64/include/asm/arch_timer.h`). To keep *later* loads behind it, a load whose
+//! address depends on the value follows, as in Linux's `arch_counter_enforce_ordering`; the
+//! cell's second load of the word begins with a barrier for loads.
 
 use core::arch::asm;
 
@@ -17,7 +18,7 @@ impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "cntvct_el0";
 
-    /// What a kernel keeps time with that uses this counter.
+    /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;
 
     /// What an ordered read is called.
@@ -29,12 +30,14 @@ impl HardwareCounter {
         Some(Self(()))
     }
 
-    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1, `CNTFRQ_EL0`). A process that is
-    /// denied the counter is denied this register, too: point 5 of the [contract](super) holds for both.
+    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1,
+    /// `CNTFRQ_EL0`). A process that is denied the counter is also denied this register: point 5
+    /// of the [contract](super) holds for both.
     #[must_use]
     pub fn nominal_hz(self) -> u64 {
         let hz: u64;
-        // SAFETY: reads one register, which every Armv8-A processor has. Whether the process may is point 5 of the contract.
+        // SAFETY: reads one register, which every Armv8-A processor has. Whether the process may
+        // is point 5 of the contract.
         unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) };
         hz
     }
@@ -44,8 +47,8 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register, which every Armv8-A processor has (Arm ARM D12.1), and one word of the own stack. Whether
-        // the process may is point 5 of the contract.
+        // SAFETY: reads one register, which every Armv8-A processor has (Arm ARM D12.1), and one
+        // word of the own stack. Whether the process may is point 5 of the contract.
         unsafe {
             asm!(
                 "mrs {ticks}, cntvct_el0",

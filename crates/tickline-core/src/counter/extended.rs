@@ -1,7 +1,8 @@
-//! A register that wraps, as a counter of 64 bits.
+//! Makes a counter of 64 bits of a register that wraps.
 //!
-//! Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3). What has passed since the
-//! last read is known modulo a wrap, so a sum of these differences is right as long as no wrap goes by unread:
+//! Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3).
+//! The difference of two reads is known modulo a wrap, so a sum of differences is right as long
+//! as the register is read in every wrap:
 //!
 //! ```text
 //! ticks = last + ((register - last) mod 2^BITS)
@@ -9,13 +10,15 @@
 //!
 //! # The contract
 //!
-//! Who makes one MUST
+//! Whoever makes one MUST
 //!
-//! 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but not without one. So either the
-//!    interval between iterations is well below the wrap, or the register's own interrupt, once in a wrap, reads it;
-//! 2. keep interrupt handlers out while it is read (it is not [`Sync`], so one that is shared with a handler is in a critical
-//!    section already): a handler that reads it between the register and the sum would make the sum jump by a wrap;
-//! 3. give a register that counts up at one rate; one that counts down is complemented.
+//! 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but
+//!    not without one. So either the interval between iterations is well below the wrap, or the
+//!    register's own interrupt, once in a wrap, reads it;
+//! 2. keep interrupt handlers out while it is read: a handler that reads it between the register
+//!    and the sum would make the sum jump by a wrap (it is not [`Sync`], so one that is shared
+//!    with a handler is in a critical section already);
+//! 3. give a register that counts up at one rate, or the complement of one that counts down.
 //!
 //! # When it is not kept
 //!
@@ -24,11 +27,13 @@
 //! | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
 //! | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
 //!
-//! Order is kept in all cases. The bounds are void from the miss to the next iteration, as after any jump of a counter. That a whole
-//! wrap is missing nobody can see from the register alone; the reference shows it, and only iterations read that. So after a sleep
-//! that may have been longer than a wrap, [`maintain`](crate::control::Control::maintain) comes before the first reading: once
-//! it has published a line, or the clock has no line, nothing wrong has been read. A jump of less than 0.1 % of the time since the
-//! last iteration looks like a change of rate, and counts as [`BoundViolation`] alone.
+//! Order is kept in all cases. The bounds are void from the miss to the next iteration, as after
+//! any jump of a counter. The register alone does not show that a whole wrap is missing; the
+//! reference does, and only iterations read it. So after a sleep that may have been longer than a
+//! wrap, call [`maintain`](crate::control::Control::maintain) before the first reading, until it
+//! has published a line or the clock has none. No reading is wrong then. A jump of less than 0.1
+//! % of the time since the last iteration looks like a change of rate, and counts as
+//! [`BoundViolation`] alone.
 //!
 //! [`BoundViolation`]: crate::shared::Event::BoundViolation
 //! [`Disruption`]: crate::shared::Event::Disruption
@@ -67,7 +72,8 @@ impl<const BITS: u32, R: Fn() -> u64> Extended<BITS, R> {
         (1 << BITS) - 1
     };
 
-    /// A counter over `register`, which reads that; bits above `BITS` are ignored. Starts anywhere below one wrap.
+    /// A counter over `register`, which reads the register; bits above `BITS` are ignored. The
+    /// count starts anywhere below one wrap.
     #[must_use]
     pub fn new(register: R) -> Self {
         let last_ticks = Cell::new(register() & Self::MASK);
@@ -89,10 +95,11 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
         self.now()
     }
 
-    /// One thread of execution sees its own accesses in order, and there is no other: a counter that is not `Sync` is on one CPU.
+    /// A thread sees its own accesses in order, and there is no other thread: a counter that is
+    /// not `Sync` is on one CPU.
     fn barrier(&self) {
-        // ORDERING: SeqCst, pairs with nothing on another CPU: it keeps the compiler from moving the register's read, or what is
-        // done with it, to the other side. Less would let it.
+        // ORDERING: SeqCst, pairs with nothing on another CPU: it keeps the compiler from moving
+        // the register's read, or what is done with it, to the other side. Less would let it.
         compiler_fence(Ordering::SeqCst);
     }
 }

@@ -6,23 +6,28 @@
 //!
 //! 1. count at one rate unless the gates close the clock (gates: `invariant`, `kernel`);
 //! 2. on one thread never decrease between two reads of one kind;
-//! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has its value, and before any
-//!    later load takes its value, save for the out-of-order window of the CPU (see [`MEETING_MARGIN_NS`]);
-//! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier instruction is complete;
-//! 5. not fault: whoever makes one has checked that the process may read the counter (on Linux,
-//!    `prctl(PR_GET_TSC)`).
+//! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread
+//!    has its value, and before any later load takes its value, save for the out-of-order window
+//!    of the CPU (see [`MEETING_MARGIN_NS`]);
+//! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
+//!    instruction is complete;
+//! 5. not fault: before making one, the program has checked that the process may read the counter
+//!    (on Linux, `prctl(PR_GET_TSC)`).
 //!
-//! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads that still wait.
+//! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older
+//! loads that still wait.
 //!
 //! # What is safe to call
 //!
-//! An instruction that a processor *lacks* may mean anything to it, so whatever executes one takes a value as proof that it is
-//! there, and such a value comes from asking the processor ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), from what
-//! every processor of the target has (`rdtsc`, `CNTVCT_EL0`), or from the operating system's word (`rdtime`). An instruction that
-//! a process is *denied* is an exception with a defined end, SIGSEGV or SIGILL, before it has done anything. That breaks point 5,
-//! and the program, but no rule of the language: reading a counter needs no `unsafe`.
+//! A processor may do anything when it meets an instruction that it *lacks*. So a method that
+//! executes one takes a value that proves that the instruction is there. Such a value comes from
+//! the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), from the
+//! target, all of whose processors have it (`rdtsc`, `CNTVCT_EL0`), or from the operating
+//! system's promise (`rdtime`). An instruction that a process is *denied* raises a defined
+//! exception, SIGSEGV or SIGILL, before it has done anything. That breaks point 5, and the
+//! program, but no rule of the language: reading a counter needs no `unsafe`.
 //!
-//! A register of fewer than 64 bits is made one by [`extended`].
+//! [`extended`] makes a counter of a register of fewer than 64 bits.
 //!
 //! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
@@ -63,19 +68,21 @@ pub trait Counter {
     fn barrier(&self);
 }
 
-/// A counter together with the id of the CPU whose counter it is. MUST fulfil points 1 to 5 of the [contract](self) on each CPU
-/// by itself, and
+/// A counter together with the id of the CPU whose counter it is. MUST fulfil points 1 to 5 of
+/// the [contract](self) on each CPU by itself, and
 ///
-/// 6. give the id by which the operating system knows the CPU, and below [`CPU_IDS`](crate::per_cpu::CPU_IDS);
-/// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was read, whatever happens to
-///    the thread meanwhile. [`now`](CpuCounter::now) may be wrong about it if the thread was moved away and back between
-///    two instructions.
+/// 6. give the id by which the operating system knows the CPU, and below
+///    [`CPU_IDS`](crate::per_cpu::CPU_IDS);
+/// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter
+///    was read, whatever happens to the thread meanwhile. [`now`](CpuCounter::now) may be wrong
+///    about it if the thread was moved away and back between two instructions.
 pub trait CpuCounter {
-    /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The CPU may read the counter
-    /// before older loads that still wait.
+    /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between.
+    /// The CPU may read the counter before older loads that still wait.
     fn now(&self) -> Option<(u64, usize)>;
 
-    /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` as above.
+    /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` as
+    /// above.
     fn now_ordered(&self) -> Option<(u64, usize)>;
 
     /// Keeps later loads after everything before this call.

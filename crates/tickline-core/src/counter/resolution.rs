@@ -1,59 +1,66 @@
 //! The resolution of a counter: how far it moves at once.
 //!
-//! Two reads in a row differ by what the counter moved meanwhile, which is a multiple of its step and has to do with the time of
-//! a read, too. So a single difference says little, and many say what divides them:
+//! Two reads in a row differ by what the counter moved meanwhile. That is a multiple of its step,
+//! and also depends on the time of a read. So a single difference says little, and many show what
+//! divides them:
 //!
-//! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales counters: 25.48 ticks), of which
-//!    nearly all differences are multiples, rounded up or down. The largest such `s` counts, so a counter whose reads always
-//!    take one time is taken for one that moves by it: nobody could tell.
-//! 2. **A fine step**, 2 to 7 ticks: the largest one that divides nearly all differences; or one of 4 to 7 that is not whole,
-//!    as above. Else the step is 1 tick.
-//! 3. **When unsure, the larger**: where a coarse step explains many differences, but not nearly all, or differences are too
-//!    long to be looked at closely, and no fine step divides every one of them, it is the median difference, of which the step
-//!    is no more than a part.
+//! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales
+//!    counters: 25.48 ticks), of which nearly all differences are multiples, rounded up or down.
+//!    The largest such `s` counts. So if all reads take the same time, that time is taken for the
+//!    step: nothing could tell the two apart.
+//! 2. **A fine step**, 2 to 7 ticks: the largest one that divides nearly all differences; or one
+//!    of 4 to 7 that is not whole, as above. Otherwise the step is 1 tick.
+//! 3. **When unsure, the larger**: the median difference, of which the step can only be a part.
+//!    This is the case where no fine step divides every difference, and a coarse step explains
+//!    many of them but not nearly all, or differences are too long to tell.
 //!
-//! What is too large widens bounds; what is too small breaks them. A step below 4 ticks that is not whole shows every
-//! difference, and is taken for 1 tick: bounds are then too narrow by 3 ticks at most, 1 ns at 3 GHz.
+//! A step that is taken too large widens bounds; one that is too small breaks them. A step below
+//! 4 ticks that is not whole shows every difference, and is taken for 1 tick: bounds are then too
+//! narrow by 3 ticks at most, 1 ns at 3 GHz.
 //!
-//! A read takes as long as the one before, or nearly, so they are kept from falling into step with the counter by waits of
-//! changing length.
+//! Reads take nearly the same time, so waits of changing length between them keep them from
+//! falling into step with the counter.
 
 use core::cmp::Reverse;
 use core::hint::black_box;
 
 use super::Counter;
 
-/// Differences that are looked at. One in 16 may be anything: of 127, that many are not reached by chance where 3 % are.
+/// Differences that are examined. One in 16 of them may be anything: where 3 % are odd, chance
+/// does not make that many of 127.
 const DIFFERENCES: usize = 127;
 
-/// Reads, with fewer differences than wanted, after which these must do.
+/// After so many reads the differences found so far must do.
 const READS: u32 = 1_024;
 
-/// As few differences as that will not do: a counter of 15 kHz stands still for thousands of reads.
+/// Fewer differences than this will not do: a counter of 15 kHz stands still for thousands of
+/// reads.
 const LEAST: usize = 8;
 
-/// Reads after which it stands still for good.
+/// After so many reads without that, the counter stands still for good.
 const MOST_READS: u32 = 20_000;
 
-/// The smallest step of which it is asked whether differences are near its multiples, ticks. The chance to be near one of
-/// them is 3 in 8 there, a quarter at 12.
+/// The smallest step for which being near its multiples counts as evidence, ticks. A random
+/// difference is near one with a chance of 3 in 8 for this step, and of a quarter for 12.
 const COARSE: u64 = 8;
 
-/// The same for one that every difference has to be a multiple of, rounded; there, the chance is a half.
+/// The same for a step of which every difference must be a multiple, rounded; the chance is a
+/// half there.
 const SCALED: u64 = 4;
 
-/// The most steps in the most common difference. Reads that last longer than 32 steps of 8 ticks, half of them, are traps, or
-/// interrupted.
+/// The most steps in the most common difference. Where half of the reads last longer than 32
+/// steps of 8 ticks, reads are traps, or are interrupted.
 const MOST_STEPS: u64 = 32;
 
 /// Parts of a tick in which steps that are not whole are tried.
 const PARTS: u64 = 16;
 
-/// The step of a counter, ticks: the largest difference of two reads between which it moved once, as far as can be known from
-/// outside (how, and what if it can't, is above). 0 if it stood still.
+/// The resolution of a counter, ticks: the largest difference of two reads between which it moved
+/// once, as far as reads can show. 0 if it stood still.
 ///
-/// Reads the counter 127 times if it moves with each read, some microseconds; 1,024 times at most where it seldom moves, and
-/// more often only until it has moved 8 times.
+/// Reads the counter 127 times if it moves with each read, which takes some microseconds. Reads
+/// it 1,024 times at most where it seldom moves, or until it has moved 8 times if that takes
+/// longer.
 #[must_use]
 pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     let mut differences = [0; DIFFERENCES];
@@ -125,9 +132,9 @@ struct Bin {
 /// How well the multiples of a step explain the differences.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
-    /// What a step of this length shows: its multiples, rounded up or down.
+    /// Differences that are multiples of the step, rounded up or down.
     rounded: usize,
-    /// Further off, by more than a tick.
+    /// Differences that are off by more than a tick.
     others: usize,
     /// By how much all but the others are off, parts.
     off_parts: u64,
@@ -146,8 +153,9 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// Of all but very long ones. A single tick belongs to what follows: Zen 5 under KVM, which moves by 26 ticks, sometimes
-    /// shows the first one before the other 25.
+    /// Of all differences but very long ones. A single tick belongs to the next difference: Zen 5
+    /// under KVM, whose counter moves by 26 ticks, sometimes shows the first tick before the
+    /// other 25.
     fn of_steps(differences: &[u64]) -> Self {
         let (mut steps, mut used, mut carried) = ([0; DIFFERENCES], 0_usize, 0);
         for &difference in differences {
@@ -160,7 +168,7 @@ impl Histogram {
         }
         let steps = steps.get_mut(..used).unwrap_or(&mut []);
         steps.sort_unstable();
-        // The thread was interrupted. Long differences also need the step to be known more closely.
+        // In longer ones the thread was interrupted. They would also need a more exact step.
         let median = steps.get(used >> 1).copied().unwrap_or(0);
         let longest = median.saturating_mul(4);
         let mut histogram = Self { bins: [Bin::default(); DIFFERENCES], used: 0, total: 0, median };
@@ -210,7 +218,8 @@ impl Histogram {
         Some(fit)
     }
 
-    /// The steps that the most common difference can be `steps` of, parts, from `least` on: the largest first.
+    /// The steps that the most common difference can be `steps` of, parts, from `least` on: the
+    /// largest first.
     fn candidates(&self, steps: u64, least: u64) -> impl Iterator<Item = u64> + use<> {
         let common = self.bins().first().map_or(0, |bin| bin.difference);
         let bound = |ticks: u64| ticks.saturating_mul(PARTS).checked_div(steps).unwrap_or(0);
@@ -218,8 +227,8 @@ impl Histogram {
         (from..=bound(common.saturating_add(1))).rev()
     }
 
-    /// The largest step of `least` ticks or more that `accepts`, parts: the best of those by which the most common difference is
-    /// as many steps.
+    /// The largest step of `least` ticks or more that `accepts` allows, parts: the best of those
+    /// that divide the most common difference into the same number of steps.
     fn largest(&self, least: u64, mut accepts: impl FnMut(&Fit) -> bool) -> Option<u64> {
         (1..=MOST_STEPS).find_map(|steps| {
             let fits = self.candidates(steps, least).filter_map(|parts| Some((parts, self.fit(parts)?)));
@@ -228,7 +237,7 @@ impl Histogram {
         })
     }
 
-    /// The longest single step that there was, ticks, if steps have this length, up to rounding.
+    /// The longest single step that was seen, ticks, if steps have this length, up to rounding.
     fn longest_step(&self, step_parts: u64) -> u64 {
         let longest = self.bins().iter().filter_map(|bin| {
             let (steps, off_parts) = Self::steps_in(bin.difference, step_parts);
@@ -238,7 +247,7 @@ impl Histogram {
         longest.max().unwrap_or(0)
     }
 
-    /// Whether nearly all differences are what a step of this length shows.
+    /// Whether a step of this length explains nearly all differences.
     fn is_certain(&self, fit: &Fit) -> bool {
         self.total.saturating_sub(fit.rounded) <= self.total >> 4
     }

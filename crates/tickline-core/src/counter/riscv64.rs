@@ -1,18 +1,20 @@
 //! The RISC-V counter: `time`, the wall-clock counter of the extension Zicntr, by `rdtime`.
 //!
-//! All harts' counters are one clock's, synchronised to within one tick, and count at a rate that is constant within a small error
-//! (RISC-V ISA manual, volume I, Zicntr). There is no register that names the rate. Platforms may serve the instruction by a
-//! trap into firmware, which takes microseconds: the cost gate sees to that.
+//! All harts' counters are one clock's, synchronised to within one tick, and count at a rate that
+//! is constant within a small error (RISC-V ISA manual, volume I, Zicntr). There is no register
+//! that names the rate. On some platforms the instruction traps into firmware, which takes
+//! microseconds; the cost gate closes there.
 //!
-//! A read of a CSR is not ordered with loads unless a `fence` orders it, to which it is device input, `i` (volume I, Zicsr, "CSR
-//! Access Ordering").
+//! Only a `fence` orders a read of a CSR with loads; to the `fence` it is device input, `i`
+//! (volume I, Zicsr, "CSR Access Ordering").
 
 use core::arch::asm;
 
 use super::Counter;
 use crate::gate::Clocksource;
 
-/// The wall-clock counter of Zicntr. Making one reads nothing; the value is the proof that the instruction is there.
+/// The wall-clock counter of Zicntr. Making one reads nothing; the value is the proof that the
+/// instruction is there.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
@@ -26,12 +28,15 @@ impl HardwareCounter {
     /// What an ordered read is called.
     pub const ORDERED_NAME: &'static str = "fence; rdtime";
 
-    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating system vouches for it: Linux promises
-    /// its programs version 2.2 of the user-level ISA (`Documentation/arch/riscv/hwprobe.rst`), where `rdtime` belongs to the base.
-    /// `None` on a bare machine, whose processor may lack Zicntr: see [`assume_present`](Self::assume_present).
+    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating
+    /// system vouches for it: Linux promises its programs version 2.2 of the user-level ISA
+    /// (`Documentation/arch/riscv/hwprobe.rst`), where `rdtime` belongs to the base. `None` on a
+    /// bare machine, whose processor may lack Zicntr: see
+    /// [`assume_present`](Self::assume_present).
     #[must_use]
     pub const fn if_present() -> Option<Self> {
-        // Without an operating system nobody can be asked: there is no register that a program may read.
+        // Without an operating system there is nothing to ask: no register that a program may
+        // read tells it.
         if cfg!(target_os = "none") { None } else { Some(Self(())) }
     }
 
@@ -39,7 +44,8 @@ impl HardwareCounter {
     ///
     /// # Safety
     ///
-    /// Every hart that executes this program has the extension Zicntr, or its firmware emulates `rdtime`.
+    /// Every hart that executes this program has the extension Zicntr, or its firmware emulates
+    /// `rdtime`.
     #[must_use]
     pub const unsafe fn assume_present() -> Self {
         Self(())
@@ -51,8 +57,8 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register, which is there, as `self` proves; whether the process may is point 5 of the contract. Without `nomem` the block is a
-        // barrier to the compiler too.
+        // SAFETY: reads one register, which is there, as `self` proves; whether the process may
+        // is point 5 of the contract. Without `nomem` the block is a barrier to the compiler too.
         unsafe {
             asm!(
                 "rdtime {ticks}",

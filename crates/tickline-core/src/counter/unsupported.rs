@@ -11,7 +11,7 @@ impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "counter";
 
-    /// What a kernel keeps time with that uses this counter.
+    /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Other;
 
     /// What an ordered read is called.

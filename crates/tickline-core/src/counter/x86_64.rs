@@ -1,15 +1,17 @@
 //! The x86_64 counter: `rdtsc`.
 //!
-//! `rdtsc` is not serialising and may execute before older loads; `lfence` in front makes it wait until they have
-//! completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit 1 is set, which Linux and Windows do
-//! at boot (AMD "Software techniques for managing speculation", mitigation G-2; Linux `init_amd`).
+//! `rdtsc` is not serialising and may execute before older loads; `lfence` in front makes it wait
+//! until they have completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit
+//! 1 is set, which Linux and Windows do at boot (AMD "Software techniques for managing
+//! speculation", mitigation G-2; Linux `init_amd`).
 
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
 use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
-/// The time-stamp counter. Making one reads nothing; reading may fault where the process has been denied it.
+/// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
+/// denied it.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
@@ -17,7 +19,7 @@ impl HardwareCounter {
     /// What a plain read is called.
     pub const NAME: &'static str = "rdtsc";
 
-    /// What a kernel keeps time with that uses this counter.
+    /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Tsc;
 
     /// What an ordered read is called.
@@ -33,7 +35,8 @@ impl HardwareCounter {
 impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
-        // SAFETY: every x86_64 processor has RDTSC; whether the process may execute it is point 5 of the contract.
+        // SAFETY: every x86_64 processor has RDTSC; whether the process may execute it is point 5
+        // of the contract.
         unsafe { _rdtsc() }
     }
 
@@ -45,8 +48,10 @@ impl Counter for HardwareCounter {
 
     #[inline(always)]
     fn barrier(&self) {
-        // Not `_mm_lfence`: targets without SSE for the compiler (kernels) could not inline it. The processor has it.
-        // SAFETY: LFENCE has no operands; without `nomem` the block is a barrier to the compiler too.
+        // Not `_mm_lfence`: targets without SSE for the compiler (kernels) could not inline it.
+        // The processor has it.
+        // SAFETY: LFENCE has no operands; without `nomem` the block is a barrier to the compiler
+        // too.
         unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) }
     }
 }
@@ -64,8 +69,9 @@ impl Rdtscp {
         (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
     }
 
-    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux: `node << 12 | cpu`). Whether the
-    /// process may read the counter is point 5 of the [contract](super).
+    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux:
+    /// `node << 12 | cpu`). Whether the process may read the counter is point 5 of the
+    /// [contract](super).
     #[inline(always)]
     #[must_use]
     pub fn read(self) -> (u64, u32) {
@@ -93,14 +99,16 @@ impl Rdpid {
     #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
     pub fn read(self) -> u32 {
         let aux: u64;
-        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing else. Without `nomem` the
-        // compiler keeps it where it is among loads and reads of the counter.
+        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing
+        // else. Without `nomem` the compiler keeps it where it is among loads and reads of the
+        // counter.
         unsafe { core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nostack, preserves_flags)) }
         aux as u32
     }
 }
 
-/// The counter with the id of the CPU it was read on, by whichever instructions the processor has.
+/// The counter, and the id of the CPU on which it was read, by the instructions that the
+/// processor has.
 ///
 /// Only an operating system that fills TSC_AUX as Linux does (`node << 12 | cpu`: `setup_getcpu` in
 /// `arch/x86/kernel/cpu/common.c`) gives the id a meaning.
@@ -139,8 +147,9 @@ impl CpuCounter for HardwareCpuCounter {
     #[inline(always)]
     fn now(&self) -> Option<(u64, usize)> {
         let Some(rdpid) = self.rdpid else { return self.now_ordered() };
-        // A thread is moved by an interrupt, and that comes between two instructions, all earlier ones done and no later one:
-        // whatever the CPU reorders, equal ids mean the same CPU, or a thread that was moved twice.
+        // An interrupt moves a thread, and it comes between two instructions: all earlier ones
+        // are done, and no later one. So whatever the CPU reorders, equal ids mean the same CPU,
+        // or a thread that was moved twice.
         let before = rdpid.read();
         // SAFETY: as in `HardwareCounter`.
         let ticks = unsafe { _rdtsc() };

@@ -1,4 +1,4 @@
-//! The estimator against brute force and against references that bend.
+//! The estimator against brute force, and against references that change their rate.
 
 use super::*;
 use crate::sample::{Bracket, Resolutions};
@@ -17,7 +17,8 @@ fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
         .unwrap()
 }
 
-/// As the control loop does it: the new sample is held against all others before these are thinned out.
+/// As in the control loop: the new sample is compared with all others before these are thinned
+/// out.
 fn add(history: &mut History, sample: Sample) -> usize {
     history.push(sample);
     let (_, dropped) = history.fit();
@@ -51,7 +52,8 @@ fn the_true_line_is_feasible_and_its_middle_is_close() {
 
 #[test]
 fn extremes_match_brute_force() {
-    // Slopes on a fine grid: every one inside [slope_min, slope_max] must be feasible, every one outside must not.
+    // Slopes on a fine grid: every one inside [slope_min, slope_max] must be feasible, every one
+    // outside must not.
     let mut history = History::new();
     for (ticks, ns) in [(10_000, 10_003), (20_000, 19_998), (30_000, 30_010), (50_000, 50_001)] {
         add(&mut history, sample(ticks, ns, 12, 9));
@@ -88,7 +90,8 @@ fn a_rate_change_drops_the_old_samples() {
 
 #[test]
 fn dither_is_not_a_rate_change() {
-    // The kernel's slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down, on top of narrow brackets.
+    // The kernel's slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down, on top of
+    // narrow brackets.
     let mut history = History::new();
     for step in 1..=if cfg!(miri) { 20 } else { 200_u64 } {
         let ticks = step * 100_000_000;
@@ -99,7 +102,7 @@ fn dither_is_not_a_rate_change() {
 }
 
 #[test]
-fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
+fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond() {
     let mut history = History::new();
     for second in 1..=10_u64 {
         let ticks = second * 1_000_000_000;
@@ -114,10 +117,10 @@ fn the_envelope_holds_while_the_rate_stays_within_rho_and_not_beyond() {
     }
 }
 
-/// The polygon is no proof: the reference bends, the set stays feasible, and the polygon's edge lies below the truth
-/// while the bounds with an honest maximum drift contains it.
+/// The polygon proves nothing: the reference changes its rate, the set stays feasible, and the
+/// polygon is below the truth. The bounds with a sufficient maximum drift contain it.
 #[test]
-fn the_envelope_survives_a_bend_that_the_polygon_misses() {
+fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let mut history = History::new();
     for second in 1..=60_u64 {
         let ticks = second * 1_000_000_000;

@@ -1,9 +1,10 @@
-//! What the gates judge. Collected elsewhere; here are only the names that kernels and processors use for it.
+//! The facts that the gates judge. Other code collects them; this file knows the names that
+//! kernels and processors use.
 
 use crate::compare::Comparison;
 use crate::sample::Resolutions;
 
-/// Whose word counts.
+/// Whose verdict about the counter counts.
 ///
 /// ```
 /// use tickline_core::gate::Trust;
@@ -16,12 +17,14 @@ use crate::sample::Resolutions;
 pub enum Trust {
     /// The kernel's alone: the counter is used where the kernel keeps time with it.
     Kernel,
-    /// The kernel's, where it speaks for or against the counter. Where it does not (another clock was chosen, or a hypervisor's
-    /// is in use, or nobody can ask), a comparison of the CPUs' counters decides.
+    /// The kernel's, where it speaks for or against the counter. Where it does not (another clock
+    /// was chosen, or a hypervisor's is in use, or nobody can ask), a comparison of the CPUs'
+    /// counters decides.
     #[default]
     Auto,
-    /// The comparison's, even against the kernel. For machines whose kernel threw the counter out for a reason that does
-    /// not matter here; where the kernel is right about drift or power states, a comparison at one moment cannot show it.
+    /// The comparison's, even against the kernel's. For machines whose kernel rejected the
+    /// counter for a reason that does not matter to the program. If the kernel is right about
+    /// drift or power states, a comparison at one moment cannot show it.
     Measured,
 }
 
@@ -31,7 +34,7 @@ pub enum Trust {
 pub enum Clocksource {
     /// `tsc`: the x86 counter.
     Tsc,
-    /// `tsc-early`: the x86 counter, before the kernel has made up its mind.
+    /// `tsc-early`: the x86 counter, before the kernel has decided about it.
     TscEarly,
     /// `arch_sys_counter`: the ARM generic timer.
     ArchSysCounter,
@@ -71,8 +74,9 @@ impl Clocksource {
         ("refined-jiffies", Self::Jiffies),
     ];
 
-    /// The clocksource of exactly this name, as `current_clocksource` in sysfs spells it; a trailing line break is
-    /// allowed. Never a substring: `hyperv_clocksource_tsc_page` is not `tsc`.
+    /// The clocksource of exactly this name, as `current_clocksource` in sysfs spells it; a
+    /// trailing line break is allowed. Never a substring: `hyperv_clocksource_tsc_page` is not
+    /// `tsc`.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Self {
         let name = name.strip_suffix(b"\n").unwrap_or(name);
@@ -85,7 +89,8 @@ impl Clocksource {
             .map_or(Self::Other, |(_, clocksource)| *clocksource)
     }
 
-    /// Whether a list of names, as `available_clocksource` in sysfs spells it, has this one; `None` for an empty list.
+    /// Whether a list of names, as `available_clocksource` in sysfs spells it, has this one;
+    /// `None` for an empty list.
     #[must_use]
     pub fn is_listed(self, list: &[u8]) -> Option<bool> {
         let mut names = list.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()).peekable();
@@ -93,10 +98,11 @@ impl Clocksource {
         Some(names.any(|name| Self::from_name(name) == self))
     }
 
-    /// The largest steps of a counter that moves by `counter_ticks`, and of a clock that the kernel keeps with this
-    /// clocksource. A kernel that keeps time with the same counter adds nothing to its steps but a nanosecond of rounding. That its own read
-    /// takes as long as one here is said of x86 only, where it is the same instruction behind the same barrier (`rdtsc_ordered`): Arm
-    /// processors may have a quicker one for it (`CNTVCTSS_EL0`), and RISC-V's has no barrier.
+    /// The resolutions of a counter that moves by `counter_ticks`, and of a clock that the kernel
+    /// keeps with this clocksource. A kernel that keeps time with the same counter adds only a
+    /// nanosecond of rounding. Its own read takes as long as one here on x86 alone, where it is
+    /// the same instruction behind the same barrier (`rdtsc_ordered`). Arm processors may have a
+    /// quicker one for it (`CNTVCTSS_EL0`), and RISC-V's has no barrier.
     #[must_use]
     pub const fn resolutions(self, counters_clocksource: Self, counter_ticks: u64) -> Resolutions {
         let reference_ns = match (self, counters_clocksource) {
@@ -110,8 +116,9 @@ impl Clocksource {
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
                 _,
             ) => 1,
-            // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference Counter"); the HPET's period is
-            // at most 100 ns (IA-PC HPET specification 1.0a, 2.3.4).
+            // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference
+            // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
+            // 2.3.4).
             (Self::HypervPage | Self::Hpet, _) => 100,
             // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1).
             (Self::AcpiPm, _) => 280,
@@ -137,7 +144,7 @@ impl Clocksource {
 pub enum Hypervisor {
     /// CPUID says that there is none, or the architecture has no way to ask.
     None,
-    /// KVM, or what speaks its language (Firecracker, Cloud Hypervisor, Google's).
+    /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
     Kvm,
     /// Hyper-V, Azure and WSL2.
     HyperV,
@@ -202,8 +209,8 @@ pub struct Cost {
     pub counter_ps: u64,
     /// A reading of monotonic time by the OS.
     pub os_ps: u64,
-    /// A reading of Unix time by the OS. Where a clock is quick depends on the system, and often on the clock: one is answered in user
-    /// mode, and the other by a system call.
+    /// A reading of Unix time by the OS. Some systems answer one of the two clocks in user mode,
+    /// and the other by a system call.
     pub os_unix_ps: u64,
 }
 
@@ -223,9 +230,9 @@ pub enum Switch {
 pub struct Facts {
     /// Who switched the counter off.
     pub switch: Switch,
-    /// Whose word counts.
+    /// Whose verdict about the counter counts.
     pub trust: Trust,
-    /// Whether the program does without the invariant counter.
+    /// Whether the program has waived the gate for an invariant counter.
     pub invariant_waived: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
@@ -237,9 +244,9 @@ pub struct Facts {
     pub hypervisor: Hypervisor,
     /// What the kernel keeps time with.
     pub clocksource: Clocksource,
-    /// What a kernel would keep time with that uses this target's counter.
+    /// The clocksource of a kernel that keeps time with this target's counter.
     pub counters_clocksource: Clocksource,
-    /// Whether the kernel would accept that one; `None` if it does not say.
+    /// Whether the kernel would accept that clocksource; `None` if it does not say.
     pub available: Option<bool>,
     /// What a comparison of the CPUs' counters found.
     pub comparison: Comparison,
@@ -251,6 +258,6 @@ pub struct Facts {
     pub was_slow: bool,
     /// The same for Unix time.
     pub unix_was_slow: bool,
-    /// Largest step of the counter, ticks; 0 if it stood still, `None` if it may not be read.
+    /// Resolution of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub resolution_ticks: Option<u64>,
 }

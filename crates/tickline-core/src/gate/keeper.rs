@@ -1,7 +1,9 @@
-//! Keeps a clock's gate: what the last judgement came to, the program's switch, and who judges next.
+//! Keeps a clock's gate: the result of the last judgement, the program's switch, and who judges
+//! next.
 //!
-//! It decides nothing about the counter; that is [`judge`](super::judge)'s business. It orders what threads do at the same time that
-//! switch the counter off and on, ask for another judgement, and judge. One word says how far things have come:
+//! It decides nothing about the counter: [`judge`](super::judge) does. It orders concurrent
+//! threads, which switch the counter off and on, ask for another judgement, and judge. One word
+//! holds the state:
 //!
 //! ```text
 //! 63                        3    2    1   0
@@ -18,26 +20,32 @@
 //!
 //! Three rules:
 //!
-//! 1. **Whoever switches off, or asks, changes the word, then closes the gate.** Switching on changes the word alone.
-//! 2. **Only a judge opens the gate, and holds the clock's lock.** It opens, then exchanges the word that its judgement began with for
-//!    `Open`; only then may a line be published. If the word has changed, the exchange fails, and the judge closes the gate again.
-//!    So one of two things is true of a judge and of a change: the exchange fails; or it came first, and whoever made the change
-//!    sees the open gate, and closes it.
-//! 3. **A gate that is closed late is noticed.** A thread that is stopped between its change and the closing of the gate closes a gate that has
-//!    since been judged and opened. The first iteration behind it finds that, and has the gates judged again
+//! 1. **Whoever switches off, or asks, changes the word, then closes the gate.** Switching on
+//!    changes the word alone.
+//! 2. **Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
+//!    exchanges the word that its judgement began with for `Open`; only then may a line be
+//!    published. If the word has changed, the exchange fails, and the judge closes the gate
+//!    again. So a change during a judgement has one of two effects. Either the exchange fails; or
+//!    the exchange came first, and the thread that made the change sees the open gate, and closes
+//!    it.
+//! 3. **A gate that is closed late is judged again.** A thread that is stopped between its change
+//!    and the closing of the gate may close a gate that has since been judged and opened. The
+//!    next iteration finds that, and has the gates judged again
 //!    ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
 //!
-//! What follows: no reading that begins after [`disable`](Keeper::disable) has returned uses the counter, until somebody calls
-//! [`enable`](Keeper::enable); and once nobody acts, the next judgement brings the gate in line with the switch and the facts.
+//! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
+//! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
+//! changes, the next judgement brings the gate in line with the switch and the facts.
 //!
-//! Rejected: opening the gate in `enable`. A thread that still carries out an older wish would open a gate that somebody has
-//! closed since, or close one that is then taken for open.
+//! Rejected: opening the gate in `enable`. A thread that is late with an older change would open
+//! a gate that another thread has closed since, or close one that others then take for open.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// What a closed gate stops: whatever serves readings from the counter.
+/// What a closed gate stops: everything that serves readings from the counter.
 pub trait Gated {
-    /// Closes the gate. When this returns, no reading that begins later uses the counter, until [`open`](Self::open).
+    /// Closes the gate. When this returns, no reading that begins later uses the counter, until
+    /// [`open`](Self::open).
     fn close(&self);
 
     /// Opens the gate: lines may be published again.
@@ -60,7 +68,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Whether a gate is closed, and who comes next need not judge it anew.
+    /// Whether a gate is closed, and the next holder of the lock need not judge it anew.
     #[must_use]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Waiting | Self::Closed | Self::Disabled)
@@ -125,7 +133,8 @@ impl Keeper {
     /// How far the judgement has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `admit`: who sees a conclusion sees what the judge has noted down.
+        // ORDERING: Acquire, pairs with the exchange in `admit`: a thread that sees a conclusion
+        // sees what the judge has stored before it.
         stage_of(self.word.load(Ordering::Acquire))
     }
 
@@ -135,7 +144,8 @@ impl Keeper {
         self.stage() == Stage::Disabled
     }
 
-    /// Whether the holder of the clock's lock would have something to do now: another iteration, or a judgement.
+    /// Whether the holder of the clock's lock would have something to do now: another iteration,
+    /// or a judgement.
     #[must_use]
     pub fn is_due(&self, now_ns: i64) -> bool {
         self.is_due_at(self.stage(), now_ns)
@@ -144,7 +154,8 @@ impl Keeper {
     fn is_due_at(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
             Stage::New => true,
-            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
+            // one that stored it.
             Stage::Open | Stage::Waiting => now_ns >= self.due_ns.load(Ordering::Relaxed),
             Stage::Closed | Stage::Disabled => false,
         }
@@ -156,8 +167,9 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: whether it may do an iteration. Judges first, if nobody has since the last change. `known`:
-    /// whether the holder has what a judgement leaves behind.
+    /// For the holder of the clock's lock: whether it may run an iteration. Judges first, if
+    /// nobody has since the last change. `known`: whether the holder has the results of the last
+    /// judgement.
     pub fn admit(
         &self,
         gated: &impl Gated,
@@ -165,7 +177,8 @@ impl Keeper {
         now_ns: impl FnOnce() -> i64,
         judge: impl FnOnce() -> Conclusion,
     ) -> bool {
-        // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for which it was asked.
+        // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for
+        // which it was asked.
         let before = self.word.load(Ordering::Acquire);
         match stage_of(before) {
             Stage::Open if known => return true,
@@ -185,8 +198,9 @@ impl Keeper {
             Conclusion::Closed => CLOSED,
         };
         let after = (before & !STAGE_MASK) | stage;
-        // ORDERING: Release, pairs with the exchange in `turn`: who changes the word after this sees that the gate is open. A failure
-        // orders nothing: the gate is closed below whatever the word is now.
+        // ORDERING: Release, pairs with the exchange in `turn`: a thread that changes the word
+        // after this sees that the gate is open. A failure orders nothing: the gate is closed
+        // below whatever the word is now.
         let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
         let admitted = stands && stage == OPEN;
         if !admitted {
@@ -195,14 +209,16 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, which has found the gate closed in an iteration that [`admit`](Self::admit) had let it do:
-    /// has it judged again if nobody has asked for that. Returns whether there is something to judge.
+    /// For the holder of the clock's lock, if an iteration that [`admit`](Self::admit) has
+    /// allowed finds the gate closed: has the gate judged again if nobody has asked for that.
+    /// Returns whether there is something to judge.
     pub fn notice_closed(&self) -> bool {
         // ORDERING: Relaxed, only decides what the exchange expects.
         let word = self.word.load(Ordering::Relaxed);
         if stage_of(word) == Stage::Open {
-            // ORDERING: Relaxed: nobody but a holder of the lock goes on from here, and the lock orders those. A failure is a change
-            // by somebody else, which is as good.
+            // ORDERING: Relaxed: nobody but a holder of the lock goes on from here, and the lock
+            // orders those. If it fails, another thread has changed the word, which has the same
+            // effect.
             self.word.compare_exchange(word, asked(word), Ordering::Relaxed, Ordering::Relaxed).ok();
         }
         self.stage() == Stage::New
@@ -227,11 +243,13 @@ impl Keeper {
 
     /// Changes the word.
     fn turn(&self, change: impl Fn(u64) -> u64) {
-        // A guess: an exchange that fails says what the word is. Not a load before, behind which loom would not see that this exchange
-        // and the load in `admit` may come in either order.
+        // A guess: an exchange that fails returns the word. It is not preceded by a load, because
+        // loom would then not see that this exchange and the load in `admit` may come in either
+        // order.
         let mut word = NEW;
-        // ORDERING: Acquire, pairs with the exchange in `admit`: a gate that was opened before this is seen to be open, and is
-        // closed. Release, pairs with the load in `admit`: the next judge sees the settings that were changed before this.
+        // ORDERING: Acquire, pairs with the exchange in `admit`: a gate that was opened before
+        // this is seen to be open, and is closed. Release, pairs with the load in `admit`: the
+        // next judge sees the settings that were changed before this.
         while let Err(found) =
             self.word.compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)
         {

@@ -1,4 +1,4 @@
-//! Gates: facts -> verdicts. Pure functions; who collects the facts is elsewhere.
+//! Gates: facts -> verdicts. Pure functions; other code collects the facts.
 //!
 //! | the kernel keeps time with | and | [`Trust::Kernel`] | [`Trust::Auto`] | [`Trust::Measured`] |
 //! |---|---|---|---|---|
@@ -11,14 +11,16 @@
 //! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
-//! *If compared*: the counters of all CPUs that the process may use have been [compared](crate::compare), and are synchronised.
-//! That takes a thread, so the reader driver alone never gets there. The other gates are judged alike under each trust.
+//! *If compared*: the counters of all CPUs that the process may use have been
+//! [compared](crate::compare), and are synchronised. That takes a thread, so the reader driver
+//! alone never compares. The other gates are judged alike whatever the trust.
 //!
-//! Every gate must be open for the counter to be used, but for [`Gate::UnixCost`], which is about Unix time alone. A closed one names
-//! its [`Reason`], whose code is stable. The first closed gate, in the order of [`Gate`], is the one that a status shows.
+//! The counter is used if every gate is open, except [`Gate::UnixCost`], which is about Unix time
+//! alone. A closed gate names its [`Reason`], whose code is stable. A status shows the first
+//! closed gate, in the order of [`Gate`].
 //!
-//! What a reading costs is judged separately for monotonic and for Unix time, for systems where one is answered in user mode and the other
-//! by a system call. A reading by the counter costs the same for both:
+//! Costs are judged separately for monotonic and for Unix time, because some systems answer one
+//! in user mode and the other by a system call. A reading by the counter costs the same for both:
 //!
 //! | by the OS, monotonic time is | and Unix time | monotonic time | Unix time |
 //! |---|---|---|---|
@@ -28,8 +30,9 @@
 //! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
-//! The last row is a choice. A line that served Unix time alone would live beside readings of monotonic time by the OS, whose high-water mark no
-//! cell could hold meanwhile; and no system is known where monotonic time costs less than the counter that it is made of.
+//! The last row is a choice. A line for Unix time alone would exist beside OS readings of
+//! monotonic time. Those need a high-water mark, and a cell holds a line or a mark. No system is
+//! known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
 pub mod keeper;
@@ -60,18 +63,20 @@ pub enum Gate {
     Readable,
     /// The counter runs at one rate in all power states.
     Invariant,
-    /// The kernel keeps time with the same counter, or has nothing against it.
+    /// The kernel keeps time with the same counter, or does not reject it.
     Kernel,
     /// The counters of all CPUs are synchronised.
     Synchronised,
     /// Reading the counter is not slower than asking the OS for monotonic time.
     Cost,
-    /// Reading the counter is not slower than asking the OS for Unix time. Where it is closed, the OS tells Unix time, and the counter
-    /// everything else.
+    /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
+    /// closed, the OS serves Unix time, and the counter everything else.
     UnixCost,
-    /// There is a line: it was renewed before its window passed, which warns; or the machine is too slow to make one, which closes.
+    /// There is a line that was renewed in time. Warns if the window has passed; closed if the
+    /// machine is too slow to make a line.
     Calibration,
-    /// The measured frequency is what the processor or the hypervisor says. Warns, never closes.
+    /// The measured frequency is the one that the processor or the hypervisor states. Warns,
+    /// never closes.
     Plausible,
 }
 
@@ -254,7 +259,7 @@ pub struct Verdict {
     pub gate: Gate,
     /// Why it is closed; `None` if it is open.
     pub closed: Option<Reason>,
-    /// What is odd though it is open.
+    /// What is odd although the gate is open.
     pub warning: Option<Reason>,
 }
 
@@ -269,21 +274,21 @@ impl Verdict {
 /// What the kernel says about the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KernelVerdict {
-    /// It keeps time with it.
+    /// It keeps time with the counter.
     Uses,
-    /// It is still looking at it.
+    /// It has not decided yet.
     Undecided,
-    /// It would accept it, or a hypervisor's clock is in use that is made of it.
+    /// It would accept the counter, or keeps time with a hypervisor's clock that is made of it.
     NotRejected,
     /// The same, with Hyper-V's clock.
     HypervisorPolicy,
-    /// It does not accept it.
+    /// It does not accept the counter.
     Rejects,
     /// Nobody can ask.
     Unknown,
 }
 
-const fn stance(facts: &Facts) -> KernelVerdict {
+const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
     match (facts.clocksource, facts.counters_clocksource) {
         (Clocksource::Tsc, Clocksource::Tsc)
         | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter)
@@ -301,9 +306,9 @@ const fn stance(facts: &Facts) -> KernelVerdict {
 }
 
 const fn judge_kernel(facts: &Facts) -> Option<Reason> {
-    match (stance(facts), facts.trust) {
+    match (kernel_verdict(facts), facts.trust) {
         (KernelVerdict::Uses, _) => None,
-        // Within seconds of boot it makes up its mind; nobody is in such a hurry.
+        // The kernel decides within seconds of boot. The clock waits for that.
         (KernelVerdict::Undecided, _) => Some(Reason::KernelUndecided),
         (_, Trust::Measured) => None,
         (KernelVerdict::Rejects, _) => Some(Reason::KernelRejected),
@@ -317,18 +322,19 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// How much a comparison of the counters matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeededComparison {
-    /// Not at all: the kernel has compared them, and nobody is between it and them.
+    /// Not at all: the kernel has compared the counters, and there is no hypervisor between it
+    /// and them.
     Idle,
     /// It may close the gate: under a hypervisor the kernel's own checks may have been skipped.
     Welcome,
-    /// Without it the gate stays closed: nobody else has looked.
+    /// Without it the gate stays closed: nothing else has compared them.
     Needed,
 }
 
 /// How much a comparison of the counters matters on this machine.
 #[must_use]
 pub const fn demand(facts: &Facts) -> NeededComparison {
-    match (stance(facts), facts.hypervisor) {
+    match (kernel_verdict(facts), facts.hypervisor) {
         (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Idle,
         (KernelVerdict::Uses, _) => NeededComparison::Welcome,
         _ => NeededComparison::Needed,
@@ -347,14 +353,16 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Whether a reading costs more by the counter than by the OS. A counter that did once must be a tenth faster to be used again.
+/// Whether a reading costs more by the counter than by the OS. A counter that has been dearer
+/// must be a tenth cheaper to be used again.
 const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
     let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };
     counter_ps.saturating_add(allowance_ps) > os_ps
 }
 
-/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at most: about what a measurement is
-/// worth, so no program is slower by the counter than by the OS to speak of.
+/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at
+/// most. A tenth is about the error of a measurement, so no program is noticeably slower by the
+/// counter than by the OS.
 const fn is_worth_it_for_unix(cost: Cost, was_slow: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
     let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
@@ -384,8 +392,9 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Judges one gate. [`Calibration`](Gate::Calibration) and [`Plausible`](Gate::Plausible) are about the line, not the machine:
-/// they are open here, and judged by [`judge_calibration`] and [`judge_plausible`].
+/// Judges one gate. [`Calibration`](Gate::Calibration) and [`Plausible`](Gate::Plausible) are
+/// about the line, not about the machine. They are open here; [`judge_calibration`] and
+/// [`judge_plausible`] judge them.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
@@ -411,22 +420,24 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     Verdict { gate, closed, warning: None }
 }
 
-/// What there is of a line.
+/// The state of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Calibration {
-    /// None yet: the clock is calibrating.
+    /// There is none yet: the clock is calibrating.
     Pending,
-    /// A line that is in use.
+    /// There is one, and it is in use.
     Current,
-    /// None, though there has been one: its window has passed.
+    /// There is none, though there has been one: its window has passed.
     Passed,
-    /// None: iteration after iteration, the samples were too old when they were complete.
+    /// There is none: in iteration after iteration, the samples were too old when they were
+    /// complete.
     Stale,
 }
 
-/// Judges [`Gate::Calibration`]: closed on a machine that is too slow to make a line, else a warning while there is none, though
-/// there has been one. The iterations go on, and the first one that makes a line opens it.
+/// Judges [`Gate::Calibration`]. It is closed on a machine that is too slow to make a line;
+/// iterations go on, and the first one that makes a line opens it. It warns while the last line's
+/// window has passed.
 #[must_use]
 pub const fn judge_calibration(calibration: Calibration) -> Verdict {
     let (closed, warning) = match calibration {
@@ -437,12 +448,13 @@ pub const fn judge_calibration(calibration: Calibration) -> Verdict {
     Verdict { gate: Gate::Calibration, closed, warning }
 }
 
-/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at most; hypervisors and
-/// firmware round to MHz.
+/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at
+/// most; hypervisors and firmware round to MHz.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
-/// Judges [`Gate::Plausible`]: a warning if the measured frequency is far from the nominal one. Never closed: hints are wrong
-/// more often than measurements, and what is measured against the OS clock follows the OS clock.
+/// Judges [`Gate::Plausible`]: a warning if the measured frequency is far from the nominal one.
+/// Never closed: stated frequencies are wrong more often than measurements, and a clock that was
+/// measured against the OS clock follows the OS clock.
 #[must_use]
 pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) -> Verdict {
     let warning = match (nominal_hz, measured_hz) {
@@ -466,14 +478,15 @@ pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
     verdicts
 }
 
-/// The reason of the first closed gate; `None` if the counter may be used. [`Gate::UnixCost`] stops Unix time alone, and is not looked
-/// at: [`unix_by_os`].
+/// The reason of the first closed gate; `None` if the counter may be used. Leaves out
+/// [`Gate::UnixCost`], which stops Unix time alone: see [`unix_by_os`].
 #[must_use]
 pub fn first_closed(verdicts: &[Verdict]) -> Option<Reason> {
     verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
 }
 
-/// Why the OS tells Unix time, though the counter may be used; `None` if the counter tells that, too.
+/// Why the OS serves Unix time although the counter may be used; `None` if the counter serves
+/// Unix time as well.
 #[must_use]
 pub fn unix_by_os(verdicts: &[Verdict]) -> Option<Reason> {
     verdicts.iter().find(|verdict| verdict.gate == Gate::UnixCost).and_then(|verdict| verdict.closed)

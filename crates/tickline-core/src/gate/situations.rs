@@ -1,5 +1,6 @@
-//! Machines as they describe themselves, and what must come of it. The text is that of `current_clocksource` and
-//! `available_clocksource`, and CPUID's signature of the hypervisor; where from is said with each.
+//! Machines as they describe themselves, and the expected verdicts. The texts are those of
+//! `current_clocksource` and `available_clocksource`, and CPUID's signature of the hypervisor,
+//! each with its source.
 
 use super::tests::healthy;
 use super::{Clocksource, Cost, Facts, Hypervisor, Reason, Trust, first_closed, judge_all};
@@ -23,7 +24,7 @@ struct Situation {
 
 const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
-/// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": the kernel's log in SOURCES.md D.
+/// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
 const WARPED: Comparison = Comparison::Unsynchronised(Pair {
     here: 0,
     there: 1,
@@ -115,7 +116,7 @@ const SITUATIONS: [Situation; 21] = [
         ..X86
     },
     Situation {
-        name: "Xen HVM on AWS (SOURCES.md B): clocksource xen, whose vDSO asks the kernel each time",
+        name: "Xen HVM on AWS: clocksource xen, whose vDSO asks the kernel each time",
         current: b"xen\n",
         available: b"xen tsc hpet acpi_pm \n",
         signature: b"XenVMMXenVMM",
@@ -151,7 +152,7 @@ const SITUATIONS: [Situation; 21] = [
         ..X86
     },
     Situation {
-        name: "VirtualBox, several vCPUs, acpi_pm only (SOURCES.md D)",
+        name: "VirtualBox, several vCPUs, acpi_pm only",
         current: b"acpi_pm\n",
         available: b"acpi_pm \n",
         signature: b"VBoxVBoxVBox",
@@ -254,7 +255,7 @@ fn a_comparison_that_cannot_be_made_opens_nothing() {
             let reason = |comparison| first_closed(&judge_all(&facts(situation, trust, comparison)));
             let (pending, impossible) = (reason(Comparison::Pending), reason(Comparison::Impossible));
             assert_eq!(pending.is_some(), impossible.is_some(), "{}, {trust:?}", situation.name);
-            // One CPU has nothing to be out of step with.
+            // There is nothing from which a single CPU could differ.
             let (single, in_step) = (reason(Comparison::Single), reason(IN_STEP));
             assert_eq!(single, in_step, "{}, {trust:?}", situation.name);
         }

@@ -85,7 +85,7 @@ fn each_fault_closes_its_gate_with_its_reason() {
 
 #[test]
 fn a_kernel_of_another_architecture_does_not_speak_for_this_counter() {
-    // An emulator on an x86 host shows the host's files.
+    // In an emulator on an x86 host the files are the host's.
     let emulated = |facts: &mut Facts| {
         facts.counters_clocksource = Clocksource::ArchSysCounter;
         facts.available = facts.counters_clocksource.is_listed(b"tsc hpet acpi_pm \n");
@@ -139,7 +139,8 @@ fn a_counter_that_was_too_slow_must_become_faster_by_a_tenth() {
     assert_eq!(slow(true, 22_000), None);
 }
 
-/// What the gates of cost say: why each is closed, and whether monotonic time has a warning.
+/// The verdicts of the gates of cost: why each is closed, and whether monotonic time has a
+/// warning.
 fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, Option<Reason>, bool) {
     let (counter_ps, os_ps, os_unix_ps) = (costs_ns.0 * 1_000, costs_ns.1 * 1_000, costs_ns.2 * 1_000);
     let cost = Some(Cost { counter_ps, os_ps, os_unix_ps });
@@ -149,8 +150,9 @@ fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, 
     (first_closed(&verdicts), unix_by_os(&verdicts), warned)
 }
 
-/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well, though the OS told that faster ("Time, but
-/// Faster": `gettimeofday` in 35.7 ns, `gethrtime` in 119.8, the counter in 40.4).
+/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well,
+/// though the OS read that faster ("Time, but Faster": `gettimeofday` in 35.7 ns, `gethrtime` in
+/// 119.8, the counter in 40.4).
 #[test]
 fn unix_time_and_monotonic_time_are_judged_separately() {
     const SLOW: Option<Reason> = Some(Reason::Slow);
@@ -212,11 +214,11 @@ fn a_gate_for_unix_time_alone_closes_nothing_else() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let demand = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
-    assert_eq!(demand(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
-    assert_eq!(demand(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
-    assert_eq!(demand(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
+    let needed = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
+    assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
+    assert_eq!(needed(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
 }
 
 #[test]

@@ -37,10 +37,11 @@ fn accepted(word: Word) -> String {
     format!("line {}", number_of(word))
 }
 
-/// What a reader must have met in some execution.
+/// Each of these must happen to a reader in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after the second load belongs to one line, though the writer comes round to the slot it reads.
+/// What a reader accepts after the second load belongs to one line, even if the writer fills the
+/// slot that it reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(None, &ACCEPTED, |seen| {
@@ -99,13 +100,13 @@ fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2"], |seen| {
         let cell = made(Latch::new());
         let tick = |number: u64| (number << 20) + (1 << 19);
-        let retire = |live: Word| {
-            let by_reference = live.without_line(tick(number_of(live)));
-            assert!(cell.swap(live, by_reference));
+        let retire = |in_use: Word| {
+            let by_reference = in_use.without_line(tick(number_of(in_use)));
+            assert!(cell.swap(in_use, by_reference));
             by_reference
         };
         let first = publish(&cell, Word::default(), 1);
-        let high_water_ns = |live: Word| line(live).line.at(tick(number_of(live)));
+        let high_water_ns = |in_use: Word| line(in_use).line.at(tick(number_of(in_use)));
         let marks = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
         let by_reference = retire(first);
         let reader = {
@@ -131,20 +132,21 @@ fn a_high_water_mark_is_never_a_mixture() {
 fn a_line_is_retired_once() {
     check(None, &["mine", "theirs"], |seen| {
         let cell = made(Latch::new());
-        let live = publish(&cell, Word::default(), 1);
+        let in_use = publish(&cell, Word::default(), 1);
         let other = {
             let cell = cell.clone();
-            thread::spawn(move || cell.swap(live, live.with_gate_closed()))
+            thread::spawn(move || cell.swap(in_use, in_use.with_gate_closed()))
         };
-        let mine = cell.swap(live, live.replacing());
+        let mine = cell.swap(in_use, in_use.replacing());
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { live.replacing() } else { live.with_gate_closed() });
+        assert_eq!(cell.word(), if mine { in_use.replacing() } else { in_use.with_gate_closed() });
     });
 }
 
-/// The lock: one holder at a time (loom's cell panics otherwise), who sees what the last one did.
+/// The lock has one holder at a time (loom's cell panics otherwise), which sees what the last one
+/// did.
 #[test]
 fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
@@ -195,7 +197,8 @@ fn slot(k: u64) -> Slot {
     if k % 2 == 0 { Slot::A } else { Slot::B }
 }
 
-/// The line by which `ticks` are converted where the word has the slot of line `newest`; it looks again as its users do.
+/// The line by which `ticks` are converted where the word has the slot of line `newest`. It tries
+/// again as its users do.
 fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     let ns = loop {
         match timeline.convert(ticks, slot(newest)) {
@@ -208,8 +211,8 @@ fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
     number.unwrap_or_else(|| panic!("a mixture: {ns}"))
 }
 
-/// What a reader finds in an entry that is overwritten meanwhile is the old line, whole, or nothing; or the new line, whole, or
-/// nothing.
+/// In an entry that is overwritten meanwhile a reader finds the whole old line, the whole new
+/// line, or nothing.
 #[test]
 fn an_entry_is_never_a_mixture() {
     check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
@@ -231,8 +234,8 @@ fn an_entry_is_never_a_mixture() {
     });
 }
 
-/// A tick is converted with one line, whole, while the ring comes round to its entry; and with the line of its time, if
-/// that is still there.
+/// A tick is converted with one whole line while its entry is overwritten, and with the line of
+/// its time if that is still there.
 #[test]
 fn a_conversion_uses_one_line() {
     const { assert!(CAPACITY == 2) };
@@ -243,7 +246,8 @@ fn a_conversion_uses_one_line() {
         let reader = {
             let (timeline, seen) = (timeline.clone(), seen.clone());
             thread::spawn(move || {
-                // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is left.
+                // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is
+                // left.
                 let number = line_at(&timeline, 2_500, 2);
                 assert!([2, 3, 4].contains(&number), "line {number}");
                 seen.note(format!("line {number}"));
@@ -255,8 +259,9 @@ fn a_conversion_uses_one_line() {
     });
 }
 
-/// A tick is converted with one line, whole, while another is taken back and a third takes its place; and never with the one
-/// that was taken back, as long as the word has the slot of its predecessor.
+/// A tick is converted with one line, whole, while another is taken back and a third takes its
+/// place; and never with the one that was taken back, as long as the word has the slot of its
+/// predecessor.
 #[test]
 fn a_line_that_is_taken_back_converts_nothing() {
     check(Some(4), &["line 1", "line 3"], |seen| {
@@ -277,7 +282,8 @@ fn a_line_that_is_taken_back_converts_nothing() {
     });
 }
 
-/// Ticks of before the first line are converted with that, whole, while the counter starts again and another line takes its place.
+/// Ticks from before the first line are converted with one whole line while the counter starts
+/// again and another first line takes its place.
 #[test]
 fn a_first_line_is_never_a_mixture() {
     check(None, &["line 1", "line 3"], |seen| {

@@ -1,5 +1,6 @@
-//! The gate: threads that switch the counter off and on, and set a policy, while the holder of the clock's lock judges and does
-//! iterations. The rules are those of `gate::keeper`; what is asserted is what it says follows from them.
+//! The gate: threads switch the counter off and on, and set a policy, while the holder of the
+//! clock's lock judges and runs iterations. The models assert what `gate::keeper` says follows
+//! from its rules.
 
 use std::sync::Arc;
 
@@ -38,12 +39,13 @@ struct Scene {
     keeper: Arc<Keeper>,
     clock: Arc<Clock>,
     time: Arc<Time>,
-    /// What the facts come to: 0 for nothing against the counter.
+    /// The facts' verdict: 0 if nothing speaks against the counter.
     against: Arc<AtomicU64>,
 }
 
 impl Scene {
-    /// A clock without a line of which enough is known for a line, its gate closed and yet to be judged.
+    /// A clock without a line, with enough samples for one. Its gate is closed and yet to be
+    /// judged.
     fn new() -> (Self, Control) {
         let (clock, control, time) = without_line();
         let scene = Self { keeper: made(Keeper::new()), clock, time, against: made(AtomicU64::new(0)) };
@@ -56,14 +58,14 @@ impl Scene {
     }
 
     fn judge(&self) -> Conclusion {
-        // ORDERING: Relaxed, as a setting: whoever asks for a judgement has set it before.
+        // ORDERING: Relaxed, a setting: the thread that asks for a judgement has set it before.
         match self.against.load(Ordering::Relaxed) {
             0 => Conclusion::Open,
             _ => Conclusion::Closed,
         }
     }
 
-    /// What the holder of the clock's lock does. `None`: it is not let in.
+    /// The holder of the clock's lock. `None`: it is not admitted.
     fn serve(&self, control: &mut Control) -> Option<Iteration> {
         let line = self.line();
         if !self.keeper.admit(&line, true, || 0, || self.judge()) {
@@ -73,7 +75,8 @@ impl Scene {
         if iteration == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(iteration) }
     }
 
-    /// Nobody acts any more: what the next two iterations, of which one may have to notice a late closing, come to.
+    /// Nobody makes changes any more: the result of the next two iterations, one of which may
+    /// find a gate that was closed late.
     fn settle(&self, control: &mut Control, seen: &Seen) {
         self.time.pass(8_000);
         let first = self.serve(control);
@@ -99,7 +102,8 @@ impl Scene {
     }
 }
 
-/// When `disable()` has returned no reading uses the counter, though the gate was just being judged, and a line published.
+/// When `disable()` has returned no reading uses the counter, though the gate was just being
+/// judged, and a line published.
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
@@ -122,7 +126,7 @@ fn a_counter_is_switched_off_under_a_judge() {
     });
 }
 
-/// Off and on again: whoever of the two threads is stopped where, the gate opens in the end.
+/// Off and on again: wherever one of the two threads is stopped, the gate opens in the end.
 #[test]
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
@@ -148,7 +152,8 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
     });
 }
 
-/// A policy that closes a gate is followed, though the gate was just being judged by the last one.
+/// A policy that closes a gate takes effect even if the gate was just being judged by the last
+/// policy.
 #[test]
 fn a_policy_is_set_under_a_judge() {
     check(Some(3), &["None"], |seen| {
@@ -166,8 +171,8 @@ fn a_policy_is_set_under_a_judge() {
     });
 }
 
-/// A policy that opens a gate is followed, though that gate was just being closed; symptom of `enable()` that came so: the gate
-/// stayed closed.
+/// A policy that opens a gate takes effect even if that gate was just being closed. Symptom, when
+/// `enable()` came at that moment: the gate stayed closed.
 #[test]
 fn a_gate_that_is_being_closed_is_asked_for() {
     check(Some(3), &["Some(Published)"], |seen| {
@@ -186,9 +191,9 @@ fn a_gate_that_is_being_closed_is_asked_for() {
     });
 }
 
-/// Who sees a conclusion sees what the judge has noted down about it.
+/// A thread that sees a conclusion sees what the judge has stored with it.
 #[test]
-fn a_conclusion_is_said_after_it_is_noted_down() {
+fn a_conclusion_is_published_after_its_reasons() {
     check(None, &["said", "not yet"], |seen| {
         let (keeper, noted) = (made(Keeper::new()), made(AtomicU64::new(0)));
         let asker = {
@@ -212,7 +217,7 @@ fn a_conclusion_is_said_after_it_is_noted_down() {
     });
 }
 
-/// A gate behind which there is nothing.
+/// A gate without a line.
 struct NoLine;
 
 impl Gated for NoLine {

@@ -1,15 +1,16 @@
-//! Models for loom: every interleaving of a few threads over the cell, and every value that the orderings let
-//! an atomic load return.
+//! Models for loom: every interleaving of a few threads over the cell, and every value that the
+//! orderings let an atomic load return.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom
+//! loom_tests`
 //!
 //! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
-//! - `gate`: who switches the counter off and on, asks for a judgement, and judges;
+//! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
 //! - `mode`: the switch between a common line and one for each CPU.
 //!
-//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number. What loom cannot see
-//! is written where it is started, in `xtask/src/ci.rs`.
+//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the
+//! number. `xtask/src/ci.rs` says what loom cannot see.
 
 mod cell;
 mod gate;
@@ -31,8 +32,8 @@ use crate::shared::Shared;
 
 pub(crate) type Clock = Shared<Latch>;
 
-/// What happened in the executions of a model, each thing with its count: a model in which something never happens does not
-/// check it.
+/// Counts of what happened in the executions of a model: a model in which something never happens
+/// does not check it.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -42,11 +43,13 @@ impl Seen {
     }
 }
 
-/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those at a thread's end, are
-/// free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each of `wanted` must have been seen.
+/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those
+/// at a thread's end, are free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each
+/// of `wanted` must have been seen.
 fn check(preemptions: Option<usize>, wanted: &[&str], model: impl Fn(&Seen) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Steps of one execution: the longest model has some hundred, most of them before its threads start.
+    // Steps of one execution: the longest model has some hundred, most of them before its threads
+    // start.
     builder.max_branches = 20_000;
     builder.preemption_bound = builder.preemption_bound.or(preemptions);
     let seen = Seen::default();
@@ -63,19 +66,20 @@ fn check(preemptions: Option<usize>, wanted: &[&str], model: impl Fn(&Seen) + Sy
     }
 }
 
-/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any thread starts.
+/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any
+/// thread starts.
 fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
     drop(format!("{value:?}"));
     Arc::new(value)
 }
 
-/// A thread that does something with what the threads of a model share.
+/// A thread that runs `action` on what the threads of a model share.
 fn spawn<S: Clone + 'static>(scene: &S, action: impl FnOnce(&S) + 'static) -> thread::JoinHandle<()> {
     let scene = scene.clone();
     thread::spawn(move || action(&scene))
 }
 
-/// Bounds that say which line they were published with.
+/// Bounds that identify the line with which they were published.
 fn bounds_of(line: &Line) -> Bounds {
     let above = Line { base_ns: line.base_ns + 1, ..*line };
     Bounds {
@@ -87,10 +91,11 @@ fn bounds_of(line: &Line) -> Bounds {
     }
 }
 
-/// Real time: a counter of 1 GHz, and a reference that tells its ticks plus a lead.
+/// Time: a counter of 1 GHz, and a reference that returns its ticks plus a lead.
 ///
-/// Each read takes time, and sees whatever was done before an earlier read returned: that is what "current when the counter
-/// was read" means. The looks of one model are one modification order, so AcqRel says exactly that, and no more.
+/// Each read takes time, and sees whatever was done before an earlier read returned: that is the
+/// meaning of "current when the counter was read". All reads in a model are in one modification
+/// order, so AcqRel says exactly that.
 #[derive(Debug)]
 struct Time {
     ticks: AtomicU64,
@@ -127,7 +132,8 @@ impl Time {
         self.lead_ns.store(lead_ns + ns, Ordering::Release);
     }
 
-    /// The counter runs on while the reference stands still: a line is ahead by as much then. Only before threads start.
+    /// The counter runs on while the reference stands still: a line is ahead by as much then.
+    /// Only before threads start.
     fn suspend(&self, ticks: u64) {
         self.pass(ticks);
         self.jump(-i64::try_from(ticks).unwrap());
@@ -139,7 +145,7 @@ impl Counter for View<'_> {
         self.now_ordered()
     }
     fn now_ordered(&self) -> u64 {
-        // ORDERING: AcqRel, pairs with all other looks.
+        // ORDERING: AcqRel, pairs with all other reads.
         self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
     }
     fn barrier(&self) {}

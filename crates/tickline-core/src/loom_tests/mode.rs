@@ -1,5 +1,6 @@
-//! The switch between a common line and one for each CPU: the clock's thread takes the mode up or gives it up, while a reader does an iteration
-//! with the common line, and the program switches the counter off.
+//! The switch between a common line and one for each CPU: the clock's thread enters or leaves the
+//! mode, while a reader runs an iteration of the common line, and the program switches the
+//! counter off.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
 
-/// Stands for the CPUs' lines; loom reports a thread that reads its content without having seen it made.
+/// Stands for the CPUs' lines; loom reports a thread that reads its content without having seen
+/// it made.
 struct Table(UnsafeCell<u64>);
 
 // SAFETY: written before it is lent; loom checks that.
@@ -43,7 +45,8 @@ fn content(table: &Table) -> u64 {
     table.0.with(|content| unsafe { *content })
 }
 
-/// Whoever finds a table finds it made, whether it was just lent, or opened by another thread than the one that made it.
+/// A thread that finds a table finds it complete, whether it was just lent, or opened by another
+/// thread than the one that made it.
 #[test]
 fn a_table_is_made_before_it_is_found() {
     check(None, &["none", "lent", "open", "closed again"], |seen| {
@@ -101,7 +104,7 @@ impl Gated for Lines<'_> {
 }
 
 impl Scene {
-    /// A clock of which enough is known for a common line, and a table to be opened.
+    /// A clock with enough samples for a common line, and a table to be opened.
     fn new() -> Self {
         let (clock, control, time) = without_line();
         let mode = made(Mode::new());
@@ -113,7 +116,7 @@ impl Scene {
         Lines(&self.mode, Line { clock: &self.clock, view: self.time.view(TICKS) })
     }
 
-    /// The holder of the clock's lock, if it is let in, does `action`.
+    /// The holder of the clock's lock, if it is admitted, runs `action`.
     fn admitted<T>(&self, action: impl FnOnce(&mut Control, &Lines<'_>) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
@@ -141,7 +144,7 @@ impl Scene {
     }
 
     /// The clock's thread: opens the CPUs' lines.
-    fn sweep(&self) -> Option<()> {
+    fn open_table(&self) -> Option<()> {
         self.mode.enter(&self.keeper, &self.lines());
         self.admitted(|_, _| {
             if !self.mode.open() {
@@ -155,7 +158,7 @@ impl Scene {
         })
     }
 
-    /// What a reading would be served by: at most one of the two.
+    /// Which of the two would serve a reading: at most one.
     fn serves(&self) -> (bool, bool) {
         let serves = (self.clock.cell.word().is_published(), self.mode.open_table().is_some());
         assert_ne!(serves, (true, true));
@@ -167,7 +170,7 @@ fn note(seen: &Seen, what: &str, happened: bool) {
     seen.note(format!("{what}: {happened}"));
 }
 
-/// The mode is taken up while a reader publishes a common line.
+/// The thread enters the mode while a reader publishes a common line.
 #[test]
 fn the_mode_is_taken_up_under_a_reader() {
     let wanted = ["swept: true", "swept: false", "published: true", "published: false"];
@@ -175,21 +178,21 @@ fn the_mode_is_taken_up_under_a_reader() {
         let scene = Scene::new();
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        note(seen, "swept", scene.sweep().is_some());
+        note(seen, "opened", scene.open_table().is_some());
         reader.join().unwrap();
         scene.serves();
-        assert_eq!(scene.sweep().or_else(|| scene.sweep()), Some(()));
+        assert_eq!(scene.open_table().or_else(|| scene.open_table()), Some(()));
         assert_eq!(scene.serves(), (false, true));
         assert_eq!(scene.serve(), None);
     });
 }
 
-/// It is given up while a reader drives the clock, whose next line is a common one.
+/// The thread leaves the mode while a reader drives the clock, whose next line is a common one.
 #[test]
 fn the_mode_is_given_up_under_a_reader() {
     check(Some(3), &["published: false"], |seen| {
         let scene = Scene::new();
-        scene.sweep().expect("nobody else is here");
+        scene.open_table().expect("nobody else is here");
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
         scene.mode.leave(&scene.keeper, &scene.lines());
@@ -215,12 +218,12 @@ fn the_counter_is_switched_off_while_a_table_is_opened() {
             scene.keeper.disable(&scene.lines());
             assert_eq!(scene.serves(), (false, false));
         });
-        note(seen, "swept", scene.sweep().is_some());
+        note(seen, "opened", scene.open_table().is_some());
         switch.join().unwrap();
         assert_eq!((scene.keeper.stage(), scene.serves()), (Stage::Disabled, (false, false)));
-        assert_eq!(scene.sweep(), None);
+        assert_eq!(scene.open_table(), None);
         scene.keeper.enable();
-        assert_eq!(scene.sweep(), Some(()));
+        assert_eq!(scene.open_table(), Some(()));
     });
 }
 
@@ -235,14 +238,14 @@ fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
                 scene.keeper.enable();
             }
         });
-        scene.sweep();
-        scene.sweep();
+        scene.open_table();
+        scene.open_table();
         off.join().unwrap();
         on.join().unwrap();
         if scene.keeper.stage() == Stage::Open && scene.mode.open_table().is_none() {
             seen.note("late");
         }
-        let open = scene.sweep().or_else(|| scene.sweep()).is_some();
+        let open = scene.open_table().or_else(|| scene.open_table()).is_some();
         assert_eq!(open, !scene.keeper.is_disabled());
         assert_eq!(scene.serves(), (false, open));
     });

@@ -1,7 +1,8 @@
 //! The rules of order of `DESIGN.md`: the real readers against the real control loop.
 //!
-//! Each model starts from a state that one thread has reached, then lets readers and the writer loose. What is asserted is
-//! the promise itself: a reading that was complete before another began is not larger.
+//! Each model starts from a state that one thread has reached, then starts readers and the
+//! writer. It asserts the promise itself: a reading that was complete before another began is not
+//! larger.
 
 use std::sync::Arc;
 
@@ -23,16 +24,16 @@ fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
 }
 
 /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
-fn live() -> (Arc<Clock>, Control, Arc<Time>) {
+fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Published);
     time.pass(20_000);
     time.suspend(30_000);
     (clock, control, time)
 }
 
-/// The same of a line that lasts for long, so that the reference still vouches for it past the window: it is ahead by less than
-/// 1 % of that.
-fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
+/// The same with a line that lasts for long and is ahead by less than 1 % of its window, so that
+/// the reference still vouches for it past the window.
+fn with_long_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, mut control, time) = started(Iteration::Published);
     let view = time.view(10);
     for _ in 0..20 {
@@ -46,7 +47,8 @@ fn long_live() -> (Arc<Clock>, Control, Arc<Time>) {
     panic!("the lines do not grow");
 }
 
-/// A clock without a line of which enough is known for a line: a gate was closed and opened, and the high-water mark's margin has passed.
+/// A clock without a line, with enough samples for one: a gate was closed and opened, and the
+/// high-water mark's margin has passed.
 pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Recovered);
     let view = time.view(10);
@@ -55,8 +57,9 @@ pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     (clock, control, time)
 }
 
-/// How long a read of the writer takes, ticks. A reader's take longer than [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS),
-/// and than its patience with a replacement: so lines that differ are told apart by the next read, and nobody spins.
+/// How long a read of the writer takes, ticks. A reader's reads take longer than
+/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than it waits for a
+/// replacement. So the next read distinguishes lines that differ, and nobody spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = 9_000;
 
@@ -79,7 +82,7 @@ fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandl
     })
 }
 
-/// Notes how the writer's iteration ended, and what befell it.
+/// Records how the writer's iteration ended, and which events there were.
 fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
     seen.note(format!("{iteration:?}"));
     for event in [Event::Expiry, Event::Help] {
@@ -89,11 +92,11 @@ fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
     }
 }
 
-/// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a reader that meets a
-/// replacement twice helps.
+/// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a
+/// reader that meets a replacement twice helps.
 fn a_line_is_lowered_under(read: Read) {
     check(Some(5), &["Published", "help"], move |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let reader = reader(&clock, &time, read);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -121,11 +124,11 @@ fn a_line_is_lowered_under_a_reader_of_bounds() {
     });
 }
 
-/// The same with two readers, of which one hands its reading to the other.
+/// The same with two readers, one of which passes its reading to the other.
 #[test]
 fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let handed = made(AtomicI64::new(i64::MIN));
         let giver = {
             let (clock, time, handed) = (clock.clone(), time.clone(), handed.clone());
@@ -152,11 +155,12 @@ fn a_line_is_lowered_between_two_readers() {
     });
 }
 
-/// Rule 3: a line that a reader has ended is not published over by the writer that was about to: it starts anew.
+/// Rule 3: if a reader has retired the line, the writer that was about to replace it does not
+/// publish; it starts anew.
 #[test]
 fn a_line_that_was_helped_is_not_revived() {
     check(Some(5), &["Published", "help"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let rescuer = {
             let (clock, time) = (clock.clone(), time.clone());
             thread::spawn(move || {
@@ -174,12 +178,12 @@ fn a_line_that_was_helped_is_not_revived() {
     });
 }
 
-/// Rules 5 and 13: the window of a line passes under the writer. The line is ahead of the reference by more than that
-/// vouches for, so it is over then.
+/// Rules 5 and 13: the window of a line passes under the writer. The line is ahead of the
+/// reference by more than that vouches for, so it is over then.
 #[test]
 fn a_window_ends_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let state = clock.cell.load();
         let passed = time.view(0).now_ordered() - state.line.start_ticks;
         time.pass(state.window_ticks - passed - 12_000);
@@ -197,9 +201,10 @@ fn a_window_ends_under_a_writer() {
 #[test]
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = long_live();
+        let (clock, mut control, time) = with_long_line();
         let state = clock.cell.load();
-        // A reader's first load may be before the end, its second is not; the writer's are, as long as nobody reads.
+        // A reader's first load may be before the end of the window, and its second is not. The
+        // writer's loads are, as long as nobody reads.
         let now_ticks = time.view(0).now_ordered();
         time.pass(state.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
@@ -212,8 +217,8 @@ fn a_window_passes_under_a_writer() {
     });
 }
 
-/// Rules 6 and 7: a reading without a line that straddles a recovery. Right after it the reference jumps ahead, so that a reading which
-/// asks it then, and returns what it says, is above the new line.
+/// Rules 6 and 7: a reading without a line that spans a recovery. Right after the recovery the
+/// reference jumps ahead, so a reading that returns the reference then is above the new line.
 #[test]
 fn a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {
@@ -241,7 +246,8 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
     });
 }
 
-/// A thread that closes the gate between two readings: when `close_gate` has returned, nobody uses the line.
+/// A thread that closes the gate between two readings: when `close_gate` has returned, nobody
+/// uses the line.
 fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
     let (clock, time) = (clock.clone(), time.clone());
     thread::spawn(move || {
@@ -259,7 +265,7 @@ fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
 #[test]
 fn a_gate_closes_under_a_writer() {
     check(Some(4), &["Published", "Lost", "GateClosed"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let closer = closer(&clock, &time);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -285,8 +291,8 @@ fn a_gate_closes_under_a_recovery() {
     });
 }
 
-/// A thread that reads, takes a stamp, converts it, and reads again: nothing steps back, and converted once more the stamp is
-/// the same.
+/// A thread that reads, takes a stamp, converts it, and reads again: nothing steps back, and
+/// converted once more the stamp is the same.
 fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHandle<()> {
     let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
     thread::spawn(move || {
@@ -304,11 +310,12 @@ fn stamper(clock: &Arc<Clock>, time: &Arc<Time>, seen: &Seen) -> thread::JoinHan
     })
 }
 
-/// Rule 12: a line is replaced by one of half its slope while a thread takes a stamp and converts it.
+/// Rule 12: a line is replaced by one of half its slope while a thread takes a stamp and converts
+/// it.
 #[test]
 fn a_line_is_lowered_under_a_stamp() {
     check(Some(5), &["Published", "Learning", "help", "stamp", "no stamp"], |seen| {
-        let (clock, mut control, time) = live();
+        let (clock, mut control, time) = with_line();
         let stamper = stamper(&clock, &time, seen);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -317,11 +324,12 @@ fn a_line_is_lowered_under_a_stamp() {
     });
 }
 
-/// Rule 12: a gate closes, on a line that is ahead, while a thread is between the word and the counter of its stamp.
+/// Rule 12: a gate closes, on a line that is ahead, while a thread is between the word and the
+/// counter of its stamp.
 #[test]
 fn a_gate_closes_under_a_stamp() {
     check(Some(4), &["stamp", "no stamp"], |seen| {
-        let (clock, _, time) = live();
+        let (clock, _, time) = with_line();
         let closer = closer(&clock, &time);
         let stamper = stamper(&clock, &time, seen);
         closer.join().unwrap();

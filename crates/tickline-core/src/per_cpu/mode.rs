@@ -1,6 +1,8 @@
-//! Whether a clock has one line for all CPUs or one for each, and whether readers may use the latter.
+//! Whether a clock has one line for all CPUs or one for each, and whether readers may use the
+//! latter.
 //!
-//! The table of the CPUs' lines is made by the driver, once; here is a pointer to it, which is all that a reader loads:
+//! The driver makes the table of the CPUs' lines once. A pointer to it is here, and a reader
+//! loads nothing else:
 //!
 //! | `open` | readers | what comes next |
 //! |---|---|---|
@@ -8,11 +10,13 @@
 //! | the table | take the line of their CPU | the thread closes it; or a gate |
 //! | gated | take the OS | a judge, who opens the gate |
 //!
-//! Not two flags: between two loads, or two stores, a gate may close.
+//! Two flags would not do: a gate may close between two loads, or between two stores.
 //!
-//! The switch from one mode to the other is a change that asks for a judgement ([`Keeper::judge_again`]), for two reasons. The gate that
-//! compares the counters depends on the mode. And no common line may be left: while the mode is in force nobody publishes one, but
-//! a reader may be in the middle of an iteration, and the closing of the gate ends what it publishes.
+//! The switch from one mode to the other is a change that asks for a judgement
+//! ([`Keeper::judge_again`]), for two reasons. The gate that compares the counters depends on the
+//! mode. And no common line may be left. While the mode is in force nobody begins to publish one.
+//! But a reader may be in the middle of an iteration; closing the gate ends the line that it
+//! publishes.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -25,16 +29,19 @@ use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
 pub struct Mode<T> {
     /// Whether no common line may be published: 1 or 0.
     in_force: AtomicU64,
-    /// Null until it is made; then the same for as long as this lives, because readers may be in it.
+    /// Null until it is made; then the same for as long as this lives, because readers may be in
+    /// it.
     table: AtomicPtr<T>,
-    /// The same for readers; null while there is nothing to read; [`Self::GATED`] while a gate is closed.
+    /// The same for readers; null while there is nothing to read; [`Self::GATED`] while a gate is
+    /// closed.
     open: AtomicPtr<T>,
-    /// Shared between threads as a reference to the table is.
+    /// Makes this shareable between threads as a reference to the table is.
     _table: PhantomData<NonNull<T>>,
 }
 
-// SAFETY: all that it does with the table is to hand out shared references, so `T: Sync` is enough for threads to share it, and
-// `T: Send` for the one that ends it to be another than the one that made it. Not given where atomics are plain cells.
+// SAFETY: it only hands out shared references to the table, so `T: Sync` is enough for threads to
+// share it. `T: Send` lets another thread end it than the one that made it. Not given where
+// atomics are plain cells.
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send + Sync> Sync for Mode<T> {}
 // SAFETY: as above; the pointer is bound to no thread.
@@ -66,13 +73,15 @@ impl<T> Mode<T> {
 
     /// The table, if it was made.
     pub fn table(&self) -> Option<&T> {
-        // ORDERING: Acquire, pairs with the exchange in `lend`: whoever sees the table sees its content.
+        // ORDERING: Acquire, pairs with the exchange in `lend`: whoever sees the table sees its
+        // content.
         let table = self.table.load(Ordering::Acquire);
         // SAFETY: null, or lent for as long as this lives.
         unsafe { table.as_ref() }
     }
 
-    /// Makes `table` the one of this clock; if there is one already, that stays, and this is given back.
+    /// Makes `table` the table of this clock. If the clock has one already, that stays, and this
+    /// one is given back.
     ///
     /// # Errors
     ///
@@ -80,7 +89,8 @@ impl<T> Mode<T> {
     ///
     /// # Safety
     ///
-    /// Unless it is given back, `table` is valid, and only ever shared, until [`take_back`](Self::take_back) or until this is gone.
+    /// Unless it is given back, `table` is valid, and only ever shared, until
+    /// [`take_back`](Self::take_back) or until this is gone.
     pub unsafe fn lend(&self, table: NonNull<T>) -> Result<(), NonNull<T>> {
         // ORDERING: Release, pairs with the Acquire loads of `table`.
         let lent = self.table.compare_exchange(
@@ -103,14 +113,16 @@ impl<T> Mode<T> {
         NonNull::new(table)
     }
 
-    /// Whether no common line may be published. For the holder of the clock's lock, after it was admitted.
+    /// Whether no common line may be published. For the holder of the clock's lock, after it was
+    /// admitted.
     pub fn is_in_force(&self) -> bool {
-        // ORDERING: Relaxed, ordered by the keeper's word: a judgement that was asked for by `enter` or `leave` sees what they stored,
-        // and an older one does not count.
+        // ORDERING: Relaxed, ordered by the keeper's word: a judgement that `enter` or `leave`
+        // has asked for sees what they stored, and an older one does not count.
         self.in_force.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the mode up: no common line is published from now on, and the present one ends. For the clock's thread.
+    /// Enters the mode: no common line is published from now on, and the present one ends. For
+    /// the clock's thread.
     pub fn enter(&self, keeper: &Keeper, gated: &impl Gated) {
         if !self.is_in_force() {
             // ORDERING: Relaxed, as in `is_in_force`.
@@ -119,7 +131,8 @@ impl<T> Mode<T> {
         }
     }
 
-    /// Gives the mode up: the table is closed, as by a gate, and stays so. For the clock's thread, or while there is none.
+    /// Leaves the mode: the table is closed, as by a gate, and stays closed. For the clock's
+    /// thread, or while there is none.
     pub fn leave(&self, keeper: &Keeper, gated: &impl Gated) {
         if self.is_in_force() {
             // ORDERING: Relaxed, as in `is_in_force`.
@@ -128,12 +141,13 @@ impl<T> Mode<T> {
         }
     }
 
-    /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether they may: not behind a gate that was
-    /// closed since.
+    /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether
+    /// they may: they may not if a gate has been closed since.
     pub fn open(&self) -> bool {
         // ORDERING: Acquire, pairs with the exchange in `lend`.
         let table = self.table.load(Ordering::Acquire);
-        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open table, or a gate.
+        // ORDERING: Release, pairs with the Acquire load in `open_table`. A failure is an open
+        // table, or a gate.
         let opened = self.open.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed);
         opened.is_ok_and(|_| !table.is_null()) || opened == Err(table)
     }
@@ -142,14 +156,17 @@ impl<T> Mode<T> {
     pub fn close(&self) {
         // ORDERING: Relaxed, only decides what the exchange expects.
         let table = self.table.load(Ordering::Relaxed);
-        // ORDERING: Relaxed, a reader that still finds the table may use it. A failure is a table that is closed, or a gate.
+        // ORDERING: Relaxed, a reader that still finds the table may use it. A failure is a table
+        // that is closed, or a gate.
         self.open.compare_exchange(table, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
     }
 
-    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate). For [`Gated::close`].
+    /// No reading that begins after this uses the table, until [`ungate`](Self::ungate). For
+    /// [`Gated::close`].
     pub fn gate(&self) {
-        // ORDERING: Relaxed: a table that was opened before is behind this in the pointer's own order, and the keeper's word orders
-        // this with a judge's `ungate`. A swap, because loom would let a store come before an exchange that it has undone.
+        // ORDERING: Relaxed: an earlier `open` comes before this in the pointer's modification
+        // order, and the keeper's word orders this with a judge's `ungate`. A swap, because loom
+        // would let a store come before an exchange that it has undone.
         self.open.swap(Self::GATED, Ordering::Relaxed);
     }
 

@@ -17,7 +17,8 @@ const SKEW_TICKS: u64 = 100_000_000;
 
 type Units = [Unit<HookedCell>];
 
-/// Two CPUs whose counters go at one rate from different origins, and a thread that is on one of them.
+/// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
+/// them.
 struct Board {
     machine: &'static Machine,
     on: Cell<usize>,
@@ -87,7 +88,8 @@ const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
     |units, board| read_bounds(units, board).map(|line| line.ns),
 ];
 
-/// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there are.
+/// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there
+/// are.
 fn at_each_step<W: 'static>(
     mut prepare: impl FnMut() -> (&'static Board, W),
     mut work: impl FnMut(&'static Board, &mut W, u32),
@@ -124,7 +126,7 @@ fn each_cpu_reads_its_own_line() {
         for cpu in [0, 1, 0] {
             board.on.set(cpu);
             for reading in READINGS {
-                let ns = reading(units, board).expect("live");
+                let ns = reading(units, board).expect("a line");
                 assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
             }
             let (on, slow) = read_slow(units, board, board.machine).expect("in the table");
@@ -133,8 +135,8 @@ fn each_cpu_reads_its_own_line() {
     }
 }
 
-/// Moved before any step of a reading: it gives nothing, or the right time; never the line of one CPU at the counter of the
-/// other, which would be off by 0.1 s.
+/// The thread is moved before any step of a reading. The reading is refused, or is the right
+/// time. It never combines one CPU's line with the other's counter, which would be off by 0.1 s.
 #[test]
 fn a_migration_never_pairs_a_line_with_another_counter() {
     for atomic in [false, true] {
@@ -159,12 +161,14 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
             );
             assert!(steps >= 3 && served > 0, "{steps} steps, {served} served");
         }
-        // Where two instructions read counter and id, a move between them is noticed by the plain readings, which alone use them.
+        // Where two instructions read counter and id, a move between them is noticed by the plain
+        // readings, which alone use them.
         assert!(if atomic { refused == 0 } else { refused >= 2 }, "{refused} refused");
     }
 }
 
-/// The same for the slow path, which also must not take the other CPU's counter for one that was reset, or ran past the window.
+/// The same for the slow path, which also must not take the other CPU's counter for one that was
+/// reset, or ran past the window.
 #[test]
 fn a_migration_never_ends_the_line_of_a_unit() {
     for atomic in [false, true] {
@@ -185,7 +189,8 @@ fn a_migration_never_ends_the_line_of_a_unit() {
     }
 }
 
-/// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the old one at the present tick.
+/// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the
+/// old one at the present tick.
 fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
     let (state, ticks) = (unit.cell.load(), board.machine.now());
     let (old, slope) = (state.line, Slope::from_hz(10_000_000_000 / ns).unwrap());
@@ -199,8 +204,9 @@ fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
     assert!(unit.cell.publish(replacing, word, &published, &unit.cell.bounds(state.word)));
 }
 
-/// Stopped between the counter and the line, while the line is replaced by one that starts before the reading: the reading was
-/// made when the old line was current, and the new one counts from later.
+/// The thread is stopped between the counter and the line, while the line is replaced by one that
+/// starts before the reading. The reading was made when the old line was current, and the new
+/// line counts only from later on.
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for reading in READINGS {
@@ -220,14 +226,15 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     }
 }
 
-/// The second load: stopped before it while the line was replaced, and its slot perhaps filled again.
+/// The thread is stopped before the second load while the line is replaced, and its slot perhaps
+/// filled again.
 #[test]
 fn a_line_that_was_replaced_meanwhile_is_not_used() {
     for reading in READINGS {
         let (board, units, _) = settled_board(true);
         let done = leak(Cell::new(false));
         board.machine.hooks.set(move |step| {
-            if step == Step::SecondLook && !done.replace(true) {
+            if step == Step::SecondLoad && !done.replace(true) {
                 bend(board, &units[0], 100);
             }
         });
@@ -235,8 +242,8 @@ fn a_line_that_was_replaced_meanwhile_is_not_used() {
     }
 }
 
-/// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter one, so the old one would be
-/// ahead of what comes next.
+/// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter
+/// one, so the old one would be ahead of what comes next.
 #[test]
 fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
     let (board, units, _) = settled_board(true);
@@ -256,7 +263,8 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
     assert!(second >= first, "{second} after {first}");
 }
 
-/// Rule 6: while the reference is asked, the unit recovers, and its line is ahead of what the reference said before.
+/// Rule 6: while a reader reads the reference, the unit recovers, and its line is ahead of the
+/// reference's value before that.
 #[test]
 fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     let (board, units, controls) = settled_board(true);
@@ -266,7 +274,7 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     board.machine.pass(8_000); // the high-water mark's margin
     let line = leak(Cell::new(None));
     board.machine.hooks.set(move |step| {
-        if step == Step::SecondLook && line.get().is_none() {
+        if step == Step::SecondLoad && line.get().is_none() {
             board.machine.pass(50_000);
             calibrate(board, units, &mut controls.borrow_mut(), 0);
             line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));
@@ -277,8 +285,9 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     assert!(reading.ns >= line, "{} after {line}", reading.ns);
 }
 
-/// The loop's thread is moved away before any step of its iteration: no sample and no line comes of it, readings on that CPU go on
-/// in order, by the line or the reference, and the other CPU notices nothing.
+/// The control loop's thread is moved away before any step of its iteration. The iteration yields
+/// no sample and no line. Readings on that CPU go on in order, by the line or the reference, and
+/// the other CPU is not affected.
 #[test]
 fn a_lost_counter_publishes_nothing_wrong() {
     let lost = leak(Cell::new(0));
@@ -301,8 +310,8 @@ fn a_lost_counter_publishes_nothing_wrong() {
             assert!(reading.ns >= before, "step {step}: {} after {before}", reading.ns);
             match reading.source {
                 Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
-                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may be returned late, and
-                // of the iteration.
+                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a
+                // suspend may be returned late, and of the iteration.
                 Source::Reference { .. } => {
                     assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
                 }
@@ -333,7 +342,8 @@ fn a_unit_whose_counter_was_lost_recovers() {
     assert!(read(units, board).is_some());
 }
 
-/// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does not wait for it.
+/// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does
+/// not wait for it.
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, units, mut controls) = settled_board(true);
@@ -382,7 +392,8 @@ fn an_id_outside_of_the_table_reads_nothing() {
     assert!(PinnedCounter::take(board, 0).is_none());
 }
 
-/// Readings, calibrations and moves in any order, one inside another at any step: what the machine's next steps will be.
+/// Readings, calibrations and moves in any order, nested at any step: this chooses the next
+/// steps.
 struct Storm {
     board: &'static Board,
     units: &'static Units,
@@ -423,7 +434,7 @@ impl Storm {
         self.board.machine.pass(self.below(1 << self.below(most_log2)) + 1);
     }
 
-    /// A reading, if need be by the slow path, of whichever thread is on this CPU.
+    /// A reading by the thread that is on this CPU, by the slow path if necessary.
     fn read(&self) {
         let (cpu, moves, before) = (self.board.on.get(), self.moves.get(), self.board.machine.truth_ns());
         let high_water_ns = self.largest_ns[cpu].get();
@@ -457,7 +468,7 @@ impl Storm {
         }
     }
 
-    /// An iteration on one of the CPUs; whoever was interrupted by it goes on where it was.
+    /// An iteration on one of the CPUs. The interrupted thread goes on afterwards.
     fn calibrate(&self) {
         let Ok(mut controls) = self.controls.try_borrow_mut() else { return };
         let (cpu, on) = (usize::from(self.below(2) == 0), self.board.on.get());
@@ -484,8 +495,8 @@ impl Storm {
     }
 }
 
-/// On one CPU, a reading that was complete before another began is never larger; and the bounds hold on whichever CPU, so a step
-/// back between two is no larger than both.
+/// On one CPU, a reading that was complete before another began is never larger; and the bounds
+/// hold on whichever CPU, so a step back between two is no larger than both.
 #[test]
 fn a_storm_of_moves_and_calibrations_keeps_the_order_on_each_cpu() {
     let seeds = 100;

@@ -19,15 +19,16 @@ pub enum Event {
     Publication,
     /// A line followed a time without one.
     Recovery,
-    /// A reader or the writer found the window passed, and ended the line.
+    /// A reader or the writer found the line past its validity, or not vouched for, and retired
+    /// it.
     Expiry,
     /// The counter was found before the start of the line: it was reset, or differs between CPUs.
     CounterReset,
-    /// A reader found the writer preempted in the middle, and went on without it.
+    /// A reader found the writer preempted in the middle of a publication, and helped.
     Help,
     /// The clock was stepped forward to the reference.
     StepForward,
-    /// The reference changed its rate by more than the samples allow; old ones were dropped.
+    /// The reference changed its rate by more than the samples allow; old samples were dropped.
     RateChange,
     /// The reference left the stated bounds.
     BoundViolation,

@@ -1,4 +1,4 @@
-//! What a clock shows of itself: figures that the control loop leaves, each on its own. They steer nothing.
+//! Figures that the control loop leaves for status displays. They steer nothing.
 
 use crate::cell::Bounds;
 use crate::line::Slope;
@@ -23,7 +23,7 @@ pub(crate) struct Found<'a> {
 pub struct Gauges {
     /// The measured frequency of the counter, Hz; 0 before the first line.
     frequency_hz: AtomicU64,
-    /// The stated limit of the reference's rate, ppb.
+    /// The maximum drift, ppb.
     max_drift_ppb: AtomicU64,
     /// The present interval between recalibrations, ns.
     interval_ns: AtomicU64,
@@ -47,23 +47,25 @@ pub struct Gauges {
 /// sample_ns + dither_ns + (stability_ppb + slope_ppb + dither_ppb) * time since the sample
 /// ```
 ///
-/// and what the reading is off the middle, which rounding is a part of.
+/// and the distance of the reading from the middle, which includes rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct BoundParts {
-    /// Half of what the samples leave open at the newest of them: half a bracket, and the reference's step, ns.
+    /// Half of the width of the newest sample, ns: half a bracket, and the reference's
+    /// resolution.
     pub sample_ns: u64,
     /// The range of the kernel's dither, ns; 0 if it is allowed for by its rate.
     pub dither_ns: u64,
-    /// What the reference's rate is assumed to change by, ppb.
+    /// By how much the reference's rate is assumed to change, ppb.
     pub stability_ppb: u64,
-    /// What the samples leave open of the slope, ppb.
+    /// Half of the range of slopes that the samples leave open, ppb.
     pub slope_ppb: u64,
     /// The rate of the kernel's dither, ppb; 0 if it is allowed for by its range.
     pub dither_ppb: u64,
 }
 
-/// So many iterations in a row whose samples were too old are no accident: each tries four times.
+/// So many iterations in a row whose samples were too old are no accident, because each tries
+/// four times.
 const STALE_ITERATIONS: u64 = 4;
 
 impl Gauges {
@@ -90,7 +92,7 @@ impl Gauges {
         Some(self.frequency_hz.load(Ordering::Relaxed)).filter(|&hz| hz != 0)
     }
 
-    /// The stated limit of the reference's rate, ppb.
+    /// The maximum drift, ppb.
     #[must_use]
     pub fn max_drift_ppb(&self) -> u64 {
         // ORDERING: Relaxed, a figure on its own for display.
@@ -125,15 +127,17 @@ impl Gauges {
         }
     }
 
-    /// Whether, iteration after iteration, the samples were too old for a line when they were complete: the machine is too slow for the
-    /// interval, or the writer never gets a CPU for long enough.
+    /// Whether in iteration after iteration the samples were too old for a line when they were
+    /// complete. The machine is then too slow for the interval, or the writer never gets a CPU
+    /// for long enough.
     #[must_use]
     pub fn samples_are_stale(&self) -> bool {
         // ORDERING: Relaxed, a figure on its own for display.
         self.stale_iterations.load(Ordering::Relaxed) >= STALE_ITERATIONS
     }
 
-    /// Whether the line is off because the reference or the counter jumped, and is still being brought back.
+    /// Whether the line is off because the reference or the counter jumped, and is still being
+    /// slewed back.
     #[must_use]
     pub fn is_disrupted(&self) -> bool {
         // ORDERING: Relaxed, a flag on its own for display.

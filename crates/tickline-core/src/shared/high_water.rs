@@ -1,4 +1,4 @@
-//! How far a line can have been read, when nobody knows: rules 5 and 13.
+//! How far a line can have been read: rules 5 and 13.
 //!
 //! ```text
 //! sample    start           end of window        end of validity
@@ -7,18 +7,22 @@
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The inlined path reads a line up to the end of its window and asks nobody. In a suspend in which the counter runs on
-//! and the reference stands still, that much of the line's future may be used up, in one suspend or in several. Past the
-//! window every reading takes the slow path, which asks the reference: the line counts for those ticks only that the counter
-//! can have reached while the reference came as far as it is ([`Shared::is_over`]). The reference never decreases, so whoever
-//! ends the line can ask it again and knows a tick that no reading was later than: the window's end, or what the
-//! reference vouches for by then, whichever is later. That holds whatever reference and counter did in between, suspends,
-//! resets, slews and steps included.
+//! The inlined path reads a line up to the end of its window and asks nobody. In a suspend in
+//! which the counter runs on and the reference stands still, that much of the line's future may
+//! be used up, in one suspend or in several. Past the window every reading takes the slow path,
+//! which asks the reference. The line counts only for ticks that the counter can have reached by
+//! the time that the reference shows ([`Shared::is_over`]). The reference never decreases. So the
+//! thread that retires the line can ask it again, and then knows a tick that no reading has
+//! passed: the window's end, or the last tick for which the reference vouches now, whichever is
+//! later. That holds whatever reference and counter did in between, suspends, resets, slews and
+//! steps included.
 //!
-//! A counter that went back and was in no suspend since (a machine that was restored, a thread that was moved to another CPU's
-//! counter) has a lower limit: it cannot have come further than the reference did at the kernel's slowest.
+//! A counter that went back without a suspend (a machine was restored, a thread was moved to
+//! another CPU's counter) has a lower limit: it cannot have come further than the reference did
+//! at the kernel's slowest rate.
 //!
-//! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c` (`timekeeping_resume`).
+//! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c`
+//! (`timekeeping_resume`).
 
 use super::Shared;
 use crate::cell::{State, StateCell};
@@ -28,43 +32,47 @@ use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
 use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
 use crate::word::{FIRST_TICKS, Word};
 
-/// By how much the reference may be slower than it was when it was sampled, unnoticed, ppb of that rate: 36.9 %, from one
-/// extreme to the other.
+/// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
+/// rate: 36.9 %, from the fastest slew to the slowest.
 const UNNOTICED_SLEW_PPB: i64 =
     (2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) + KERNEL_SLEW_PPB) + 1;
 
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 
-/// By how much the reference may be slower than that for its word to be taken, ppb: 1 %. No promise rests on it. A line that is
-/// off by more than this over a window is better ended, and 1 % of a window is what a suspend can add to a high-water mark.
+/// By how much the reference may be slower than the line's lower bound and still vouch for a
+/// tick, ppb: 1 %. No promise rests on it. A line that is off by more over a window had better
+/// end, and a suspend can add 1 % of a window to a high-water mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
-/// Ticks from a line's start within which the inlined path may use it. Where there is a line for each CPU, that is a little more
-/// than the window.
+/// Ticks from a line's start within which the inlined path may use it. Where there is a line for
+/// each CPU, that is a little more than the window.
 fn inlined_ticks(state: &State) -> u64 {
     state.window_ticks.saturating_add(FIRST_TICKS).min(state.valid_ticks())
 }
 
-/// The last tick that the counter can have reached when the reference is at `reference_ns`, if the reference was at `since` or
-/// later there, and has been slower than `slope` by no more than `slew_ppb`.
+/// The last tick that the counter can have reached when the reference is at `reference_ns`, if
+/// the reference was at `since` or later at that tick, and has been slower than `slope` by no
+/// more than `slew_ppb`.
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
     let passed_ns = unsigned(reference_ns.saturating_sub(since.ns).saturating_add(1).max(0));
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
-    // Half of all ticks are after a tick: none is taken to be later than the middle of those.
+    // Half of all ticks are after a given tick. None is taken to be later than the middle of
+    // those.
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
 }
 
 impl<S: StateCell, P> Shared<S, P> {
-    /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its validity has passed, the
-    /// counter is before its start, or its window has passed and the reference does not vouch for it (rule 13). Asks the
-    /// reference only past the window.
+    /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its
+    /// validity has passed, the counter is before its start, or its window has passed and the
+    /// reference does not vouch for it (rule 13). Asks the reference only past the window.
     pub(crate) fn is_over(&self, state: &State, ticks: u64, reference: &impl Reference) -> bool {
         let delta = ticks.wrapping_sub(state.line.start_ticks);
         if delta <= inlined_ticks(state) {
             return false;
         }
         delta >= state.valid_ticks() || {
-            // Asked after the counter: the reference was not later when `ticks` were read.
+            // The reference is read after the counter, so it was not later when `ticks` were
+            // read.
             let reference_ns = reference.monotonic_ns();
             let vouched = last_ticks(
                 self.cell.proven(state.word.slot()),
@@ -81,9 +89,10 @@ impl<S: StateCell, P> Shared<S, P> {
         self.cell.bounds(Word::from_bits(state.line.start_ticks)).lower.slope
     }
 
-    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read after the word that ended it, or is
-    /// outside of its validity. As where lines meet, a reader may have read the counter a little after its second
-    /// load of the word. `newest` is a point below the reference that was proven before the line ended, if the caller has one.
+    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read
+    /// after the word that ended it, or is outside of its validity. As at a meeting point, a
+    /// reader may have read the counter a little after its second load of the word. `newest` is a
+    /// point below the reference that was proven before the line ended, if the caller has one.
     pub(super) fn high_water_ticks(
         &self,
         state: &State,
@@ -107,13 +116,14 @@ impl<S: StateCell, P> Shared<S, P> {
             let vouched = since_start(last_ticks(first, slope, reference_ns, VOUCHED_SLEW_PPB));
             last = last.min(vouched.max(inlined_ticks));
             if unsuspended {
-                // A point of this line's counter, not of one that has started again.
+                // A point from before a counter reset does not count.
                 let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < valid_ticks);
-                // A reference that tells its callers something old does so by microseconds.
+                // A reference that returns an old value is late by microseconds.
                 let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
                 let latest_ns = reference_ns.saturating_add(late_ns);
                 let reached = last_ticks(newest.unwrap_or(first), slope, latest_ns, UNNOTICED_SLEW_PPB);
-                // Not before the line met the one before it, whose readings are no larger from there on.
+                // Not before the meeting point with the previous line, whose readings were no
+                // larger than this line is there.
                 last = last.min(since_start(reached).max(FIRST_TICKS.saturating_add(margin_ticks)));
             }
         }
@@ -121,6 +131,6 @@ impl<S: StateCell, P> Shared<S, P> {
     }
 }
 
-// Long, and of safe code alone, as those of `control`: Miri would take minutes and find nothing.
+// As in `control`: long, and of safe code alone. Miri would take minutes and find nothing.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -8,8 +8,9 @@
 //! otherwise                                         base + ((t - w) * slope >> 48)
 //! ```
 //!
-//! A [`Kind`] says which read of the counter a reading makes, and what it takes from the slot. The source of ticks is the common
-//! counter here, and the counter of this CPU in [`per_cpu`](crate::per_cpu). The named functions only choose the two.
+//! A [`Kind`] says which read of the counter a reading makes, and what it takes from the slot.
+//! The source of ticks is the common counter here, and the counter of this CPU in
+//! [`per_cpu`](crate::per_cpu). The named functions only choose the two.
 
 use super::{Event, Shared};
 use crate::cell::{Bounds, Published, State, StateCell};
@@ -17,17 +18,18 @@ use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::word::{Phase, Word};
 
-/// How long a reader watches a line being replaced before it goes on without the writer, ns. A writer that is not preempted
-/// needs some 60 ns.
+/// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
+/// not preempted needs some 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
-/// ...and how often it reads the word meanwhile, in case the counter stands still or the line's slope is far from the truth. An
-/// ordered read takes 5 ns at least, so a counter that goes on ends the wait before.
+/// ...and how often it loads the word meanwhile, in case the counter stands still or the line's
+/// slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
+/// the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
-/// How often a reader reads the word during a first publication before it goes on without the writer. The writer asks the
-/// reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The clock has no line yet, so nobody reads
-/// the counter for this.
+/// How often a reader loads the word during a first publication before it helps. The writer asks
+/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The
+/// clock has no line yet, so the reader must not read the counter.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// Where a reading came from.
@@ -35,7 +37,7 @@ const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 pub enum Source {
     /// The line.
     Line {
-        /// Time past the end of the window of the inlined path, ns; 0 inside it.
+        /// Time since the end of the window, ns; 0 inside it.
         overdue_ns: u64,
     },
     /// The reference clock.
@@ -66,7 +68,8 @@ pub struct LineReading {
 }
 
 impl LineReading {
-    /// The least and the most that the reference can be, ns, widened to contain the reading itself.
+    /// The least and the greatest time of the reference, ns, widened to contain the reading
+    /// itself.
     #[inline]
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
@@ -84,7 +87,7 @@ pub trait Kind {
     /// Whether the counter is read after every earlier load.
     const ORDERED: bool;
 
-    /// Whether the line that `word` names, if there is one, serves this kind.
+    /// Whether `word` names a line that serves this kind.
     #[inline(always)]
     fn serves(word: Word) -> bool {
         word.is_published()
@@ -96,7 +99,7 @@ pub trait Kind {
         cell.published(word)
     }
 
-    /// What else the slot has for this kind.
+    /// Reads what this kind takes from the slot besides the line.
     fn extra(cell: &impl StateCell, word: Word) -> Self::Extra;
 
     /// The result, from the line's value `ns` at `ticks`.
@@ -188,8 +191,8 @@ impl Kind for WithBounds {
 }
 
 impl<S: StateCell, P> Shared<S, P> {
-    /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must be taken. The counter
-    /// is not touched unless there is a line.
+    /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must
+    /// be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
         self.read_as::<Plain>(counter)
@@ -219,8 +222,9 @@ impl<S: StateCell, P> Shared<S, P> {
         self.read_line::<K>(|| if K::ORDERED { counter.now_ordered() } else { counter.now() }, 0)
     }
 
-    /// A reading of the line at the tick that `ticks` returns, if it is at least `skipped_ticks` after the line's start. The
-    /// window is as long, wherever it begins. Rule 1: the word must be the same after `ticks` was called.
+    /// A reading of the line at the tick that `ticks` returns, if it is at least `skipped_ticks`
+    /// after the line's start. The window then ends later by as much. Rule 1: the word must be
+    /// the same after `ticks` was called.
     #[inline(always)]
     pub(crate) fn read_line<K: Kind>(
         &self,
@@ -240,7 +244,8 @@ impl<S: StateCell, P> Shared<S, P> {
             .then(|| K::reading(ticks, published.line.at(ticks), extra))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid: for the slow path.
+    /// As [`read_bounds`](Self::read_bounds), but as long as the line is valid, for the slow
+    /// path.
     pub fn read_bounds_slow(
         &self,
         counter: &impl Counter,
@@ -256,8 +261,9 @@ impl<S: StateCell, P> Shared<S, P> {
         in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), bounds })
     }
 
-    /// The slow path: whatever the state, an ordered reading. Never waits for another thread longer than two
-    /// microseconds; lock-free: it repeats only when another thread has changed the state meanwhile.
+    /// The slow path: whatever the state, an ordered reading. Never waits for another thread
+    /// longer than two microseconds; lock-free: it repeats only when another thread has changed
+    /// the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
@@ -278,8 +284,9 @@ impl<S: StateCell, P> Shared<S, P> {
         }
     }
 
-    /// One attempt of the slow path; `None` if another one is needed. `ordered_ticks` returns `None` if this thread was moved away
-    /// from the counter of this line. `unfinished` handles a line that is being replaced, or published for the first time.
+    /// One attempt of the slow path; `None` if another is needed. `ordered_ticks` returns `None`
+    /// if this thread was moved away from this line's CPU. `unfinished` handles a line that is
+    /// being replaced, or published for the first time.
     pub(crate) fn try_read_slow(
         &self,
         ordered_ticks: impl FnOnce() -> Option<u64>,
@@ -318,7 +325,8 @@ impl<S: StateCell, P> Shared<S, P> {
 /// How long a reader has waited for a writer.
 #[derive(Default)]
 struct Wait {
-    /// The word for which it waits, the tick at which it began, and how often it has read the word since.
+    /// The word for which it waits, the tick at which it began, and how often it has read the
+    /// word since.
     current: Option<(Word, u64, u32)>,
 }
 
@@ -327,7 +335,7 @@ impl Wait {
     fn is_over(&mut self, state: &State, counter: &impl Counter) -> bool {
         let first = state.word.phase() == Phase::FirstPublication;
         let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == state.word) else {
-            // A line was there before it is replaced, so the counter may be read.
+            // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if first { 0 } else { counter.now_ordered() };
             self.current = Some((state.word, since_ticks, 0));
             return false;

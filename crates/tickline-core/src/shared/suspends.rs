@@ -1,5 +1,5 @@
-//! How long the machine had been suspended when a line was made: with it, whoever ends the line can tell whether there was a
-//! suspend since.
+//! How long the machine had been suspended when a line was made. From this the thread that
+//! retires the line knows whether there was a suspend since.
 
 use crate::primitive::{AtomicI64, Ordering};
 use crate::sample::{Reference, SUSPENDED_ERROR_NS};
@@ -8,8 +8,8 @@ use crate::word::Slot;
 /// Stands for a reference that does not say.
 const UNKNOWN: i64 = i64::MIN;
 
-/// For the line in each slot, what the reference said before the samples that it rests on were taken. Beside the cell, not in
-/// its slots: who reads bounds has no use for it.
+/// For the line in each slot, what the reference said before the samples that it rests on were
+/// taken. Beside the cell, not in its slots, because readers have no use for it.
 #[derive(Debug, Default)]
 pub(super) struct Suspends([AtomicI64; 2]);
 
@@ -28,16 +28,18 @@ impl Suspends {
 
     /// Before a line is published in `slot`, by the holder of the clock's lock.
     pub(super) fn note(&self, slot: Slot, suspended_ns: Option<i64>) {
-        // ORDERING: Release, pairs with the Acquire load below: whoever reads this value in the place of an earlier line's also
-        // sees the swap that had taken that line out of use, and its own swap fails.
+        // ORDERING: Release, pairs with the Acquire load below: whoever reads this value in the
+        // place of an earlier line's also sees the swap that had taken that line out of use, and
+        // its own swap fails.
         self.of(slot).store(suspended_ns.unwrap_or(UNKNOWN), Ordering::Release);
     }
 
-    /// Whether the reference says that there was no suspend since the samples of the line in `slot`. Not if it says nothing.
+    /// Whether the reference says that there was no suspend since the samples of the line in
+    /// `slot`. Not if it says nothing.
     pub(super) fn is_none_since(&self, slot: Slot, reference: &impl Reference) -> bool {
         // ORDERING: Acquire, pairs with the Release store above.
         let then_ns = self.of(slot).load(Ordering::Acquire);
-        // A reference that did not answer then is not asked now: the question may be forbidden.
+        // A reference that did not answer then is not asked now: the call may be forbidden.
         then_ns != UNKNOWN
             && reference
                 .suspended_ns()

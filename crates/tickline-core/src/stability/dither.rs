@@ -1,38 +1,42 @@
 //! The kernel's dither: how far the reference may be from the straight line that it keeps to.
 //!
-//! Linux keeps time with an integer multiplier, `m` or `m + 1`, and chooses between the two at each of its ticks by the sign of
-//! the error that has gathered (`timekeeping_adjust`, `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by
-//! up to one step of the multiplier, and the error never grows beyond what one tick gathers:
+//! Linux keeps time with an integer multiplier, `m` or `m + 1`, and chooses between the two at
+//! each of its ticks by the sign of the error that has gathered (`timekeeping_adjust`,
+//! `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to
+//! one step of the multiplier, and the error never grows beyond what one tick gathers:
 //!
 //! ```text
 //! error:  /\  /\    /\      at most  step of the multiplier * time between two ticks
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven ones, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is narrow for short lines, or
-//! on the *range* of the error, which does not grow. How long the kernel goes without a tick is not known: 1 to 10 ms while it is busy,
-//! 100 ms when idle. So the range is [`MOST_NS`] until it has been learnt: from how far samples are from where the
-//! line before them said, over [`BLOCK_SAMPLES`] of them and [`BLOCK_NS`] at the least, four times the largest such distance.
+//! Both limits are proven, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is
+//! narrow for short lines, or on the *range* of the error, which does not grow. It is not known
+//! how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So the
+//! range is [`MOST_NS`] until it has been learnt. The learnt range is four times the largest
+//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] samples over
+//! [`BLOCK_NS`].
 
 use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
 
-/// How far the rate may be from the intended one between two ticks, ppb: by a step of the multiplier. `clocks_calc_mult_shift`
-/// (`kernel/time/clocksource.c`) makes the multiplier as large as a conversion of 600 s allows: 2^21 at the least for counters of up
-/// to 7.3 GHz, so a step of it is 477 ppb at most.
+/// How far the rate may be from the intended one between two ticks, ppb: one step of the
+/// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
+/// large as a conversion of 600 s allows: 2^21 at the least for counters of up to 7.3 GHz, so a
+/// step of it is 477 ppb at most.
 pub(super) const RATE_PPB: u64 = 480;
 
 /// The longest time between two ticks that is allowed for, ns: 100 ms of idle were seen.
 const LONGEST_TICK_NS: u64 = 100_000_000;
 
-/// The largest range that is allowed for, ns: what one tick gathers.
+/// The largest range that is allowed for, ns: the error that gathers between two ticks.
 const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
 
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
 const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The range is taken for so many times the largest distance that was seen. With 2, of samples that happened to fall near the
-/// intended line, bounds were wrong in the simulator.
+/// The range is taken to be so many times the largest distance that was seen. With 2, bounds were
+/// wrong in the simulator: the samples had happened to fall near the intended line.
 const SAFETY: i128 = 4;
 
 /// Samples in a block of evidence, at the least...
@@ -46,7 +50,7 @@ const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 struct Block {
     since_ticks: u64,
     samples: u32,
-    /// The largest distance between a sample and where the line before it said.
+    /// The largest distance between a sample and the line before it.
     largest: FixedNs,
 }
 
@@ -68,7 +72,7 @@ impl Dither {
         *self = Self::new();
     }
 
-    /// A sample at `ticks` was at this distance from where the line before it said.
+    /// A sample at `ticks` was at this distance from the line before it.
     pub(super) fn note(&mut self, ticks: u64, distance: FixedNs, slope: Slope) {
         let block = self.current.get_or_insert(Block { since_ticks: ticks, samples: 0, largest: 0 });
         block.samples = block.samples.saturating_add(1);

@@ -1,6 +1,7 @@
-//! What holds for `steer`, `join` and `recover`: the order that `discipline` promises.
+//! Properties of `steer`, `join` and `recover`: the order that `discipline` promises.
 //!
-//! Everything is compared in exact values, where these fit: a `FixedNs` or an `i64` that is saturated is no promise.
+//! Everything is compared in exact values where these fit; nothing is promised for a saturated
+//! `FixedNs` or `i64`.
 
 use num_bigint::BigInt;
 use tickline_core::discipline::{STEP_PPB, Steering, join, recover, steer};
@@ -50,7 +51,8 @@ pub(crate) fn check_steer(old: &Line, at_ticks: u64, target: &Target, horizon_ti
     steering
 }
 
-/// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher than that takes.
+/// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
+/// than necessary.
 pub(crate) fn check_meeting(
     old: &Line,
     steering: &Steering,
@@ -107,30 +109,30 @@ fn is_exact(line: &Line, ticks: u64) -> bool {
         && i64::try_from(floor_ns(&exact_at(line, ticks))).is_ok()
 }
 
-/// Rule 7: a recovery line is not below the edge where it was taken, nowhere below the high-water mark, and no higher
-/// than that takes.
+/// Rule 7: a first line is not below `most` where that was taken, nowhere below the high-water
+/// mark, and no higher than necessary.
 pub(crate) fn check_recover(
-    edge: FixedNs,
+    most: FixedNs,
     high_water_ns: i64,
     slope: Slope,
     start_ticks: u64,
     at_ticks: u64,
     probe: u64,
 ) {
-    let line = recover(edge, high_water_ns, slope, start_ticks, at_ticks);
+    let line = recover(most, high_water_ns, slope, start_ticks, at_ticks);
     assert_eq!((line.start_ticks, line.slope), (start_ticks, slope));
     let since_start = at_ticks.wrapping_sub(start_ticks);
     let from_start = Line { base_ns: 0, ..line };
-    let needed = wide(edge) - exact_at(&from_start, at_ticks);
-    let floor = wide(high_water_ns) * UNITS_PER_NS;
-    let highest = needed.max(floor.clone());
+    let needed = wide(most) - exact_at(&from_start, at_ticks);
+    let high_water = wide(high_water_ns) * UNITS_PER_NS;
+    let highest = needed.max(high_water.clone());
     if since_start > MAX_DELTA_TICKS || !is_moderate(&highest) || i64::try_from(ceil_ns(&highest)).is_err() {
         return;
     }
-    let story = || format!("{edge}, {high_water_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
-    assert!(exact_at(&line, at_ticks) >= wide(edge), "below the edge: {}", story());
+    let story = || format!("{most}, {high_water_ns}, {slope:?} from {start_ticks} at {at_ticks}: {line:?}");
+    assert!(exact_at(&line, at_ticks) >= wide(most), "below `most`: {}", story());
     for ticks in [start_ticks, at_ticks, start_ticks.wrapping_add(probe & MAX_DELTA_TICKS)] {
-        assert!(exact_at(&line, ticks) >= floor, "below the floor at {ticks}: {}", story());
+        assert!(exact_at(&line, ticks) >= high_water, "below the high-water mark at {ticks}: {}", story());
     }
     assert!(exact_at(&line, start_ticks) - highest < wide(UNITS_PER_NS), "higher than needed: {}", story());
 }

@@ -1,4 +1,5 @@
-//! What holds for brackets and histories whose samples come from a true line: nothing that they claim excludes the truth.
+//! Properties of brackets and histories whose samples come from a true line: their bounds never
+//! exclude the truth.
 
 use num_bigint::BigInt;
 use tickline_core::estimate::{Fit, History};
@@ -22,18 +23,18 @@ pub(crate) struct Truth {
     pub(crate) resolutions: Resolutions,
 }
 
-/// One look at the reference, and the time before it.
+/// One read of the reference, and the time before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
-    /// Ticks since the last look, beyond the counter's step.
+pub(crate) struct Read {
+    /// Ticks since the last read, beyond the counter's resolution.
     pub(crate) gap_ticks: u64,
-    /// Ticks from the first look at the counter to that at the reference.
+    /// Ticks from the first read of the counter to that of the reference.
     pub(crate) before_ticks: u32,
-    /// Ticks from there to the second look at the counter.
+    /// Ticks from there to the second read of the counter.
     pub(crate) after_ticks: u32,
     /// Chooses where in their steps counter and reference are seen.
     pub(crate) phases: [u16; 3],
-    /// Chooses the rate since the last look.
+    /// Chooses the rate since the last read.
     pub(crate) rate: u64,
 }
 
@@ -48,10 +49,10 @@ struct Now {
 
 impl Now {
     fn of(truth: &Truth) -> Self {
-        let (slope, rho, parts) =
+        let (slope, max_drift, parts) =
             (u128::from(truth.slope.to_bits()), u128::from(truth.max_drift_ppb), 1_000_000_000_u128);
-        let least = (slope * (parts - rho)).div_ceil(parts);
-        let most = slope * (parts + rho) / parts;
+        let least = (slope * (parts - max_drift)).div_ceil(parts);
+        let most = slope * (parts + max_drift) / parts;
         let rates = (u64::try_from(least), u64::try_from(most));
         Self {
             ticks: truth.ticks,
@@ -60,7 +61,8 @@ impl Now {
         }
     }
 
-    /// Lets `ticks` pass at a rate within rho that `choice` chooses: the extremes as often as what lies between.
+    /// Lets `ticks` pass at a rate within the maximum drift that `choice` chooses: the extremes
+    /// as often as the rates between.
     fn pass(&mut self, ticks: u64, choice: u64) {
         let (least, most) = self.rates;
         let rate = match choice % 4 {
@@ -78,13 +80,13 @@ impl Now {
     }
 
     /// A bracket, seen with the given resolutions.
-    fn look(&mut self, look: &Look, resolutions: Resolutions) -> Bracket {
-        self.pass(look.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), look.rate);
-        let [first, second, third] = look.phases;
+    fn read(&mut self, read: &Read, resolutions: Resolutions) -> Bracket {
+        self.pass(read.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), read.rate);
+        let [first, second, third] = read.phases;
         let before_ticks = self.counter(resolutions.counter_ticks, first);
-        self.pass(look.before_ticks.into(), look.rate >> 8);
+        self.pass(read.before_ticks.into(), read.rate >> 8);
         let reference = floor_ns(&self.fixed) - i64::from(second) % resolutions.reference_ns;
-        self.pass(look.after_ticks.into(), look.rate >> 16);
+        self.pass(read.after_ticks.into(), read.rate >> 16);
         // A counter that is seen at an earlier moment than before would have run backwards.
         let after_ticks = self.counter(resolutions.counter_ticks, third);
         let after_ticks =
@@ -112,18 +114,19 @@ pub(crate) fn check_bracket(
     assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A bracket's points are on their sides of the truth; the bounds contains it, at the sample and `ahead_ticks` later; where
-/// the rate is constant, nothing is dropped, the fit contains the rate and the target is within the fit's limits.
-pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, horizon_ticks: u64) {
+/// A bracket's points are on their sides of the truth, and the bounds contain the truth at the
+/// sample and `ahead_ticks` later. Where the rate is constant, nothing is dropped, the fit
+/// contains the rate, and the target is within the fit.
+pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
-    for (index, look) in looks.iter().enumerate() {
-        let bracket = now.look(look, truth.resolutions);
+    for (index, read) in reads.iter().enumerate() {
+        let bracket = now.read(read, truth.resolutions);
         let sample = bracket.sample(truth.resolutions).expect("the counter did not run backwards");
         assert_eq!(sample.upper.ticks, bracket.before_ticks);
         history.push(sample);
         let (fit, dropped) = history.fit();
         if truth.max_drift_ppb == 0 {
-            let story = || format!("{truth:?}, {:?}", looks.get(..=index));
+            let story = || format!("{truth:?}, {:?}", reads.get(..=index));
             assert_eq!(dropped, 0, "{}", story());
             assert_eq!(fit.is_some(), index > 0, "{}", story());
             if let Some(fit) = fit {
@@ -135,7 +138,7 @@ pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, hor
         history.thin(truth.slope);
         // The counter may be seen up to one step later than it was at the sample.
         let behind = signed_ticks(now.ticks, sample.lower.ticks);
-        now.pass(u64::try_from(behind).expect("the lower point is not in the past"), look.rate >> 24);
+        now.pass(u64::try_from(behind).expect("the lower point is not in the past"), read.rate >> 24);
         if truth.max_drift_ppb == 0 {
             check_sides(truth, &sample, &now);
             if let Some(fit) = fit {
@@ -144,7 +147,7 @@ pub(crate) fn check_history(truth: &Truth, looks: &[Look], ahead_ticks: u64, hor
         }
         check_bounds(&history, truth, &now);
         let mut later = Now { fixed: now.fixed.clone(), ..now };
-        later.pass(ahead_ticks, look.rate >> 32);
+        later.pass(ahead_ticks, read.rate >> 32);
         check_bounds(&history, truth, &later);
     }
 }
@@ -175,7 +178,7 @@ fn check_extremes(history: &History, fit: &Fit) {
     );
 }
 
-/// The bounds contain the truth; rounded to nanoseconds they contain the truth as a clock would tell it.
+/// The bounds contain the truth. Rounded to nanoseconds they contain the rounded truth.
 fn check_bounds(history: &History, truth: &Truth, now: &Now) {
     let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
     let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));
@@ -184,7 +187,8 @@ fn check_bounds(history: &History, truth: &Truth, now: &Now) {
     assert!(wide(bounds.lower.at_any(now.ticks)) <= ns && ns <= wide(bounds.upper.at_any(now.ticks)));
 }
 
-/// The target is in the middle of what is feasible, and so is the truth inside: now and one horizon later.
+/// The target is in the middle of what is feasible, and so is the truth inside: now and one
+/// horizon later.
 fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_ticks: u64) {
     let Some(target) = history.target(fit, horizon_ticks) else {
         assert_eq!(horizon_ticks, 0, "{history:?}");

@@ -24,7 +24,8 @@ pub(crate) fn check_conversion(line: &Line, ticks: u64) {
     }
 }
 
-/// Nanoseconds to ticks: the first tick at which the line is not below `ns`, at most 2^63 from the start.
+/// Nanoseconds to ticks: the first tick at which the line is not below `ns`, at most 2^63 from
+/// the start.
 pub(crate) fn check_inverse(line: &Line, ns: i64) {
     let ticks = line.ticks_at(ns);
     if line.slope == Slope::default() {

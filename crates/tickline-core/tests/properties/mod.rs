@@ -1,5 +1,6 @@
-//! Properties of the arithmetic, as functions that panic where one does not hold: `arithmetic.rs` feeds them with random
-//! values, the fuzz targets in `fuzz/` with whatever reaches new code.
+//! Properties of the arithmetic, as functions that panic where one does not hold. `arithmetic.rs`
+//! feeds them with random values, and the fuzz targets in `fuzz/` with inputs that reach new
+//! code.
 
 pub(crate) mod discipline;
 pub(crate) mod estimate;

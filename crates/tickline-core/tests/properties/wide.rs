@@ -1,4 +1,5 @@
-//! The oracle: what the arithmetic should give, in integers without limits. Slow, and obviously right.
+//! The oracle: what the arithmetic should give, in integers without limits. Slow, and obviously
+//! right.
 
 use num_bigint::BigInt;
 use tickline_core::line::{Line, Slope};

@@ -8,54 +8,73 @@ fn start_granularity_of(ticks: u64) -> u64 {
     ticks / START_GRANULARITY_TICKS * START_GRANULARITY_TICKS
 }
 
-/// A live word is a tick shortly before its publication, and its successors keep what they should.
+/// A published word is a tick shortly before its publication, and its successors keep the right
+/// parts of it.
 pub(crate) fn check_life(before: Word, at_ticks: u64, margin_ticks: u64, high_water_ticks: u64) {
-    let Some(live) = before.next_published(at_ticks, margin_ticks) else { return };
+    let Some(in_use) = before.next_published(at_ticks, margin_ticks) else { return };
     let slot = before.slot().other();
     assert_eq!(
-        (live.phase(), live.slot(), live.is_gate_closed()),
+        (in_use.phase(), in_use.slot(), in_use.is_gate_closed()),
         (Phase::Published, slot, false),
-        "{live:?}"
+        "{in_use:?}"
     );
-    assert!(at_ticks.wrapping_sub(live.to_bits()) < 2 * START_GRANULARITY_TICKS, "{live:?} for {at_ticks}");
+    assert!(
+        at_ticks.wrapping_sub(in_use.to_bits()) < 2 * START_GRANULARITY_TICKS,
+        "{in_use:?} for {at_ticks}"
+    );
 
-    let closing = live.replacing();
-    assert_eq!((closing.phase(), closing.is_gate_closed()), (Phase::Replacing, false), "{closing:?}");
-    let gated = live.with_gate_closed();
+    let replacing = in_use.replacing();
+    assert_eq!((replacing.phase(), replacing.is_gate_closed()), (Phase::Replacing, false), "{replacing:?}");
+    let gated = in_use.with_gate_closed();
     assert_eq!((gated.phase(), gated.is_gate_closed()), (Phase::Replacing, true), "{gated:?}");
-    assert_eq!(closing.with_gate_closed(), gated, "whatever comes first");
-    for word in [live, closing, gated] {
-        assert_eq!((word.start_ticks(), word.slot()), (live.start_ticks(), slot), "{word:?}");
+    assert_eq!(replacing.with_gate_closed(), gated, "whatever comes first");
+    for word in [in_use, replacing, gated] {
+        assert_eq!((word.start_ticks(), word.slot()), (in_use.start_ticks(), slot), "{word:?}");
         assert_eq!(Word::from_bits(word.to_bits()), word);
-        assert_eq!(word.is_published(), word == live, "{word:?}");
+        assert_eq!(word.is_published(), word == in_use, "{word:?}");
 
-        let cold = word.without_line(high_water_ticks);
-        assert_eq!((cold.phase(), cold.is_published()), (Phase::NoLine, false), "{cold:?}");
-        assert_eq!((cold.slot(), cold.is_gate_closed()), (slot, word.is_gate_closed()), "{cold:?}");
-        let up = cold.start_ticks().wrapping_sub(high_water_ticks);
-        assert!(
-            up < START_GRANULARITY_TICKS && cold.start_ticks() % START_GRANULARITY_TICKS == 0,
-            "{cold:?} for {high_water_ticks}"
+        let without_line = word.without_line(high_water_ticks);
+        assert_eq!(
+            (without_line.phase(), without_line.is_published()),
+            (Phase::NoLine, false),
+            "{without_line:?}"
         );
         assert_eq!(
-            (cold.first_publication().phase(), cold.first_publication().given_up()),
-            (Phase::FirstPublication, cold),
-            "{cold:?}"
+            (without_line.slot(), without_line.is_gate_closed()),
+            (slot, word.is_gate_closed()),
+            "{without_line:?}"
+        );
+        let up = without_line.start_ticks().wrapping_sub(high_water_ticks);
+        assert!(
+            up < START_GRANULARITY_TICKS && without_line.start_ticks() % START_GRANULARITY_TICKS == 0,
+            "{without_line:?} for {high_water_ticks}"
+        );
+        assert_eq!(
+            (without_line.first_publication().phase(), without_line.first_publication().given_up()),
+            (Phase::FirstPublication, without_line),
+            "{without_line:?}"
         );
     }
 }
 
-/// Rule 10: however often a gate is closed and opened, no state comes again within eight times, and the high-water mark stays.
-pub(crate) fn check_gates(cold: Word, changes: usize) {
-    let mut seen = vec![cold];
-    let mut word = cold;
+/// Rule 10: however often a gate is closed and opened, no state comes again within eight times,
+/// and the high-water mark stays.
+pub(crate) fn check_gates(without_line: Word, changes: usize) {
+    let mut seen = vec![without_line];
+    let mut word = without_line;
     for _ in 0..changes {
         let gated = word.with_gate_closed();
-        assert_eq!((gated.phase(), gated.is_gate_closed(), gated.slot()), (Phase::NoLine, true, cold.slot()));
+        assert_eq!(
+            (gated.phase(), gated.is_gate_closed(), gated.slot()),
+            (Phase::NoLine, true, without_line.slot())
+        );
         word = gated.with_gate_open();
-        assert_eq!((word.phase(), word.is_gate_closed(), word.slot()), (Phase::NoLine, false, cold.slot()));
+        assert_eq!(
+            (word.phase(), word.is_gate_closed(), word.slot()),
+            (Phase::NoLine, false, without_line.slot())
+        );
         for next in [gated, word] {
-            assert_eq!(next.start_ticks(), cold.start_ticks(), "{next:?}");
+            assert_eq!(next.start_ticks(), without_line.start_ticks(), "{next:?}");
             assert!(!seen.iter().rev().take(15).any(|seen| *seen == next), "{next:?} came twice");
             seen.push(next);
         }

@@ -1,7 +1,8 @@
 //! Two clocks in one `Criterion`.
 //!
-//! With a `Criterion` for each, both would write the page of a group to the same place, each with its own benchmarks alone, and the
-//! last one would stay. Here the benchmarks of both clocks are in one group, and criterion draws them in one plot.
+//! If each clock had its own `Criterion`, both would write the page of a group to the same place,
+//! and only the last clock's benchmarks would be there. Here the benchmarks of both clocks are in
+//! one group, and criterion draws them in one plot.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,8 +29,9 @@ impl Which {
     }
 }
 
-/// Measures by the clock that was chosen last, by this one or by a clone. To choose takes a branch at both readings, and nothing that
-/// could be seen beside them; whoever needs one clock uses that by itself.
+/// Measures by the clock that was chosen last, through this value or a clone. The choice adds a
+/// branch to both readings, which is negligible. A program that needs one clock uses that clock
+/// alone.
 #[derive(Debug, Clone)]
 pub(crate) struct Clocks {
     tsc: CounterTime,
@@ -41,7 +43,7 @@ impl Clocks {
         Self { tsc, chosen: Rc::new(Cell::new(Which::WallTime)) }
     }
 
-    /// For what is measured from now on. The name of the clock.
+    /// Chooses the clock for all later measurements. Returns its name.
     pub(crate) fn choose(&self, which: Which) -> &'static str {
         self.chosen.set(which);
         which.name()
@@ -56,7 +58,8 @@ pub(crate) enum Begun {
 
 impl Measurement for Clocks {
     type Intermediate = Begun;
-    /// By the one and by the other; the one that is not chosen has measured nothing.
+    /// The times by the one clock and by the other; the clock that is not chosen has measured
+    /// nothing.
     type Value = (Duration, Elapsed);
 
     #[inline]
@@ -92,7 +95,7 @@ impl Measurement for Clocks {
         }
     }
 
-    /// Both measure ns, and share theirs.
+    /// Both clocks measure ns, and share one formatter.
     fn formatter(&self) -> &dyn ValueFormatter {
         WallTime.formatter()
     }

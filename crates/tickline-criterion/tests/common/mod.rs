@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-/// Says aloud that a test did not run: straight to stderr, because the test harness hides what passing tests print.
+/// Says aloud that a test did not run: straight to stderr, because the test harness hides what
+/// passing tests print.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
 }

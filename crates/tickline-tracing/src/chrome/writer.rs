@@ -12,7 +12,8 @@ use tracing_core::Metadata;
 
 use super::{Builder, Message, Slice, Summary};
 
-/// What the kernel writes without a check for `SIGKILL` in between: the smallest page of any Linux.
+/// The kernel writes so many bytes without a check for `SIGKILL` in between: the smallest page of
+/// any Linux.
 const PAGE: usize = 4_096;
 
 /// Writes events so that the output always ends with a whole one.
@@ -24,7 +25,7 @@ pub(super) struct Writer<W> {
     written: u64,
     settings: Builder,
     process: u32,
-    /// What does not change between the events of one callsite, by the address of its metadata.
+    /// The text that all events of one callsite have in common, by the address of its metadata.
     prefixes: HashMap<usize, String>,
     text: String,
     last_ns: u64,
@@ -45,8 +46,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Until a message says to finish, or all senders are gone. After an error it receives nothing more, so that senders find
-    /// the queue closed.
+    /// Runs until a message says to finish, or all senders are gone. After an error it receives
+    /// nothing more, so that senders find the queue closed.
     pub(super) fn run(mut self, messages: &Receiver<Message>) -> io::Result<Summary> {
         self.begin()?;
         let flush_every = self.settings.flush_every;
@@ -63,7 +64,8 @@ impl<W: Write> Writer<W> {
                 self.pages.flush()?;
             }
         }
-        // What other threads send while this ends; as much as has room, for they may go on for ever.
+        // Messages that other threads send meanwhile, up to the queue's capacity, because they
+        // may go on for ever.
         for message in messages.try_iter().take(self.settings.capacity) {
             self.message(&message)?;
         }
@@ -72,7 +74,8 @@ impl<W: Write> Writer<W> {
         Ok(Summary { written: self.written, dropped: self.dropped_written })
     }
 
-    /// The next message, or nothing for as long as a flush can wait; `None` at the end. Sleeps while there is nothing to flush.
+    /// The next message, or nothing for as long as a flush can wait; `None` at the end. Sleeps
+    /// while there is nothing to flush.
     fn next(&self, messages: &Receiver<Message>) -> Option<Next> {
         match messages.try_recv() {
             Ok(message) => return Some(Next::Message(message)),
@@ -144,7 +147,7 @@ impl<W: Write> Writer<W> {
         self.dropped.load(Ordering::Relaxed) - self.dropped_written
     }
 
-    /// A mark that events are missing before it.
+    /// Writes a mark that says how many events are missing before it.
     fn write_dropped(&mut self) -> io::Result<()> {
         let (process, missing) = (self.process, self.missing());
         if missing == 0 {
@@ -202,7 +205,7 @@ impl<W: Write> Pages<W> {
         Self { output, buffer: Vec::with_capacity(PAGE), offset: 0 }
     }
 
-    /// Adds what must not be torn.
+    /// Adds text that must not be split between pages.
     fn push(&mut self, text: &str) -> io::Result<()> {
         if text.len() > PAGE - self.offset - self.buffer.len() {
             // The array goes on after white space.
@@ -211,7 +214,7 @@ impl<W: Write> Pages<W> {
             self.flush()?;
         }
         if text.len() > PAGE {
-            // Longer than any page: written at once, which is the best that can be done.
+            // Longer than a page: written at once.
             self.output.write_all(text.as_bytes())?;
             self.offset = text.len() % PAGE;
         } else {

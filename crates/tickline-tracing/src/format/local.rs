@@ -14,11 +14,13 @@ use super::{DEFAULT_DIGITS, Line, SECOND_LEN, second_text};
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut off.
+/// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut
+/// off.
 ///
-/// The zone is looked up when this is made; its offset for each second that begins, so summer time is followed. RFC 3339
-/// knows no seconds in an offset: those of some zones before 1973 are left out of it, and of the time. The first hours of
-/// 1970, where it was still 1969, are written as UTC.
+/// The zone is looked up when this is made, and its offset for each second that begins, so summer
+/// time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before
+/// 1973; their seconds are left out of the offset and of the time. Where the first hours of 1970
+/// were still in 1969, they are written as UTC.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339Local;
@@ -31,11 +33,12 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub struct Rfc3339Local {
     digits: u8,
     zone: TimeZone,
-    /// Distinguishes zones in what a thread keeps.
+    /// Numbers the zones, so that a thread can keep apart what belongs to each.
     number: u64,
 }
 
-/// What a thread keeps: whose it is, which second, and the text before and after the fraction.
+/// What a thread keeps: the zone's number, the second, and the text before and after the
+/// fraction.
 #[derive(Clone, Copy)]
 struct Kept {
     number: u64,
@@ -45,7 +48,8 @@ struct Kept {
 }
 
 impl Rfc3339Local {
-    /// The system's zone (the environment variable `TZ`, or `/etc/localtime`), UTC if there is none; microseconds.
+    /// The system's zone (the environment variable `TZ`, or `/etc/localtime`), UTC if there is
+    /// none; microseconds.
     #[must_use]
     pub fn new() -> Self {
         Self::in_zone(TimeZone::system())
@@ -129,7 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// Offsets of either sign, with half hours and quarters, with summer times that begin and end at odd hours.
+    /// Offsets of either sign, with half hours and quarters, with summer times that begin and end
+    /// at odd hours.
     const ZONES: [&str; 5] = [
         "UTC0",
         "IST-5:30",

@@ -15,7 +15,7 @@ use crate::per_cpu;
 /// wake more often than each 100 us.
 const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
 
-/// What some settings need.
+/// Named in errors: what some settings need.
 const THREAD: &str = "the thread driver";
 
 /// Settings for a [`Clock`]. Checked by [`start`](Self::start) and
@@ -90,8 +90,8 @@ impl ClockBuilder {
         self
     }
 
-    /// What the clock may ask the system; whatever helps by default. [`realtime`](Self::realtime)
-    /// and [`PerCpu::On`] need [`Probes::Full`].
+    /// What the clock may ask the system; by default, everything that helps.
+    /// [`realtime`](Self::realtime) and [`PerCpu::On`] need [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
     /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from

@@ -25,7 +25,7 @@ use crate::sys::reference::{HAS_CLOCK, OsClock, step_ns};
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
-/// In a recorded verdict: the reason is a warning's.
+/// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
 
 impl Engine {
@@ -248,8 +248,8 @@ impl Engine {
     }
 
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The
-    /// control loop says so. Before its next iteration the OS clock does, which is then far outside
-    /// the line's bounds.
+    /// control loop says so. Until its next iteration this asks the OS clock, which is far
+    /// outside the line's bounds then.
     fn is_disrupted(&self) -> bool {
         let unit = self.per_cpu_table().and_then(Table::unit_here);
         if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {

@@ -71,7 +71,7 @@ fn a_counter_older_than_the_monotonic_clock() {
     for ticks in [0, 1_000, 69_000_000_000] {
         assert_eq!(engine.stamp_to_ns(ticks), 0, "{ticks} ticks");
         let between = engine.ns_between_stamps(ticks, now);
-        // What is before the first line goes by its slope, which is known to 0.2 %.
+        // Ticks from before the first line are converted by its slope, which is known to 0.2 %.
         let off = between.abs_diff(now - ticks);
         assert!(off <= (now - ticks) / 500, "{between} ns from {ticks} to {now}");
         assert_eq!(engine.ns_between_stamps(now, ticks), 0);
@@ -102,8 +102,8 @@ fn differences_from_0_grow_as_time_does() {
         machine.pass(if outcome.iteration == Iteration::Recovered { 0 } else { outcome.next_in_ns });
         outcome.iteration
     };
-    // A control loop that begins anew ends the line that it finds. While there is none, stamps do
-    // not go on.
+    // A control loop that begins anew retires the line that it finds. While there is none, stamps
+    // do not advance.
     while round() != Iteration::Published {}
     let mut last = (machine.ticks.get(), engine.ns_between_stamps(0, machine.ticks.get()));
     for _ in 0..500 {

@@ -2,5 +2,5 @@
 
 use tickline_core::counter::HardwareCounter;
 
-/// The counter of this target. Whether the process may read it, the gates find out.
+/// The counter of this target. The gates find out whether the process may read it.
 pub(crate) const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();

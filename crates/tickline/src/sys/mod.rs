@@ -1,6 +1,6 @@
-//! The operating system: its clocks, and what the drivers need of it. That is: which process this
-//! is across `fork`, the notice that the clock was set, the attributes of a quiet thread, where it
-//! runs, and whether it may read the counter.
+//! The operating system: its clocks, and what the drivers need. The drivers need a token of the
+//! process that a `fork` changes, a notice that the clock was set, the attributes of a quiet
+//! thread, its CPUs, and whether it may read the counter.
 //!
 //! Files in this folder import each other by name. Everybody else imports from here.
 

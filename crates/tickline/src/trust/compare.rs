@@ -22,7 +22,8 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, SignalsBlocked};
 use crate::trust::exchange::{self, Exchanges};
 
-/// The fewest round trips, over all tries, that say anything. The first ones run with cold caches.
+/// The fewest round trips, over all tries, that make a result. The first ones run with cold
+/// caches.
 const LEAST_ROUND_TRIPS: u64 = 50;
 
 /// The rest between two pairs, ns.
@@ -35,7 +36,7 @@ const GOOD_FOR_NS: i64 = 600_000_000_000;
 const TRIES: u32 = 6;
 
 /// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison
-/// takes a second of CPU, while one thread waits for the other in vain.
+/// takes a second of CPU time, while one thread waits in vain for the other.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// What is known.

@@ -1,4 +1,4 @@
-//! Compares the counters of two CPUs: two threads hand a token to and fro, and read their counters.
+//! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
 //! ```
 //! use tickline::exchange::{between, cpus};
@@ -33,13 +33,13 @@ const ROUND_TRIPS: u32 = 1_000;
 /// For how long a pair may exchange, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// For how long one thread waits for the other, which may have to wait for its CPU, ns.
+/// How long one thread waits for the other, which may have to wait for its CPU, ns.
 const PATIENCE_NS: i64 = 200_000_000;
 
 /// Loads of the token between two reads of the OS clock.
 const SPINS: u32 = 2_000;
 
-/// What the two threads hand to and fro: a cache line.
+/// The token that the two threads exchange: a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Token {
@@ -93,7 +93,7 @@ impl Token {
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
-    /// How often the token went to and fro.
+    /// How often the token went there and came back.
     pub round_trips: u64,
     /// How many exchanges there were: two for each round trip.
     pub count: u64,

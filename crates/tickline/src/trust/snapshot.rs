@@ -73,8 +73,8 @@ impl TrustSnapshot {
     }
 
     /// Whether the verdict depends on the kernel's list of clocksources. A kernel that keeps time
-    /// with the counter accepts it. Any other may reject it later, for its watchdog runs on, or may
-    /// have been slow to accept it.
+    /// with the counter accepts it. Any other kernel may reject it later, because its watchdog
+    /// runs on, or may accept it late.
     fn rests_on_availability(&self) -> bool {
         // ORDERING: as above.
         self.demand.load(Ordering::Relaxed) == NeededComparison::Needed as u8
@@ -120,7 +120,7 @@ mod tests {
             seen.is_current()
         };
         assert!(is_current(&facts));
-        // As if the counter were usable, and one that no kernel keeps time with.
+        // As if the counter were usable, and no kernel kept time with it.
         (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
         facts.counters_clocksource = Clocksource::Other;
         assert_eq!(demand(&facts), NeededComparison::Needed);

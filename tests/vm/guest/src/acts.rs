@@ -210,7 +210,7 @@ fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, so: impl Fn(State)
     seen["clocksources"] = machine::clocksources().into();
     seen["state"] = state_name(status.state).into();
     seen["reason"] = status.reason().map(|reason| reason.code()).into();
-    // The promise is one interval, so `cargo xtask vm` judges what is beyond it.
+    // The promise is one interval, so `cargo xtask vm` judges the time beyond it.
     let after_us = seen["after_us"].as_u64().unwrap_or(u64::MAX);
     seen["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
     seen
@@ -293,8 +293,9 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The clock straight after a resume. Until when, ms, a reading missed its own bounds; until when
-/// it did while the status was not "disrupted"; and how far readings were ahead of the OS clock.
+/// The clock straight after a resume: until when, ms, readings missed their own bounds; until
+/// when they did so while the status was not "disrupted"; and how far readings were ahead of the
+/// OS clock.
 fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);

@@ -22,10 +22,10 @@ const NICE: i32 = 10;
 
 /// A clock's backward steps, and its largest reading.
 #[derive(Debug, Default)]
-struct Handover {
+struct Exchange {
     largest_ns: AtomicU64,
     readings: AtomicU64,
-    handovers: AtomicU64,
+    exchanges: AtomicU64,
     backward: AtomicU64,
     backward_ns: AtomicU64,
 }
@@ -34,12 +34,12 @@ struct Handover {
 #[derive(Debug, Default)]
 struct Seen {
     readings: u64,
-    handovers: u64,
+    exchanges: u64,
     backward: u64,
     backward_ns: u64,
 }
 
-impl Handover {
+impl Exchange {
     fn once(&self, own_ns: &mut u64, seen: &mut Seen, read: impl FnOnce() -> u64) {
         // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this
         // value was complete before it was stored.
@@ -48,7 +48,7 @@ impl Handover {
         // ORDERING: Release, as above.
         self.largest_ns.fetch_max(now_ns, Ordering::AcqRel);
         seen.readings += 1;
-        seen.handovers += u64::from(before_ns != *own_ns);
+        seen.exchanges += u64::from(before_ns != *own_ns);
         *own_ns = now_ns.max(before_ns);
         if now_ns < before_ns {
             seen.backward += 1;
@@ -59,7 +59,7 @@ impl Handover {
     fn add(&self, seen: &mut Seen) {
         // ORDERING: Relaxed for all: counts, each read on its own.
         self.readings.fetch_add(seen.readings, Ordering::Relaxed);
-        self.handovers.fetch_add(seen.handovers, Ordering::Relaxed);
+        self.exchanges.fetch_add(seen.exchanges, Ordering::Relaxed);
         self.backward.fetch_add(seen.backward, Ordering::Relaxed);
         self.backward_ns.fetch_max(seen.backward_ns, Ordering::Relaxed);
         *seen = Seen::default();
@@ -70,7 +70,7 @@ impl Handover {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     readings: u64,
-    handovers: u64,
+    exchanges: u64,
     backward: u64,
     backward_ns: u64,
     own_backward: u64,
@@ -84,7 +84,7 @@ impl Counts {
     pub(crate) fn since(&self, earlier: &Self) -> Value {
         json!({
             "readings": self.readings - earlier.readings,
-            "handovers": self.handovers - earlier.handovers,
+            "exchanges": self.exchanges - earlier.exchanges,
             "backward": self.backward - earlier.backward,
             "largest_backward_ns": self.backward_ns,
             "backward_in_thread": self.own_backward - earlier.own_backward,
@@ -98,8 +98,8 @@ impl Counts {
 /// The readers of one clock.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    ordered: Handover,
-    os: Handover,
+    ordered: Exchange,
+    os: Exchange,
     /// Backward steps of plain `now_ns` within a thread.
     own_backward: AtomicU64,
     /// Whether to read the OS clock in between.
@@ -142,7 +142,7 @@ impl Readers {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
             readings: get(&self.ordered.readings),
-            handovers: get(&self.ordered.handovers),
+            exchanges: get(&self.ordered.exchanges),
             backward: get(&self.ordered.backward),
             backward_ns: get(&self.ordered.backward_ns),
             own_backward: get(&self.own_backward),

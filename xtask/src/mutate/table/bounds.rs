@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "window",
-        "a live word lies after the tick of its publication",
+        "a published word is after the tick of its publication",
         "word.rs",
         "let start_ticks = at_ticks.wrapping_sub(META_MASK) & !META_MASK;",
         "let start_ticks = at_ticks & !META_MASK;",

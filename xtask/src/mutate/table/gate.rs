@@ -86,9 +86,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "nobody comes when the gates are to be judged again",
         "gate/keeper.rs",
         "            Stage::New => true,
-            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
+            // one that stored it.
             Stage::Open | Stage::Waiting",
-        "            // ORDERING: Relaxed, a hint; who judges by it holds the lock, as did who stored it.
+        "            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
+            // one that stored it.
             Stage::New | Stage::Open | Stage::Waiting",
     ),
     mutant(
@@ -156,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "callers",
-        "whoever comes to a line past its window renews it",
+        "every reader that finds a line past its window renews it",
         "callers.rs",
         "overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))",
         "overdue_ns > 0",
@@ -177,7 +179,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "callers",
-        "rounds that are not due are asked for",
+        "iterations that are not due are asked for",
         "callers.rs",
         "is_due(reference_ns) && self.are_frequent(",
         "(is_due(reference_ns) || true) && self.are_frequent(",

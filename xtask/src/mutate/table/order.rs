@@ -6,21 +6,21 @@ use super::{HIGH_WATER, Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "1",
-        "inlined readings make no second look",
+        "inlined readings make no second load of the word",
         "shared/reading.rs",
         "< published.window_ticks && self.cell.is_still(word)",
         "< published.window_ticks && (skipped_ticks == 0 || self.cell.is_still(word))",
     ),
     mutant(
         "1",
-        "slow readings make no second look",
+        "slow readings make no second load of the word",
         "shared/reading.rs",
         "self.cell.is_still(word).then(|| line_reading(&state, ticks))",
         "Some(line_reading(&state, ticks))",
     ),
     mutant(
         "2",
-        "a line is published straight from live",
+        "a line is replaced without an announcement",
         "control.rs",
         "        let replacing = State { word: state.word.replacing(), ..*state };
         if !shared.cell.swap(state.word, replacing.word) {
@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "3",
-        "who opens a gate waits for whoever is closing it",
+        "opening a gate waits for a thread that is closing it",
         "shared.rs",
         "                (_, true) => {
                     self.help(&state, counter, reference);",
@@ -112,7 +112,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "4",
-        "a passed window is answered with OS time, and the clock left live",
+        "a line that is over is answered with OS time, and not retired",
         "shared/reading.rs",
         "                    self.expire(&state, ticks, None, reference);
                     return None;",
@@ -183,7 +183,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
-        "how long the machine had been suspended is not noted with a line",
+        "how long the machine had been suspended is not stored with a line",
         "control.rs",
         "        shared.note_suspended(word.slot(), self.suspended_ns);
         let past = past(at_ticks, word, published.line);",
@@ -268,7 +268,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "6",
-        "readings without a line make no second look",
+        "readings without a line make no second load of the word",
         "shared/reading.rs",
         "                self.cell
                     .is_still(word)
@@ -285,7 +285,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "a recovery asks the reference only before it announces itself",
+        "a recovery reads the reference only before it announces itself",
         "control.rs",
         "let from = target.at(at_ticks).max(most);",
         "let from = target.at(at_ticks);",
@@ -353,7 +353,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "7",
-        "vague slopes make a line",
+        "uncertain slopes make a line",
         "stability.rs",
         ".filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)",
         "",
@@ -368,21 +368,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "8",
-        "a round opens a closed gate",
+        "an iteration opens a closed gate",
         "control.rs",
         "_ if state.word.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),",
         "",
     ),
     mutant(
         "8",
-        "a word without a line does not keep the gate of the word that was closed",
+        "a word without a line loses the closed gate of the word before it",
         "word.rs",
         "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
         "(self.0 & (SLOT_BIT | CHANGES_MASK))",
     ),
     mutant(
         "8",
-        "closing a gate returns before the closing is finished",
+        "closing a gate returns before it is closed",
         "shared.rs",
         "(Phase::NoLine, true) => return was_open,",
         "(Phase::NoLine | Phase::Replacing, true) => return was_open,",
@@ -508,7 +508,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "12",
         "stamps do not wait for what comes of a replacement",
         "shared/stamp.rs",
-        "                    // What comes of it, a line or a high-water mark, decides.
+        "                    // The result, a line or a high-water mark, decides.
                     self.read_slow(counter, reference);
                     continue;",
         "                    i64::MAX",
@@ -536,7 +536,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "12",
-        "a conversion makes no second look",
+        "a conversion makes no second load",
         "shared/stamp.rs",
         "            if self.cell.is_still(word) {
                 return Some(ns.min(limit_ns));

@@ -73,7 +73,13 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         TO_LOAD,
         READING,
     ),
-    weaker("the second look comes before the slot", "cell.rs", "fence(Ordering::Acquire)", TO_LOAD, READING),
+    weaker(
+        "the second load of the word comes before the slot",
+        "cell.rs",
+        "fence(Ordering::Acquire)",
+        TO_LOAD,
+        READING,
+    ),
     weaker(
         "a word is published before its slot",
         "cell.rs",
@@ -124,35 +130,35 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         ENTRY,
     ),
     weaker(
-        "the tick from which a past line is used is read after the second look",
+        "the tick from which a past line is used is read after the second load of the tag",
         "timeline.rs",
         "self.from_ticks.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
-        "a past line's start is read after the second look",
+        "a past line's start is read after the second load of the tag",
         "timeline.rs",
         "self.start_ticks.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
-        "a past line's base is read after the second look",
+        "a past line's base is read after the second load of the tag",
         "timeline.rs",
         "self.base_ns.load(Ordering::Acquire)",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
-        "a past line's slope is read after the second look",
+        "a past line's slope is read after the second load of the tag",
         "timeline.rs",
         "Slope::from_bits(self.slope.load(Ordering::Acquire))",
         TO_LOAD,
         ENTRY,
     ),
     weaker(
-        "the high-water mark before a past line is read after the second look",
+        "the high-water mark before a past line is read after the second load of the tag",
         "timeline.rs",
         "self.high_water_ns.load(Ordering::Acquire)",
         TO_LOAD,
@@ -173,7 +179,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         FIRST,
     ),
     weaker(
-        "who takes the lock does not see what its last holder did",
+        "a thread that takes the lock does not see what its last holder did",
         "try_lock.rs",
         "compare_exchange(owner, token, Ordering::Acquire, ",
         TO_LOAD,
@@ -187,14 +193,14 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         LOCK,
     ),
     weaker(
-        "who turns the switch is not seen to have closed the gate before",
+        "a thread that turns the switch is not seen to have closed the gate before",
         "gate/keeper.rs",
         "change(word), Ordering::AcqRel",
         ("AcqRel", "Acquire"),
         "a_policy_is_set_under_a_judge",
     ),
     weaker(
-        "who turns the switch does not see what a judge has done",
+        "a thread that turns the switch does not see what a judge has done",
         "gate/keeper.rs",
         "change(word), Ordering::AcqRel",
         ("AcqRel", "Release"),
@@ -208,18 +214,18 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "a_policy_is_set_under_a_judge",
     ),
     weaker(
-        "a conclusion is said before the gate is what it says",
+        "a conclusion is published before the gate agrees with it",
         "gate/keeper.rs",
         "compare_exchange(before, after, Ordering::Release, ",
         TO_STORE,
         "a_counter_is_switched_off_under_a_judge",
     ),
     weaker(
-        "who sees a stage does not see what was noted down for it",
+        "a thread that sees a stage does not see what was stored for it",
         "gate/keeper.rs",
         "stage_of(self.word.load(Ordering::Acquire))",
         TO_LOAD,
-        "a_conclusion_is_said_after_it_is_noted_down",
+        "a_conclusion_is_published_after_its_reasons",
     ),
     weaker(
         "a table is found before it is made",
@@ -229,7 +235,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "a_table_is_made_before_it_is_found",
     ),
     weaker(
-        "who sees the table does not see its content",
+        "a thread that sees the table does not see its content",
         "per_cpu/mode.rs",
         "self.table.load(Ordering::Acquire);
         // SAFETY",
@@ -237,7 +243,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "a_table_is_made_before_it_is_found",
     ),
     weaker(
-        "who opens the table does not see its content",
+        "a thread that opens the table does not see its content",
         "per_cpu/mode.rs",
         "self.table.load(Ordering::Acquire);
         // ORDERING",
@@ -252,7 +258,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "a_table_is_made_before_it_is_found",
     ),
     weaker(
-        "who reads by the table does not see its content",
+        "a thread that reads by the table does not see its content",
         "per_cpu/mode.rs",
         "let table = self.open.load(Ordering::Acquire)",
         TO_LOAD,

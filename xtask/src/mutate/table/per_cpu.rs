@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "per CPU",
-        "no second look at the word",
+        "no second load at the word",
         "shared/reading.rs",
         "< published.window_ticks && self.cell.is_still(word)",
         "< published.window_ticks && (skipped_ticks != 0 || self.cell.is_still(word))",

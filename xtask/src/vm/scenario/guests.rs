@@ -1,45 +1,49 @@
-//! The guests, what is done to them, and what is expected: a table, and why each line of it is so.
+//! The guests, what is done to them, and what is expected: a table, with a reason for each line.
 
 use super::super::check::Rule;
 use super::{Scenario, Serves, Trust};
 
-/// A processor whose TSC is not called invariant: with more than one, the kernel marks its TSC unstable and takes hpet.
+/// A processor whose TSC is not called invariant: with more than one, the kernel marks its TSC
+/// unstable and takes hpet.
 const PLAIN: &str = "max";
 
-/// One whose TSC is called invariant. The emulator's is, but QEMU refuses to say so (its `target/i386/cpu.c` has no
-/// `TCG_APM_FEATURES`); the second option makes it. The third hides the emulator's name.
+/// One whose TSC is called invariant. The emulator's is, but QEMU refuses to say so (its
+/// `target/i386/cpu.c` has no `TCG_APM_FEATURES`); the second option makes it. The third hides
+/// the emulator's name.
 const PROCESSOR: &str = "max,+invtsc,x-force-features=on,tcg-cpuid=off";
 
-/// The same without the word.
+/// The same, without that claim.
 const NOT_INVARIANT: &str = "max,tcg-cpuid=off";
 
 /// `PROCESSOR` with the emulator's name.
 const EMULATOR: &str = "max,+invtsc,x-force-features=on";
 
-/// Has the kernel trust the TSC without tests, which an emulated one passes or not as the machine below is loaded.
+/// Makes the kernel trust the TSC without tests, which an emulated TSC may fail on a busy host.
 const TRUSTED: &str = "tsc=reliable";
 
-/// Has the kernel reject the TSC, as it does with a bad one.
+/// Makes the kernel reject the TSC, as it does with a bad one.
 const REJECTED: &str = "tsc=unstable";
 
 /// The same where there is no hpet either.
 const REJECTED_NO_HPET: &str = "tsc=unstable hpet=disable";
 
-/// Has the kernel use hpet while it trusts the TSC.
+/// Makes the kernel use hpet while it trusts the TSC.
 const CHOSEN: &str = "tsc=reliable clocksource=hpet";
 
-/// Has the kernel believe that the TSC runs at a tenth of its rate (2.6 GHz on the machine this was chosen on), as kernels do
-/// now and then that calibrate it against a timer on a busy machine.
+/// Makes the kernel believe that the TSC runs at a tenth of its rate (2.6 GHz on the AMD EPYC,
+/// family 26). A kernel that calibrates it against a timer on a busy machine may get that wrong,
+/// too.
 const SLOW: &str = "tsc=reliable tsc_early_khz=260000";
 
-/// What is on offer then: the kernel takes some seconds to make up its mind.
+/// The available clocksources then: the kernel takes some seconds to decide.
 const ON_OFFER: &[&str] = &["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
 
-/// How many times cheaper a reading is to be where the OS clock is hpet, at 1,060 ns, or acpi_pm, at 740.
+/// How many times cheaper a reading must be where the OS clock is hpet, at 1,060 ns, or acpi_pm,
+/// at 740.
 const HPET_TIMES: u64 = 12;
 const ACPI_PM_TIMES: u64 = 9;
 
-/// Why the counter does not serve whose kernel does not accept it.
+/// Why the counter does not serve where the kernel does not accept it.
 const REJECTS: &[&str] = &["kernel_rejected"];
 
 /// The kernel keeps time with the TSC.
@@ -60,7 +64,7 @@ pub(in crate::vm) fn all() -> Vec<Scenario> {
     scenarios
 }
 
-/// What kinds of machines there are.
+/// The kinds of machines.
 fn machines() -> Vec<Scenario> {
     use Serves::{Counter, Os};
     let new = Scenario::new;
@@ -116,7 +120,7 @@ fn machines() -> Vec<Scenario> {
     ]
 }
 
-/// What the program says about a good guest whose clocks are made bad under it.
+/// The program's findings about a good guest whose clocks are made bad.
 fn asked() -> Scenario {
     let switch = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
     tsc(
@@ -142,12 +146,13 @@ fn chosen(name: &'static str, about: &'static str) -> Scenario {
     )
 }
 
-/// Clocksources that are slow, and counters that their own test finds good.
+/// Slow clocksources, and counters that the comparison finds good.
 ///
-/// Most have one CPU: where several read the emulator's TSC at once, it jumps forward by microseconds, many times a second.
-/// (Threads of the machine below read their own counters a little out of order, and QEMU's `cpu_get_ticks` adds whatever it sees
-/// to step back to an offset.) Where the kernel keeps time with that counter, nobody can tell; beside another clock,
-/// no limit on offsets or bounds can be kept.
+/// Most have one CPU: where several read the emulator's TSC at once, it jumps forward by
+/// microseconds, many times a second. (Threads of the machine below read their own counters a
+/// little out of order, and QEMU's `cpu_get_ticks` adds whatever it sees to step back to an
+/// offset.) Where the kernel keeps time with that counter, the jumps do not show; beside another
+/// clock, no limit on offsets or bounds can hold.
 fn measured() -> Vec<Scenario> {
     let new = |name, about, kernel, clocksource| {
         Scenario::new(name, about, PROCESSOR, kernel)
@@ -163,7 +168,7 @@ fn measured() -> Vec<Scenario> {
     vec![
         one("measured_hpet", "hpet, and Trust::Measured", REJECTED, "hpet"),
         one("measured_acpi_pm", "acpi_pm, and Trust::Measured", REJECTED_NO_HPET, "acpi_pm"),
-        // The emulator stops the counter and what the kernel uses one after the other.
+        // The emulator stops the counter and the kernel's clock one after the other.
         one("measured_paused", "as measured_hpet, and stopped for 10 s", REJECTED, "hpet")
             .act("pause")
             .done("host"),
@@ -187,7 +192,7 @@ fn events() -> Vec<Scenario> {
         switched("switched", "the clocksource is switched and given back while readers run")
             .serves(Counter, Counter)
             .judged_anew(),
-        // With one CPU, what rests on the other reference can be judged, too.
+        // With one CPU, lines over the other reference can be judged as well.
         switched("switched_one", "the same with one CPU: offsets and bounds, too")
             .one_cpu()
             .sparing()
@@ -238,7 +243,8 @@ fn events() -> Vec<Scenario> {
         .interval_ms(2_000)
         .suspended("suspend")
         .expect("grown", "work.reached", Rule::True, "lines last for so long")
-        // The kernel counts its sleep by the battery's clock, in whole seconds: a second may be missing, and 450 ms were seen.
+        // The kernel counts its sleep by the battery's clock, in whole seconds: a second may be
+        // missing, and 450 ms were seen.
         .expect("suspend", "work.slept_ms", AtLeast(1), "the machine slept, and the kernel says so")
         .expect("suspend", "work.ahead_us", AtLeast(500_000), "readings are ahead by as much")
         .expect(

@@ -1,4 +1,5 @@
-//! A microcontroller's clock: SysTick at 16 MHz, which wraps after 1.05 s, and an RTC at 32,768 Hz for a reference.
+//! A microcontroller's clock: SysTick at 16 MHz, which wraps after 1.05 s, and an RTC at 32,768
+//! Hz for a reference.
 
 use super::*;
 use crate::cell::Latch;
@@ -13,7 +14,7 @@ const WRAP_NS: u64 = (1 << BITS) * 1_000_000_000 / HZ;
 const RTC_HZ: u64 = 32_768;
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// True time, and what the registers make of it.
+/// True time, and the registers.
 struct Board {
     time_ns: Cell<u64>,
     /// What the register has lost, ticks.
@@ -80,7 +81,8 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
 }
 
 impl<C: Counter> Rig<'_, C> {
-    /// Iterations when they are due and readings in between, for `ns`; each reading in order, and, if `exact`, within its bounds.
+    /// Iterations when they are due and readings in between, for `ns`; each reading in order,
+    /// and, if `exact`, within its bounds.
     fn run(&mut self, ns: u64, exact: bool) {
         let end_ns = self.board.time_ns.get() + ns;
         while self.board.time_ns.get() < end_ns {
@@ -136,7 +138,8 @@ fn a_clock_runs_through_many_wraps() {
     }
 }
 
-/// A reading that comes first is late by the wrap, which nobody can know; the next iteration is right, and says so.
+/// A reading that comes first is late by the wrap, which it cannot detect. The next iteration is
+/// right, and says so.
 #[test]
 fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     let board = new_board();
@@ -165,7 +168,7 @@ fn no_reading_is_wrong_if_an_iteration_comes_first_after_a_long_sleep() {
     }
 }
 
-/// What the counter shows is past the window, so the reference serves at once.
+/// The counter's value is past the window, so the reference serves at once.
 #[test]
 fn a_missed_wrap_and_a_passed_window_end_the_line() {
     let board = new_board();
@@ -180,8 +183,8 @@ fn a_missed_wrap_and_a_passed_window_end_the_line() {
     assert!(rig.is_published());
 }
 
-/// The counter takes the way from where it was to zero for time that has passed: the clock is ahead, never goes back, and
-/// is slewed until it is right.
+/// The counter seems to have run from its old value up to the wrap. So the clock is ahead, never
+/// goes back, and is slewed until it is right.
 #[test]
 fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     let board = new_board();

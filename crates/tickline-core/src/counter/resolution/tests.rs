@@ -7,20 +7,20 @@ use super::*;
 /// Parts of a raw tick: time passes in these.
 const PARTS: u64 = 256;
 
-/// A counter that a processor steps, a hypervisor may scale, and a program reads.
+/// A counter that moves in steps, that a hypervisor may scale, and that a program reads.
 #[derive(Debug, Clone)]
 struct Simulated {
     /// How far the raw counter moves at once, raw ticks.
     step_ticks: u64,
-    /// What a hypervisor makes of a raw tick.
+    /// The hypervisor's factor for a raw tick.
     ratio: (u64, u64),
     /// Raw ticks between two reads: at least, and how many more by chance, in parts.
     read_parts: u64,
     jitter_parts: u64,
-    /// For how long after a step the counter shows its first tick before it shows its last one, parts. Zen 5 under KVM does
-    /// that: it moves by 26, seldom by 1 and 25.
+    /// For how long after a step the counter shows its first tick before it shows its last one,
+    /// parts. Zen 5 under KVM does that: it moves by 26, seldom by 1 and 25.
     first_tick_parts: u64,
-    /// Every so many reads something takes the CPU away; 0 for never.
+    /// Each read of so many is interrupted; 0 for none.
     interrupted_every: u64,
     now_parts: Cell<u64>,
     reads: Cell<u64>,
@@ -88,7 +88,7 @@ fn steps_of_26_ticks_are_found_whatever_a_read_takes() {
     for read_ticks in [3, 9, 13, 23, 26, 30, 38, 52, 70] {
         for jitter_ticks in [0, 1, 5, 20] {
             let machine = Simulated::new(26, read_ticks, jitter_ticks);
-            // Reads that nearly always take two steps show no step of one.
+            // Reads that nearly always take two steps never show a single one.
             let expected = if read_ticks == 52 && jitter_ticks <= 1 { 52 } else { 26 };
             assert_eq!(resolution_ticks(&machine), expected, "{read_ticks} + {jitter_ticks}");
         }
@@ -114,7 +114,7 @@ fn the_first_tick_of_a_step_belongs_to_the_step() {
     for moves in [&[1, 25][..], &[26, 26, 1, 25], &[26, 1, 25, 52, 1, 25, 1, 51]] {
         assert_eq!(resolution_ticks(&Listed(moves, Cell::default())), 26, "{moves:?}");
     }
-    // The last tick, shown late and as often: unsure, so the median.
+    // The last tick is shown late as often, so the result is unsure: the median.
     assert_eq!(resolution_ticks(&Listed(&[26, 26, 25, 1], Cell::default())), 25);
 }
 
@@ -159,7 +159,7 @@ fn steps_of_1_tick_are_found_where_reads_are_faster() {
     }
 }
 
-/// Nobody can tell these from a counter with that step.
+/// Reads cannot distinguish these from a counter with that step.
 #[test]
 fn reads_that_always_take_as_long_are_taken_for_the_step() {
     for ticks in [24, 60, 1_000, 5_000] {
@@ -238,7 +238,8 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
         let is_scaled = up_to(2) == 0;
         let ratio = if is_scaled { ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000) } else { (1, 1) };
         let first_tick_parts = if is_scaled { 0 } else { up_to(step_ticks * PARTS / 16) };
-        // Reads that fall into step with the first ticks show anything, which is what the waits are for.
+        // Reads that fall into step with the first ticks may show anything; the waits prevent
+        // that.
         let (read_percent, jitter_percent) = (1 + up_to(400), up_to(200).max(if is_scaled { 0 } else { 20 }));
         let machine = Simulated {
             ratio,
@@ -277,7 +278,7 @@ fn no_step_is_longer_than_the_longest_difference() {
         let bound = [2, 4, 30, 1_000, u64::MAX][usize::try_from(up_to(5)).unwrap()];
         let moves: Vec<u64> = (0..1 + up_to(300)).map(|_| up_to(bound)).collect();
         let longest = moves.iter().copied().max().unwrap_or(0);
-        // A single tick is added to what follows.
+        // A single tick is added to the next difference.
         assert!(resolution_ticks(&Listed(&moves, Cell::default())) <= longest.saturating_add(1), "{moves:?}");
     }
 }

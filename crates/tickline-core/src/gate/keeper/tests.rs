@@ -1,4 +1,5 @@
-//! One thread plays all parts: something happens in the middle of a judgement, or before a closing. The orderings: `loom_tests`.
+//! One thread plays all parts: something happens in the middle of a judgement, or before the gate
+//! is closed. `loom_tests` checks the orderings.
 
 use core::cell::{Cell, RefCell};
 
@@ -37,7 +38,7 @@ impl Gate {
         admitted
     }
 
-    /// The next judgement, with nobody else about and nothing against the counter.
+    /// The next judgement, without other threads, and with nothing against the counter.
     fn opens(&self) -> bool {
         self.admit(0, || Conclusion::Open)
     }
@@ -99,8 +100,8 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     assert!(!gate.keeper.is_due(i64::MAX));
 }
 
-/// Whoever acts in the middle of a judgement has the last word, whatever that comes to: nobody is let in by it, and the next one is
-/// made unless the counter is switched off.
+/// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
+/// admits nobody, and another one follows unless the counter is switched off.
 #[test]
 fn a_judgement_does_not_outlive_what_happened_during_it() {
     type Place = fn(&Gate, Act) -> bool;
@@ -121,8 +122,10 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
                 Conclusion::Closed
             })
         }),
-        // Symptom: a gate that a passing reason had closed stayed closed when that had passed. The program had called `enable()`
-        // between the stage and the closing, and found no gate to open; the next judgement found everything open, and no gate.
+        // Symptom: a gate that a passing reason had closed stayed closed when the reason had
+        // passed. The program had called `enable()` after the stage was set and before the gate
+        // was closed, and found no closed gate. The next judgement found everything open, and did
+        // not open the gate.
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
             gate.admit(0, || Conclusion::Waiting(i64::MAX))
@@ -139,7 +142,8 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
     }
 }
 
-/// A thread is stopped between its change and its closing, and meanwhile the gate is judged and opened.
+/// A thread is stopped between its change and its closing, and meanwhile the gate is judged and
+/// opened.
 #[test]
 fn a_gate_that_is_closed_late_is_noticed() {
     for (what, late) in ACTS.into_iter().filter(|(what, _)| *what != "enable") {

@@ -1,4 +1,4 @@
-//! How far lines can have been read, across suspends, resets and slews.
+//! How far lines can have been read across suspends, resets and slews.
 
 use core::cell::Cell;
 
@@ -11,11 +11,12 @@ fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
     clock.read_slow(machine, machine)
 }
 
-/// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it, from which a reader had the
-/// line's value: the high-water mark is the end of the window.
+/// Rule 5: after a reset in a suspend, nobody knows whether there was another suspend before it,
+/// from which a reader had the line's value: the high-water mark is the end of the window.
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
-    // Who says nothing when the line is made, or when it ends, may have been suspended.
+    // If the reference says nothing when the line is made, or when it ends, there may have been a
+    // suspend.
     for (tells, tells_later) in [(true, true), (true, false), (false, true), (false, false)] {
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);
@@ -23,7 +24,7 @@ fn rule_5_the_high_water_mark_after_a_reset_counts_on_an_earlier_suspend() {
         settle(machine, clock, &mut control);
         machine.tells_suspends.set(tells_later);
         machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
-        let line = clock.read_ordered(machine).expect("live");
+        let line = clock.read_ordered(machine).expect("a line");
         machine.suspend_and_reset();
         let by_reference = slow(clock, machine);
         assert!(by_reference.ns >= line, "{} ns back", line - by_reference.ns);
@@ -53,8 +54,8 @@ fn rule_5_the_high_water_mark_after_a_reset_knows_of_suspends_long_ago() {
     }
 }
 
-/// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other and unnoticed, does not
-/// lower the high-water mark of a reset below what was read.
+/// Rule 5: a reference that the kernel slews as strongly as it can, from one extreme to the other
+/// and unnoticed, does not lower the high-water mark of a reset below what was read.
 #[test]
 fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
     for (before_ppb, after_ppb) in
@@ -69,7 +70,7 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
             control.maintain(clock, machine, machine);
             machine.set_rate_ppb(after_ppb);
             machine.pass(awake_ns);
-            let line = clock.read_ordered(machine).expect("live");
+            let line = clock.read_ordered(machine).expect("a line");
             machine.reset_counter();
             let by_reference = slow(clock, machine);
             assert!(
@@ -81,8 +82,9 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
     }
 }
 
-/// Rule 13: past the window a line counts only for ticks that the reference vouches for; otherwise the machine was
-/// suspended while the counter ran, and whatever reads the line would be ahead by as much.
+/// Rule 13: past the window a line counts only for ticks that the reference vouches for;
+/// otherwise the machine was suspended while the counter ran, and whatever reads the line would
+/// be ahead by as much.
 #[test]
 fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     let soft_end = |clock: &HookedClock| {
@@ -99,7 +101,7 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
         assert!(matches!(reading.source, Source::Reference { .. }), "{asleep_ns}: {reading:?}");
         assert!(reading.ns <= end_ns + 2_000, "{asleep_ns}: {} ns past the window", reading.ns - end_ns);
 
-        // Who replaces lines does not go on with that one either.
+        // A writer does not go on with that line either.
         let (machine, clock, mut control) = settled_clock();
         let end_ns = soft_end(clock);
         machine.suspend(asleep_ns);
@@ -114,8 +116,9 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_slow(machine, machine).is_some());
 }
 
-/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before it ends the line, and
-/// the reference comes to vouch for a later reading meanwhile: the high-water mark is not below that one.
+/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before
+/// it ends the line, and the reference comes to vouch for a later reading meanwhile: the
+/// high-water mark is not below that one.
 #[test]
 fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {

@@ -32,8 +32,8 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     }
 }
 
-/// Whether the line serves Unix time. A value cannot tell, for the OS clock's is as near, so this
-/// asks the inlined path.
+/// Whether the line serves Unix time. A value does not show that, because the OS clock is as
+/// near, so this asks the inlined path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
     let ns = signed(engine.unix_ns());
@@ -42,7 +42,8 @@ fn unix_by_line(engine: &Engine) -> bool {
     is_ever(engine, || COUNTER.and_then(|counter| engine.shared.read_unix(&counter)).is_some())
 }
 
-/// Whether `served` is true soon after an iteration. A thread that loses its CPU finds that the first, short lines have passed.
+/// Whether `served` is true soon after an iteration. If the thread loses its CPU, the first,
+/// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
         engine.serve(Renewal::Ahead);

@@ -1,4 +1,4 @@
-//! Linux: readings leave `errno` as it was.
+//! Linux: readings do not change `errno`.
 
 /// Puts `errno` back when it is dropped. A reading may make system calls that fail, perhaps in a
 /// signal handler, while the program is about to read its own `errno`.

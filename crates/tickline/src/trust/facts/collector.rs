@@ -24,11 +24,10 @@ use crate::sys::{COUNTER, counter_readable};
 /// two stages.
 const GOOD_FOR_NS: i64 = 1_000_000_000;
 
-/// What a step does. The processor always answers the same, so a stage asks it, and others keep the
-/// answers.
+/// The stages. The processor's answers never change, so one stage asks it and keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing: to make the token of the caller's lock takes two system calls the first time.
+    /// Nothing, because the token for the caller's lock takes two system calls the first time.
     Begin,
     /// One question to the processor. This stage repeats until there is none left.
     Processor,

@@ -139,7 +139,7 @@ pub(crate) fn invariant() -> Option<bool> {
 #[cfg(target_arch = "x86_64")]
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// Those that name frequencies, see [`nominal_hz`].
+/// The leaves that name frequencies: see [`nominal_hz`].
 #[cfg(target_arch = "x86_64")]
 const HYPERVISOR_KHZ: u32 = 0x4000_0010;
 #[cfg(target_arch = "x86_64")]
@@ -165,9 +165,9 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// Whether a process that may not read the counter may not read its frequency either. So it is with
-/// `CNTFRQ_EL0` and `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`),
-/// but not with CPUID.
+/// Whether a process that may not read the counter may not read its frequency either. That is so
+/// for `CNTFRQ_EL0` and `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// `cntfrq_read_handler`), but not with CPUID.
 pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
 
 /// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow
