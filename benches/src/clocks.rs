@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
-use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
-use tickline_core::line::{Line, Slope};
-use tickline_core::per_cpu;
-use tickline_core::shared::Shared;
-use tickline_core::word::Word;
+use tickline_core::shared::{Latch, Plain, Shared};
+use tickline_core::unstable::cell::{Bounds, Published, StateCell};
+use tickline_core::unstable::line::{Line, Slope};
+use tickline_core::unstable::per_cpu;
+use tickline_core::unstable::word::Word;
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
@@ -98,7 +98,7 @@ fn per_cpu_subjects() -> Vec<Subject> {
         }, ns same),
         subject!(Internal, "core per CPU by rdtscp", {
             let table = table();
-            move || per_cpu::read(&table.units, &table.counter)
+            move || per_cpu::read::<Plain>(&table.units, &table.counter)
         }),
     ]
 }

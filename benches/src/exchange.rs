@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::{Clock, Driver};
-use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::shared::Latch;
 use tickline_core::shared::{Event, Shared, Source};
+use tickline_core::unstable::cell::StateCell;
 
 use crate::os::monotonic_ns;
 

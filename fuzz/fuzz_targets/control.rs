@@ -8,12 +8,13 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
-use tickline_core::line::Slope;
 use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::shared::Latch;
 use tickline_core::shared::Shared;
+use tickline_core::unstable::cell::StateCell;
+use tickline_core::unstable::line::Slope;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.

@@ -13,10 +13,10 @@ mod word;
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use tickline_core::discipline::Steering;
-use tickline_core::estimate::Target;
-use tickline_core::line::{Line, Slope};
-use tickline_core::word::Word;
+use tickline_core::unstable::discipline::Steering;
+use tickline_core::unstable::estimate::Target;
+use tickline_core::unstable::line::{Line, Slope};
+use tickline_core::unstable::word::Word;
 
 #[derive(Debug, Arbitrary)]
 enum Case {

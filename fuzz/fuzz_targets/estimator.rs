@@ -11,9 +11,9 @@ mod wide;
 use estimate::{Read, Truth};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use tickline_core::estimate::{CAPACITY, History};
-use tickline_core::line::Slope;
 use tickline_core::sample::{Point, Resolutions, Sample};
+use tickline_core::unstable::estimate::{CAPACITY, History};
+use tickline_core::unstable::line::Slope;
 
 #[derive(Debug, Arbitrary)]
 enum Case {

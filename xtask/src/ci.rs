@@ -139,6 +139,8 @@ fn own() -> Vec<Step> {
         )
         .with(LOOM)
         .beside(),
+        // A minute on two cores; as long again to build what they test with.
+        Step::new("published programs, by their own tests", "cargo xtask ports"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // Two minutes. `nightly` has all of them, and a test whether each still has its text.

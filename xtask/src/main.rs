@@ -15,6 +15,7 @@ mod imports;
 mod mca;
 mod mutate;
 mod page;
+mod ports;
 mod publish;
 mod record;
 mod sanitize;
@@ -44,6 +45,9 @@ usage: cargo xtask COMMAND
           --write stores what was run in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
+  ports [NAME...]
+          published programs over tickline, and quanta's examples over tickline-quanta: their own tests, from the sources that
+          cargo fetches
   publish whether the crates can be published: packages, licences, dependencies, features
   dependencies
           how many crates tickline and tickline-core bring along
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["mca", ref rest @ ..] => mca::run(rest),
         ["page", ref rest @ ..] => page::run(rest),
+        ["ports", ref rest @ ..] => ports::run(rest),
         ["publish"] => step::run_all(&publish::steps()),
         ["dependencies"] => publish::dependencies(),
         ["record", ref rest @ ..] => record::run(rest),

@@ -15,8 +15,8 @@ const STORED: &str = "docs/soak.md";
 const HEAD: &str = "\
 # Soak
 
-Order, bounds and growth while everything happens at once; `benches/src/bin/soak/main.rs` says what. Written by
-`cargo xtask soak --minutes N --write`.
+Order, bounds and growth while everything happens at once; `benches/src/bin/soak/main.rs` says
+what. Written by `cargo xtask soak --minutes N --write`.
 
 ";
 

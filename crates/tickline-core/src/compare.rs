@@ -19,25 +19,48 @@ use crate::units::ticks_between;
 /// The interval that contains the difference of two counters, ticks.
 ///
 /// ```
-/// use tickline_core::compare::Difference;
+/// use tickline_core::gate::Difference;
 ///
 /// let mut difference = Difference::UNKNOWN;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
-/// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
+/// assert_eq!((difference.least_ticks(), difference.most_ticks()), (-50, 60));
 /// assert!(difference.is_none(0), "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// At least...
-    pub least_ticks: i64,
-    /// ...and at most.
-    pub most_ticks: i64,
+    least_ticks: i64,
+    most_ticks: i64,
 }
 
 impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
+
+    /// A difference between these limits.
+    #[must_use]
+    pub const fn between(least_ticks: i64, most_ticks: i64) -> Self {
+        Self { least_ticks, most_ticks }
+    }
+
+    /// The difference is at least this...
+    #[must_use]
+    pub const fn least_ticks(&self) -> i64 {
+        self.least_ticks
+    }
+
+    /// ...and at most this, ticks.
+    #[must_use]
+    pub const fn most_ticks(&self) -> i64 {
+        self.most_ticks
+    }
+
+    /// What both say together of the same two counters.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let least_ticks = self.least_ticks.max(other.least_ticks);
+        Self { least_ticks, most_ticks: self.most_ticks.min(other.most_ticks) }
+    }
 
     /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
     /// counter.
@@ -77,31 +100,53 @@ impl Difference {
 /// Two CPUs whose counters differ.
 ///
 /// ```
-/// use tickline_core::compare::{Difference, Pair};
+/// use tickline_core::gate::{Difference, Pair};
 ///
-/// let difference = Difference { least_ticks: 900, most_ticks: 1_100 };
-/// let pair = Pair { here: 0, there: 3, difference };
-/// assert_eq!(pair.difference.size_ticks(), 900);
+/// let pair = Pair::new(0, 3, Difference::between(900, 1_100));
+/// assert_eq!(pair.difference().size_ticks(), 900);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
+    here: u32,
+    there: u32,
+    difference: Difference,
+}
+
+impl Pair {
+    /// The CPU `here`, the CPU `there`, and the counter there minus the one here.
+    #[must_use]
+    pub const fn new(here: u32, there: u32, difference: Difference) -> Self {
+        Self { here, there, difference }
+    }
+
     /// One CPU.
-    pub here: u32,
+    #[must_use]
+    pub const fn here(&self) -> u32 {
+        self.here
+    }
+
     /// The other.
-    pub there: u32,
+    #[must_use]
+    pub const fn there(&self) -> u32 {
+        self.there
+    }
+
     /// The other's counter minus this one's.
-    pub difference: Difference,
+    #[must_use]
+    pub const fn difference(&self) -> Difference {
+        self.difference
+    }
 }
 
 /// What a comparison of the CPUs' counters found.
 ///
 /// ```
-/// use tickline_core::compare::Comparison;
+/// use tickline_core::gate::Comparison;
 ///
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
 ///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
+///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there(), pair.difference()),
 ///         other => format!("{other:?}"),
 ///     }
 /// }

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{cell::Latch, control::*, counter::Counter, sample::*, shared::Shared};
+//! use tickline_core::{control::*, counter::Counter, sample::*, shared::{Latch, Shared}};
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -78,10 +78,9 @@
 //!
 //! # Stability
 //!
-//! | modules | |
-//! |---|---|
-//! | [`cell`] ([`Latch`](cell::Latch)), [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`try_lock`] | what a `no_std` program needs: changes follow semantic versioning |
-//! | [`callers`], [`compare`], [`cpu_list`], [`discipline`], [`estimate`], [`mod@line`], [`per_cpu`], [`timeline`], [`units`], [`word`], and [`cell::StateCell`] | internals, public for `tickline`, its simulator, benches and fuzz targets only: they may change in every release |
+//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`] and [`try_lock`] are what a `no_std`
+//! program needs. Their changes follow semantic versioning. What they name of [`unstable`] is
+//! exempt, and so is that module itself.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -89,28 +88,29 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
-pub mod callers;
-pub mod cell;
-pub mod compare;
+mod callers;
+mod cell;
+mod compare;
 pub mod control;
 pub mod counter;
-pub mod cpu_list;
-pub mod discipline;
-pub mod estimate;
+mod cpu_list;
+mod discipline;
+mod estimate;
 pub mod gate;
-pub mod line;
+mod line;
 #[cfg(loom)]
 #[cfg(test)]
 mod loom_tests;
-pub mod per_cpu;
+mod per_cpu;
 mod primitive;
 pub mod sample;
 pub mod shared;
 mod stability;
 #[cfg(test)]
 mod testing;
-pub mod timeline;
+mod timeline;
 pub mod try_lock;
-pub mod units;
+mod units;
 mod unix;
-pub mod word;
+pub mod unstable;
+mod word;

@@ -104,7 +104,7 @@ const fn narrow(bits: u128) -> Option<Slope> {
 /// One straight line from ticks to nanoseconds.
 ///
 /// ```
-/// use tickline_core::line::{Line, Slope};
+/// use tickline_core::unstable::line::{Line, Slope};
 /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
 /// assert_eq!(line.at(1_000), 50);
 /// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down

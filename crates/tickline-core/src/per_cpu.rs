@@ -35,7 +35,7 @@ use core::cell::Cell;
 use crate::cell::{Latch, State, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, Kind, LineReading, Ordered, Plain, Shared, SlowReading, Unix, WithBounds};
+use crate::shared::{Event, Kind, Shared, SlowReading};
 use crate::timeline::NoTimeline;
 use crate::word::FIRST_TICKS;
 
@@ -49,38 +49,11 @@ const _: () =
 /// `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
 
-/// The inlined path on the CPU that this runs on: its line at a plain read of the counter, or
-/// `None` if the slow path must be taken.
+/// A reading of kind `K` by the inlined path, by the line of the CPU that this runs on. `None` if
+/// the slow path must be taken.
 #[inline(always)]
-pub fn read<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Plain, S, P>(units, counter)
-}
-
-/// As [`read`], with the counter read after every earlier load.
-#[inline(always)]
-pub fn read_ordered<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Ordered, S, P>(units, counter)
-}
-
-/// As [`read`], in Unix time.
-#[inline(always)]
-pub fn read_unix<S: StateCell, P>(units: &[Shared<S, P>], counter: &impl CpuCounter) -> Option<i64> {
-    read_as::<Unix, S, P>(units, counter)
-}
-
-/// As [`read_ordered`], with the bounds that belong to the line.
-#[inline]
-pub fn read_bounds<S: StateCell, P>(
-    units: &[Shared<S, P>],
-    counter: &impl CpuCounter,
-) -> Option<LineReading> {
-    read_as::<WithBounds, S, P>(units, counter)
-}
-
-/// A reading of kind `K` by the inlined path, on the CPU that this runs on.
-#[inline(always)]
-pub fn read_as<K: Kind, S: StateCell, P>(
-    units: &[Shared<S, P>],
+pub fn read<K: Kind>(
+    units: &[Shared<impl StateCell, impl Sized>],
     counter: &impl CpuCounter,
 ) -> Option<K::Reading> {
     let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;

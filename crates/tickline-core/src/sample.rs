@@ -287,6 +287,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
+    use crate::testing::By;
     use crate::units::fixed_to_ns_round;
 
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
@@ -340,27 +341,12 @@ mod tests {
         fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
             let resolutions = Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
-            burst(self, self, resolutions, effort, Some(slope)).unwrap()
-        }
-    }
-
-    impl Counter for Kernel {
-        fn now(&self) -> u64 {
-            self.now_ordered()
-        }
-        fn now_ordered(&self) -> u64 {
-            self.reads.set(self.reads.get() + 1);
-            self.read(self.read_ticks[0])
-        }
-        fn barrier(&self) {}
-    }
-
-    impl Reference for Kernel {
-        fn monotonic_ns(&self) -> i64 {
-            i64::try_from(self.read(self.read_ticks[1])).unwrap()
-        }
-        fn realtime_ns(&self) -> i64 {
-            self.monotonic_ns()
+            let counter = By(|| {
+                self.reads.set(self.reads.get() + 1);
+                self.read(self.read_ticks[0])
+            });
+            let reference = By(|| i64::try_from(self.read(self.read_ticks[1])).unwrap());
+            burst(&counter, &reference, resolutions, effort, Some(slope)).unwrap()
         }
     }
 

@@ -15,6 +15,7 @@
 //! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 //! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
 
+pub use crate::cell::Latch;
 use crate::cell::{State, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};

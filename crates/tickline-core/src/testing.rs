@@ -173,6 +173,28 @@ impl Reference for Machine {
     }
 }
 
+/// A counter that a function reads, or a reference that it asks.
+pub(crate) struct By<F>(pub(crate) F);
+
+impl<F: Fn() -> u64> Counter for By<F> {
+    fn now(&self) -> u64 {
+        (self.0)()
+    }
+    fn now_ordered(&self) -> u64 {
+        (self.0)()
+    }
+    fn barrier(&self) {}
+}
+
+impl<F: Fn() -> i64> Reference for By<F> {
+    fn monotonic_ns(&self) -> i64 {
+        (self.0)()
+    }
+    fn realtime_ns(&self) -> i64 {
+        (self.0)()
+    }
+}
+
 /// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
     inner: Latch,
@@ -263,6 +285,44 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
         machine.pass(outcome.next_in_ns);
     }
     panic!("the clock did not settle");
+}
+
+/// Iterations, each when it is due.
+pub(crate) fn iterations(count: u32, machine: &Machine, clock: &HookedClock, control: &mut Control) {
+    for _ in 0..count {
+        let outcome = control.maintain(clock, machine, machine);
+        machine.pass(outcome.next_in_ns);
+    }
+}
+
+/// Checks that the bounds of a reading contain the reference. Returns whether there is a line.
+#[track_caller]
+pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: &Machine) -> bool {
+    let Some(reading) = clock.read_bounds(counter) else { return false };
+    let ((earliest, latest), truth) = (reading.bounds_ns(), machine.truth_ns());
+    assert!(earliest <= truth && truth <= latest, "{earliest} {truth} {latest}");
+    true
+}
+
+/// Runs `act` at the first step that `is_there`; keeps what it returns.
+pub(crate) fn once_at<T: Copy + 'static>(
+    machine: &'static Machine,
+    is_there: impl Fn(Step) -> bool + 'static,
+    act: impl Fn() -> T + 'static,
+) -> &'static Cell<Option<T>> {
+    let done = leak(Cell::new(None));
+    let began = Cell::new(false);
+    machine.hooks.set(move |step| {
+        if is_there(step) && !began.replace(true) {
+            done.set(Some(act()));
+        }
+    });
+    done
+}
+
+/// The first try to publish.
+pub(crate) fn is_publish(step: Step) -> bool {
+    matches!(step, Step::Publish(_))
 }
 
 /// Retires the line without a break in the samples: closes and opens a gate, and lets the

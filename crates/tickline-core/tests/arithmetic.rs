@@ -9,12 +9,12 @@ mod properties;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tickline_core::discipline::Steering;
-use tickline_core::estimate::Target;
-use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
 use tickline_core::sample::Resolutions;
-use tickline_core::units::{FixedNs, fixed_from_ns, signed};
-use tickline_core::word::Word;
+use tickline_core::unstable::discipline::Steering;
+use tickline_core::unstable::estimate::Target;
+use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
+use tickline_core::unstable::units::{FixedNs, fixed_from_ns, signed};
+use tickline_core::unstable::word::Word;
 
 use properties::{discipline, estimate, line, word};
 

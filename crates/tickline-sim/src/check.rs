@@ -21,8 +21,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
-use tickline_core::timeline::CAPACITY;
-use tickline_core::word::Word;
+use tickline_core::unstable::timeline::CAPACITY;
+use tickline_core::unstable::word::Word;
 
 use crate::limits::Limits;
 use crate::machine::PS;

@@ -1,7 +1,7 @@
 //! The limits for a scenario: offsets, recovery, order.
 
-use tickline_core::discipline::MEETING_MARGIN_NS;
-use tickline_core::word::START_GRANULARITY_TICKS;
+use tickline_core::unstable::discipline::MEETING_MARGIN_NS;
+use tickline_core::unstable::word::START_GRANULARITY_TICKS;
 
 use crate::machine::Clocks;
 use crate::scenario::{Driver, Scenario, Sleep, What};

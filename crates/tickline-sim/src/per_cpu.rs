@@ -1,8 +1,8 @@
 //! A line for each CPU: the state of each CPU's cell, the thread that calibrates the CPUs, the
 //! readers, and the checks.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `iterate_on`
-//! stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
+//! The code under attack is `tickline_core::unstable::per_cpu`. `drive_cpus`, `calibrate` and
+//! `iterate_on` stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
@@ -15,9 +15,9 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::{self, PinnedCounter};
-use tickline_core::shared::Source;
-use tickline_core::word::{START_GRANULARITY_TICKS, Word};
+use tickline_core::shared::{Ordered, Plain, Source, Unix, WithBounds};
+use tickline_core::unstable::per_cpu::{self, PinnedCounter};
+use tickline_core::unstable::word::{START_GRANULARITY_TICKS, Word};
 
 use crate::actors::Cast;
 use crate::check::{Begin, Check, From, Mark};
@@ -199,20 +199,20 @@ impl Cast {
         let unit_read = || self.world.me().last_read.get().unit;
         match kind {
             0 => {
-                if let Some(ns) = per_cpu::read(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Plain>(units, &hands) {
                     complete();
                     return check.end(begin, unit_read(), ns, From::Inlined, false);
                 }
             }
             1 => {
-                if let Some(reading) = per_cpu::read_bounds(units, &hands) {
+                if let Some(reading) = per_cpu::read::<WithBounds>(units, &hands) {
                     complete();
                     check.end(begin, unit_read(), reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
             2 => {
-                if let Some(ns) = per_cpu::read_unix(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Unix>(units, &hands) {
                     // As for one line: nothing has happened since the second load of the word.
                     let margin_ns = units[unit_read()].cell.peek_unix_bound_ns();
                     complete();
@@ -221,7 +221,7 @@ impl Cast {
             }
             3 => {}
             _ => {
-                if let Some(ns) = per_cpu::read_ordered(units, &hands) {
+                if let Some(ns) = per_cpu::read::<Ordered>(units, &hands) {
                     complete();
                     return check.end(begin, unit_read(), ns, From::Inlined, true);
                 }
@@ -243,7 +243,7 @@ impl Cast {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
-        match per_cpu::read_bounds(units, &hands) {
+        match per_cpu::read::<WithBounds>(units, &hands) {
             Some(reading) => self.mark(&reading),
             None => {
                 let (_, reading) =

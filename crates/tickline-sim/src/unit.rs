@@ -3,8 +3,8 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::Published;
-use tickline_core::word::{Phase, Word};
+use tickline_core::unstable::cell::Published;
+use tickline_core::unstable::word::{Phase, Word};
 
 use crate::machine::{Clocks, skewed};
 

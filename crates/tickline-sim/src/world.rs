@@ -19,10 +19,11 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, Latch, Published, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Point, Reference};
-use tickline_core::word::{Slot, Word};
+use tickline_core::shared::Latch;
+use tickline_core::unstable::cell::{Bounds, Published, StateCell};
+use tickline_core::unstable::word::{Slot, Word};
 
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::{Scenario, What};

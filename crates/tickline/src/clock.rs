@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tickline_core::control::Renewal;
 use tickline_core::sample::Reference;
 #[cfg(feature = "mock")]
-use tickline_core::units::signed;
+use tickline_core::unstable::units::signed;
 
 #[cfg(feature = "mock")]
 use crate::engine::OS_STAMP;

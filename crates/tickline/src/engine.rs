@@ -7,15 +7,15 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::callers::Callers;
-use tickline_core::cell::Latch;
 use tickline_core::control::{Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
-use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::Reference;
+use tickline_core::shared::Latch;
 use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Shared, SlowReading, Source, Unix};
 use tickline_core::try_lock::{LockGuard, TryLock};
-use tickline_core::units::{signed, unsigned};
+use tickline_core::unstable::callers::Callers;
+use tickline_core::unstable::keeper::{Keeper, Stage};
+use tickline_core::unstable::units::{signed, unsigned};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
 use crate::per_cpu::Mode;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
-use tickline_core::per_cpu::CPU_IDS;
+use tickline_core::unstable::per_cpu::CPU_IDS;
 
 /// Why a clock could not be made or started.
 ///

@@ -101,7 +101,7 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `Serialize` for [`Reading`] and [`Status`] |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 
 mod atomic_instant;
@@ -118,6 +118,8 @@ pub mod mock;
 mod options;
 mod per_cpu;
 mod reading;
+#[cfg(feature = "serde")]
+mod serialize;
 mod stamp;
 mod status;
 mod sys;
@@ -136,8 +138,9 @@ pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
 pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
-pub use tickline_core::compare::{Comparison, Difference, Pair};
-pub use tickline_core::gate::{Gate, Hypervisor, Reason, Trust, Verdict};
+pub use tickline_core::gate::{
+    Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict, Verdicts,
+};
 pub use tickline_core::shared::{BoundParts, Event};
 pub use trust::exchange;
 pub use unix_time::{

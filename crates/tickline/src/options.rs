@@ -163,14 +163,14 @@ impl Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Policy {
     pub(crate) trust: Trust,
-    pub(crate) invariant_waived: bool,
+    pub(crate) assumed_invariant: bool,
 }
 
-const WAIVED: u8 = 1 << 7;
+const ASSUMED: u8 = 1 << 7;
 
 impl Policy {
     /// That of every clock whose program chooses nothing.
-    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, invariant_waived: false };
+    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, assumed_invariant: false };
 
     pub(crate) const fn to_bits(self) -> u8 {
         let trust = match self.trust {
@@ -178,16 +178,16 @@ impl Policy {
             Trust::Measured => 2,
             _ => 1,
         };
-        if self.invariant_waived { trust | WAIVED } else { trust }
+        if self.assumed_invariant { trust | ASSUMED } else { trust }
     }
 
     pub(crate) const fn from_bits(bits: u8) -> Self {
-        let trust = match bits & !WAIVED {
+        let trust = match bits & !ASSUMED {
             0 => Trust::Kernel,
             2 => Trust::Measured,
             _ => Trust::Auto,
         };
-        Self { trust, invariant_waived: bits & WAIVED != 0 }
+        Self { trust, assumed_invariant: bits & ASSUMED != 0 }
     }
 }
 
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_packed_policy_unpacks_to_itself() {
         for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
-            for invariant_waived in [false, true] {
-                let policy = Policy { trust, invariant_waived };
+            for assumed_invariant in [false, true] {
+                let policy = Policy { trust, assumed_invariant };
                 assert_eq!(Policy::from_bits(policy.to_bits()), policy);
             }
         }

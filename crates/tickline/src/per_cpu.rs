@@ -1,7 +1,7 @@
 //! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
 //! thread's calibrations ([`pass`]).
 //!
-//! A reader takes the line of the CPU that it runs on (`tickline_core::per_cpu`). The common line
+//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line
 //! is never published, so the inlined path of every other clock stays the same. In each pass the
 //! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
 //! of that CPU's control loop. At the end it may run again where it might before.
@@ -22,12 +22,13 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::cell::{Latch, StateCell};
-use tickline_core::compare::Comparison;
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
-use tickline_core::per_cpu::{self, CPU_IDS, Unit, mode};
+use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
+use tickline_core::shared::Latch;
 use tickline_core::shared::{Event, Kind, Source};
+use tickline_core::unstable::cell::StateCell;
+use tickline_core::unstable::per_cpu::{self, CPU_IDS, Unit, mode};
 
 use crate::error::PerCpuUnsupported;
 use crate::options::PerCpu;
@@ -125,7 +126,7 @@ impl Table {
     /// A reading by the line of the CPU that this runs on.
     #[inline(always)]
     pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
-        per_cpu::read_as::<K, _, _>(&self.units, &self.counter)
+        per_cpu::read::<K>(&self.units, &self.counter)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no

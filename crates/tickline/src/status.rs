@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use tickline_core::compare::Comparison;
-use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::gate::Comparison;
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, Verdicts, first_closed, unix_by_os};
 use tickline_core::shared::{BoundParts, Event};
 
 use crate::options::{Driver, Environment};
@@ -115,7 +115,7 @@ pub struct Status {
     pub state: State,
     /// Whether the clock has judged its gates. Before that all are shown as open.
     pub judged: bool,
-    pub(crate) verdicts: [Verdict; Gate::ALL.len()],
+    pub(crate) verdicts: Verdicts,
     /// Who runs the control loop in this process.
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
@@ -166,7 +166,7 @@ impl Status {
     /// The verdict of one gate.
     #[must_use]
     pub fn verdict(&self, gate: Gate) -> Verdict {
-        self.verdicts.get(gate as usize).copied().unwrap_or_else(|| Verdict::open(gate))
+        self.verdicts.of(gate)
     }
 
     /// The reason of the first closed gate; `None` if the counter may be used.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tickline_core::compare::Comparison;
 use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;

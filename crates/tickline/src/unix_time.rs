@@ -5,7 +5,7 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 use std::time::SystemTime;
 
-use tickline_core::units::NS_PER_S;
+use tickline_core::unstable::units::NS_PER_S;
 
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]

@@ -389,6 +389,23 @@ fn unix_time_is_a_number_in_json() {
     assert!(serde_json::from_str::<UnixTime>("-1").is_err());
 }
 
+#[cfg(feature = "serde")]
+#[test]
+fn a_status_and_a_reading_are_json() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    let status = serde_json::to_value(clock.status()).unwrap();
+    assert_eq!(status["state"], serde_json::json!({ "fallback": "disabled" }));
+    assert_eq!(status["verdicts"][0]["gate"], "user");
+    assert_eq!(status["verdicts"][0]["closed"], "disabled");
+    assert_eq!((&status["driver"], &status["events"]["recovery"]), (&"manual".into(), &0.into()));
+    assert!(status["bound_parts"]["sample_ns"].is_u64() && status["per_cpu"].is_array());
+    let reading = clock.unix_reading();
+    let json = serde_json::to_value(reading).unwrap();
+    assert_eq!(json["at"], reading.at().as_nanos());
+    assert_eq!(json["state"], status["state"]);
+}
+
 /// Stamps alone are enough calls for readers to keep the line.
 #[test]
 fn stamps_keep_the_line_alive() {

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
-    CANNOT, agrees_with_the_os, await_tickline_threads, comes_to_agree_with_the_os, in_child, in_fork,
-    in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads, until_fast,
+    CANNOT, agrees_with_the_os, await_publications, await_tickline_threads, comes_to_agree_with_the_os,
+    in_child, in_fork, in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads,
+    until_fast,
 };
-use tickline::{Clock, Driver, ErrorKind, Event, Reason, State};
+use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 /// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether
 /// that took less than 20 s, and no reading stepped back from `last`.
@@ -253,15 +254,8 @@ fn a_stopped_process_goes_on_where_time_is() {
                     clock.status()
                 );
             }
-            let publications = clock.status().events.get(Event::Publication);
-            let start = Instant::now();
-            while fast && clock.status().events.get(Event::Publication) < publications + 3 {
-                black_box(clock.now_ns());
-                assert!(
-                    start.elapsed() < Duration::from_secs(20),
-                    "nobody recalibrates: {:?}",
-                    clock.status()
-                );
+            if fast {
+                await_publications(&clock, 3);
             }
         }
     });
@@ -515,11 +509,8 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
         assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
         // SAFETY: closes the timer, and makes its number the pipe's: what this test is about.
         assert_eq!(unsafe { libc::dup2(ends[0], timers[0]) }, timers[0]);
-        let before = clock.status().events.get(Event::Publication);
-        let start = Instant::now();
-        while fast && clock.status().events.get(Event::Publication) < before + 10 {
-            std::thread::sleep(Duration::from_millis(5));
-            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        if fast {
+            await_publications(&clock, 10);
         }
         drop(clock);
         await_tickline_threads(0);

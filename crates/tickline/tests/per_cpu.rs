@@ -266,10 +266,7 @@ mod linux {
     fn a_forked_child_reads_the_os_clock() {
         common::in_child("linux::a_forked_child_reads_the_os_clock", &[], || {
             let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
-            // SAFETY: the child only reads the clock, and leaves without unwinding.
-            let child = unsafe { libc::fork() };
-            assert!(child >= 0);
-            if child == 0 {
+            common::in_fork(|| {
                 let before = clock.now_ns();
                 std::thread::sleep(Duration::from_millis(50));
                 for _ in 0..100 {
@@ -277,13 +274,8 @@ mod linux {
                 }
                 let (after, status) = (clock.now_ns(), clock.status());
                 let good = after > before && status.state == State::Calibrating && status.per_cpu.is_empty();
-                // SAFETY: ends the child at once.
-                unsafe { libc::_exit(i32::from(!good)) };
-            }
-            let mut status = 0;
-            // SAFETY: the child is ours, and `status` valid for a write.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0, "the child's end");
+                i32::from(!good)
+            });
         });
     }
 }

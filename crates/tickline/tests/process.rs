@@ -249,18 +249,3 @@ fn errno_survives_a_reading() {
         assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
     });
 }
-
-#[test]
-fn no_descriptor_is_left_behind() {
-    in_child("no_descriptor_is_left_behind", &[], || {
-        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        until_fast(Clock::global());
-        let before = open();
-        for _ in 0..5 {
-            let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
-            until_fast(&clock);
-            drop(clock);
-        }
-        assert_eq!(open(), before);
-    });
-}

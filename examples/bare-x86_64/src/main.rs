@@ -29,10 +29,10 @@ use core::panic::PanicInfo;
 
 use clocks::{Hpet, Tsc};
 use port::End;
-use tickline_core::cell::Latch;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::shared::Latch;
 use tickline_core::shared::{Event, LineReading, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.

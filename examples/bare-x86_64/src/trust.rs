@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::compare::Comparison;
+use tickline_core::gate::Comparison;
 use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Switch, Trust};
 
 use crate::say;
@@ -24,7 +24,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         available: None,
         // QEMU's emulation does not call its counter invariant, though nothing here changes its
         // rate. On a real machine this should be `false`.
-        invariant_waived: true,
+        assumed_invariant: true,
         invariant: Some(is_invariant()),
         counter_present: true,
         readable: true,
@@ -38,7 +38,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         resolution_ticks: Some(counter_ticks),
     };
     let verdicts = gate::judge_all(&facts);
-    for verdict in &verdicts {
+    for verdict in verdicts.iter() {
         say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));
     }
     gate::first_closed(&verdicts)

@@ -1,11 +1,17 @@
 //! Every target, and what is done for it.
 
 /// The crates that are published, in the order in which they can be.
-pub(crate) const PUBLISHED: &[&str] =
-    &["tickline-core", "tickline", "tickline-tracing", "tickline-criterion", "tickline-cli"];
+pub(crate) const PUBLISHED: &[&str] = &[
+    "tickline-core",
+    "tickline",
+    "tickline-quanta",
+    "tickline-tracing",
+    "tickline-criterion",
+    "tickline-cli",
+];
 
 /// Those that are libraries: for targets on which a program in a terminal means nothing.
-const LIBRARIES: &[&str] = &["tickline-core", "tickline", "tickline-tracing"];
+const LIBRARIES: &[&str] = &["tickline-core", "tickline", "tickline-quanta", "tickline-tracing"];
 const CORE: &[&str] = &["tickline-core"];
 
 /// What runs a target's programs.

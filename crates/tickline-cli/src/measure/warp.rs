@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickline::exchange::{self, Exchanges};
-use tickline_core::compare::Difference;
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
@@ -176,7 +175,6 @@ fn describe(
     frequency_hz: f64,
     resolution_ticks: u64,
 ) -> WarpPair {
-    let Difference { least_ticks, most_ticks } = exchanges.difference;
     let signed_ns = |ticks: i64| ns(ticks.unsigned_abs(), frequency_hz).copysign(sign(ticks));
     WarpPair {
         from_cpu,
@@ -186,8 +184,8 @@ fn describe(
         // The size of the largest backward step is the least possible difference between the
         // counters.
         largest_warp_ns: ns(exchanges.difference.size_ticks(), frequency_hz),
-        offset_least_ns: known.then(|| signed_ns(least_ticks)),
-        offset_most_ns: known.then(|| signed_ns(most_ticks)),
+        offset_least_ns: known.then(|| signed_ns(exchanges.difference.least_ticks())),
+        offset_most_ns: known.then(|| signed_ns(exchanges.difference.most_ticks())),
         synchronised: known.then(|| exchanges.difference.is_none(resolution_ticks)),
     }
 }
@@ -226,11 +224,13 @@ fn share(done: usize, all: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use tickline_core::gate::Difference;
+
     use super::*;
 
     fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Exchanges {
         let mut exchanges = Exchanges::NONE;
-        exchanges.difference = Difference { least_ticks, most_ticks };
+        exchanges.difference = Difference::between(least_ticks, most_ticks);
         (exchanges.count, exchanges.backward) = (200, backward);
         exchanges
     }

@@ -2,7 +2,9 @@
 //! changes of rate, jumps and suspends.
 
 use super::*;
-use crate::testing::{INTERVAL_NS, Machine, Steered, end_line, new_clock, settle, settled_clock};
+use crate::testing::{
+    By, INTERVAL_NS, Machine, Steered, bounds_hold, end_line, iterations, new_clock, settle, settled_clock,
+};
 use core::cell::Cell;
 
 /// In the steady state the error is below the bracket, the bound holds and is narrow.
@@ -148,15 +150,7 @@ fn the_bounds_hold_while_the_slope_is_vague() {
         machine.reference_ticks.set(if iteration % 2 == 0 { (0, 90) } else { (90, 0) });
         let outcome = control.maintain(clock, machine, machine);
         machine.pass(outcome.next_in_ns - 1_000);
-        if let Some(reading) = clock.read_bounds(machine) {
-            let (earliest, latest) = reading.bounds_ns();
-            let truth = machine.truth_ns();
-            assert!(
-                earliest <= truth && truth <= latest,
-                "iteration {iteration}: {earliest} {truth} {latest}"
-            );
-            checked += 1;
-        }
+        checked += u32::from(bounds_hold(clock, machine, machine));
     }
     assert!(checked > 15, "{checked} readings");
     assert_eq!(clock.events(Event::BoundViolation), 0);
@@ -274,9 +268,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         let outcome = control.maintain(clock, machine, &reference);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
         machine.pass(outcome.next_in_ns - 1_000);
-        let (earliest, latest) = clock.read_bounds(machine).expect("a line").bounds_ns();
-        let truth = machine.truth_ns();
-        assert!(earliest <= truth && truth <= latest, "{change_ppb} ppb: {earliest} {truth} {latest}");
+        assert!(bounds_hold(clock, machine, machine), "no line at {change_ppb} ppb");
     }
 }
 
@@ -284,28 +276,12 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 /// comes later, and in time.
 #[test]
 fn a_slow_counter_recovers_in_a_few_iterations() {
-    struct Slow(Cell<u64>);
-    impl Counter for Slow {
-        fn now(&self) -> u64 {
-            self.0.set(self.0.get() + 30);
-            self.0.get() * 24 / 1_000
-        }
-        fn now_ordered(&self) -> u64 {
-            self.now()
-        }
-        fn barrier(&self) {}
-    }
-    impl Reference for Slow {
-        fn monotonic_ns(&self) -> i64 {
-            self.0.set(self.0.get() + 40);
-            i64::try_from(self.0.get()).unwrap()
-        }
-        fn realtime_ns(&self) -> i64 {
-            self.monotonic_ns()
-        }
-    }
-    let machine = Slow(Cell::new(1 << 40));
-    let pass = |ns| machine.0.set(machine.0.get() + ns);
+    let time_ns = Cell::new(1_u64 << 40);
+    let pass = |ns| {
+        time_ns.set(time_ns.get() + ns);
+        time_ns.get()
+    };
+    let (counter, reference) = (By(|| pass(30) * 24 / 1_000), By(|| i64::try_from(pass(40)).unwrap()));
     for phase in 0..60 {
         let clock = Shared::new(crate::cell::Latch::new());
         let mut control = Control::new(Config {
@@ -316,9 +292,9 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
         pass(phase * 701);
         let (mut iterations, mut steady) = (0, 0);
         while steady < 3 {
-            let mut outcome = control.maintain(&clock, &machine, &machine);
+            let mut outcome = control.maintain(&clock, &counter, &reference);
             if outcome.iteration == Iteration::Recovered {
-                outcome = control.maintain(&clock, &machine, &machine);
+                outcome = control.maintain(&clock, &counter, &reference);
             }
             steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
             pass(outcome.next_in_ns + 60_000); // what a sleeping thread comes late
@@ -362,10 +338,7 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
 fn a_jump_does_not_spoil_the_bounds_for_long() {
     let (machine, clock, mut control) = settled_clock();
     machine.jump_reference(200_000_000);
-    for _ in 0..40 {
-        let outcome = control.maintain(clock, machine, machine);
-        machine.pass(outcome.next_in_ns);
-    }
+    iterations(40, machine, clock, &mut control);
     assert_eq!(clock.events(Event::Disruption), 1);
     control.maintain(clock, machine, machine);
     assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
@@ -391,14 +364,7 @@ fn a_break_in_the_watch_voids_what_was_known() {
                 continue;
             }
             machine.pass(outcome.next_in_ns - 1_000);
-            if let Some(reading) = clock.read_bounds(machine) {
-                let (earliest, latest) = reading.bounds_ns();
-                let truth = machine.truth_ns();
-                assert!(
-                    earliest <= truth && truth <= latest,
-                    "iteration {iteration}: {earliest} {truth} {latest}"
-                );
-            }
+            bounds_hold(clock, machine, machine);
         }
         assert!(clock.read(machine).is_some());
     }
@@ -491,29 +457,20 @@ fn a_reference_that_stops_costs_little() {
 /// iterations one interval apart are no break.
 #[test]
 fn a_fast_counter_learns_after_a_long_fruitless_time() {
-    struct Fast(&'static Machine);
-    impl Counter for Fast {
-        fn now(&self) -> u64 {
-            self.0.now() * 47 / 10
-        }
-        fn now_ordered(&self) -> u64 {
-            self.now()
-        }
-        fn barrier(&self) {}
-    }
     let machine = Machine::new();
+    let counter = By(|| machine.now() * 47 / 10);
     let (clock, mut control) = new_clock(machine);
     machine.set_rate_ppb(-1_000_000_000);
-    let mut iterations = |count, wanted: Option<Iteration>| {
+    let mut iterate = |count, wanted: Option<Iteration>| {
         (0..count).any(|_| {
-            let outcome = control.maintain(clock, &Fast(machine), machine);
+            let outcome = control.maintain(clock, &counter, machine);
             machine.pass(outcome.next_in_ns);
             Some(outcome.iteration) == wanted
         })
     };
-    iterations(60, None);
+    iterate(60, None);
     machine.set_rate_ppb(0);
-    assert!(iterations(100, Some(Iteration::Recovered)), "never fast");
+    assert!(iterate(100, Some(Iteration::Recovered)), "never fast");
 }
 
 /// A line may be used to the end of its validity. However late the next line comes, removing an
@@ -561,10 +518,7 @@ fn a_slow_machine_gets_a_line() {
     let machine = Machine::new();
     machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
     let (clock, mut control) = new_clock(machine);
-    for _ in 0..200 {
-        let outcome = control.maintain(clock, machine, machine);
-        machine.pass(outcome.next_in_ns);
-    }
+    iterations(200, machine, clock, &mut control);
     let error = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!(error.abs() <= 8_000, "{error} ns");
 }
@@ -591,10 +545,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert!(clock.gauges.samples_are_stale());
     // The machine is quick again: the next iterations make a line, and nothing is stale.
     machine.reference_ticks.set((10, 10));
-    for _ in 0..80 {
-        let outcome = control.maintain(clock, machine, machine);
-        machine.pass(outcome.next_in_ns);
-    }
+    iterations(80, machine, clock, &mut control);
     assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
 }
 

@@ -3,27 +3,14 @@
 
 use super::*;
 use crate::shared::Source;
-use crate::testing::{HookedClock, Machine, Step, end_line, leak, new_clock, settled_clock};
+use crate::testing::{
+    By, HookedClock, Machine, Step, end_line, is_publish, leak, new_clock, once_at, settled_clock,
+};
 use core::cell::Cell;
 
 /// What a stamp is converted to.
 fn ns_of(clock: &HookedClock, machine: &Machine, ticks: u64) -> i64 {
     clock.stamp_to_ns(ticks, machine, machine).expect("a line")
-}
-
-/// Runs `act` at the first step for which `is_there` is true; returns whether it did.
-fn once_at(
-    machine: &'static Machine,
-    is_there: impl Fn(Step) -> bool + 'static,
-    act: impl Fn() + 'static,
-) -> &'static Cell<bool> {
-    let ran = leak(Cell::new(false));
-    machine.hooks.set(move |step| {
-        if is_there(step) && !ran.replace(true) {
-            act();
-        }
-    });
-    ran
 }
 
 /// Rule 12: a stamp by a line that was published a moment ago, taken and converted before its
@@ -37,8 +24,7 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
         } else {
             machine.suspend(1_000_000); // the line is ahead by 1 ms, so the next one has half its slope
         }
-        let stamp = leak(Cell::new(None));
-        let ran = once_at(
+        let stamp = once_at(
             machine,
             |step| step == Step::Published,
             move || {
@@ -46,14 +32,12 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
                 let before = clock.read_ordered(machine).expect("a line");
                 let ticks = clock.stamp(machine).expect("a line");
                 let ns = ns_of(clock, machine, ticks);
-                let after = clock.read_ordered(machine).expect("a line");
-                stamp.set(Some((before, ticks, ns, after)));
+                (before, ticks, ns, clock.read_ordered(machine).expect("a line"))
             },
         );
-        let outcome = control.maintain(clock, machine, machine);
+        control.maintain(clock, machine, machine);
         machine.hooks.clear();
-        assert!(ran.get(), "the hook did not run: {outcome:?}");
-        let (before, ticks, ns, after) = stamp.get().expect("a stamp");
+        let (before, ticks, ns, after) = stamp.get().expect("the hook did not run");
         assert!(before <= ns && ns <= after, "{ns} between {before} and {after}, first line: {first}");
         assert_eq!(ns_of(clock, machine, ticks), ns, "the same later, first line: {first}");
     }
@@ -64,15 +48,16 @@ fn rule_12_a_line_is_known_to_stamps_when_it_is_published() {
 fn rule_12_the_first_line_of_all_is_known_to_stamps_when_it_is_published() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
-    let found = leak(Cell::new(None));
-    machine.hooks.set(move |step| {
-        if step == Step::Published && found.get().is_none() {
+    let found = once_at(
+        machine,
+        |step| step == Step::Published,
+        move || {
             let before = clock.read_ordered(machine).expect("a line");
             machine.pass(2_000);
             let ticks = clock.stamp(machine).expect("a line");
-            found.set(Some((before, ns_of(clock, machine, ticks))));
-        }
-    });
+            (before, ns_of(clock, machine, ticks))
+        },
+    );
     for _ in 0..40 {
         if control.maintain(clock, machine, machine).iteration == Iteration::Recovered {
             break;
@@ -96,27 +81,21 @@ fn rule_12_a_line_that_is_not_published_converts_nothing() {
         } else {
             machine.jump_reference(10_000_000); // the next line steps forward
         }
-        let seen = leak(Cell::new((0, 0, 0)));
-        let ran = once_at(
-            machine,
-            |step| matches!(step, Step::Publish(_)),
-            move || {
-                machine.set_rate_ppb(-100_000_000); // what the next line expects does not come true
-                machine.pass(50_000);
-                let ticks = machine.now();
-                let ns = ns_of(clock, machine, ticks);
-                let by_reference = clock.read_slow(machine, machine);
-                assert!(matches!(by_reference.source, Source::Reference { .. }), "{by_reference:?}");
-                seen.set((ticks, ns, by_reference.ns));
-            },
-        );
+        let seen = once_at(machine, is_publish, move || {
+            machine.set_rate_ppb(-100_000_000); // what the next line expects does not come true
+            machine.pass(50_000);
+            let ticks = machine.now();
+            let ns = ns_of(clock, machine, ticks);
+            let by_reference = clock.read_slow(machine, machine);
+            assert!(matches!(by_reference.source, Source::Reference { .. }), "{by_reference:?}");
+            (ticks, ns, by_reference.ns)
+        });
         let lines = || clock.events(Event::Publication) + clock.events(Event::Recovery);
         let before = lines();
         control.maintain(clock, machine, machine);
         machine.hooks.clear();
-        assert!(ran.get(), "the hook did not run");
+        let (ticks, ns, by_reference) = seen.get().expect("the hook did not run");
         assert_eq!(lines(), before, "it was published");
-        let (ticks, ns, by_reference) = seen.get();
         assert!(ns <= by_reference, "{} ns back, first line: {first}", ns - by_reference);
         // A first line would not have limited them.
         assert!(ns == old.at(ticks) || first, "{ns} at {ticks} of {old:?}");
@@ -148,7 +127,7 @@ fn rule_12_a_stamp_that_was_taken_late_is_not_above_what_is_read_next() {
         );
         let ticks = clock.stamp(machine).expect("the word was published");
         machine.hooks.clear();
-        assert!(ran.get());
+        assert!(ran.get().is_some());
         let early = ns_of(clock, machine, ticks);
         let by_reference = clock.read_slow(machine, machine).ns;
         assert!(early <= by_reference, "{} ns back", early - by_reference);
@@ -184,7 +163,7 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
     );
     let ticks = clock.stamp(machine).expect("the word was published, and its window has not passed");
     machine.hooks.clear();
-    assert!(ran.get());
+    assert!(ran.get().is_some());
     assert!(clock.cell.word().is_published(), "somebody has found it");
     let ns = ns_of(clock, machine, ticks);
     let after = clock.read_slow(machine, machine);
@@ -199,16 +178,8 @@ fn rule_12_a_stamp_that_was_taken_past_a_later_line_is_not_above_what_is_read_ne
 }
 
 /// A counter that the CPU reads before the loads that precede it in the program.
-struct Early(u64);
-
-impl Counter for Early {
-    fn now(&self) -> u64 {
-        self.0
-    }
-    fn now_ordered(&self) -> u64 {
-        self.0
-    }
-    fn barrier(&self) {}
+fn early_read(ticks: u64) -> By<impl Fn() -> u64> {
+    By(move || ticks)
 }
 
 /// Rule 12: where a counter is coarse, the tick that a writer reads after its announcement may be
@@ -221,7 +192,7 @@ fn rule_12_a_stamp_of_the_tick_at_which_two_lines_meet_goes_by_the_old_one() {
     let seen = leak(Cell::new(None));
     machine.hooks.set(move |step| {
         if matches!(step, Step::Swap(word) if word.phase() == Phase::Replacing) {
-            let met = Early(machine.now() + 10); // the writer's next read
+            let met = early_read(machine.now() + 10); // the writer's next read
             seen.set(clock.stamp(&met).zip(clock.read(&met)));
         }
     });
@@ -251,9 +222,9 @@ fn rule_12_a_stamp_that_was_taken_early_is_not_below_what_was_read() {
         machine.hooks.clear();
         let word = clock.cell.word();
         for early in [met.get() - 30, word.to_bits() + 10, met.get() - 11] {
-            let Some(before) = clock.read(&Early(early)) else { continue };
+            let Some(before) = clock.read(&early_read(early)) else { continue };
             for ticks in early..=met.get() + 2_000 {
-                let Some(ticks) = clock.stamp(&Early(ticks)) else { continue };
+                let Some(ticks) = clock.stamp(&early_read(ticks)) else { continue };
                 let ns = ns_of(clock, machine, ticks);
                 assert!(ns >= before, "{ns} after {before}: {} ns back, shift {shift}", before - ns);
             }

@@ -232,8 +232,8 @@ pub struct Facts {
     pub switch: Switch,
     /// Whose verdict about the counter counts.
     pub trust: Trust,
-    /// Whether the program has waived the gate for an invariant counter.
-    pub invariant_waived: bool,
+    /// Whether the program assumes that the counter is invariant, whatever the processor says.
+    pub assumed_invariant: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
     /// Whether the process may read the counter.

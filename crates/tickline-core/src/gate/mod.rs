@@ -35,7 +35,7 @@
 //! known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
-pub mod keeper;
+pub(crate) mod keeper;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
-use crate::compare::Comparison;
+pub use crate::compare::{Comparison, Difference, Pair};
 
 /// What a gate judges by.
 ///
@@ -244,7 +244,7 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// What a gate says.
+/// What a gate says. Only this crate makes one by its fields: a later version may add some.
 ///
 /// ```
 /// use tickline_core::gate::{self, Reason};
@@ -254,6 +254,7 @@ impl core::fmt::Display for Reason {
 /// assert_eq!(verdict.warning, Some(Reason::Implausible));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The gate.
     pub gate: Gate,
@@ -268,6 +269,56 @@ impl Verdict {
     #[must_use]
     pub const fn open(gate: Gate) -> Self {
         Self { gate, closed: None, warning: None }
+    }
+
+    /// A gate that is closed for this reason; an open one without.
+    #[must_use]
+    pub const fn closed(gate: Gate, closed: Option<Reason>) -> Self {
+        Self { gate, closed, warning: None }
+    }
+
+    /// An open gate with this warning.
+    #[must_use]
+    pub const fn warned(gate: Gate, warning: Option<Reason>) -> Self {
+        Self { gate, closed: None, warning }
+    }
+}
+
+/// One verdict for each gate: a slice in the order in which they are judged.
+///
+/// ```
+/// use tickline_core::gate::{Gate, Reason, Verdict, Verdicts, first_closed};
+///
+/// let slow = Verdicts::by(|gate| Verdict::closed(gate, (gate == Gate::Cost).then_some(Reason::Slow)));
+/// assert_eq!(slow.of(Gate::Cost).closed, Some(Reason::Slow));
+/// assert_eq!(first_closed(&slow), Some(Reason::Slow));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdicts([Verdict; Gate::ALL.len()]);
+
+impl Verdicts {
+    /// What `judge` says of each gate.
+    #[must_use]
+    pub fn by(judge: impl Fn(Gate) -> Verdict) -> Self {
+        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
+        for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
+            *verdict = judge(*gate);
+        }
+        Self(verdicts)
+    }
+
+    /// The verdict of one gate.
+    #[must_use]
+    pub fn of(&self, gate: Gate) -> Verdict {
+        self.0.get(gate as usize).copied().unwrap_or(Verdict::open(gate))
+    }
+}
+
+impl core::ops::Deref for Verdicts {
+    type Target = [Verdict];
+
+    fn deref(&self) -> &[Verdict] {
+        &self.0
     }
 }
 
@@ -408,7 +459,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
         Gate::Invariant => match facts.invariant {
-            Some(false) if !facts.invariant_waived => Some(Reason::NotInvariant),
+            Some(false) if !facts.assumed_invariant => Some(Reason::NotInvariant),
             _ => None,
         },
         Gate::Kernel => judge_kernel(facts),
@@ -417,7 +468,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration | Gate::Plausible => None,
     };
-    Verdict { gate, closed, warning: None }
+    Verdict::closed(gate, closed)
 }
 
 /// The state of the line.
@@ -465,17 +516,13 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
         }
         _ => None,
     };
-    Verdict { warning, ..Verdict::open(Gate::Plausible) }
+    Verdict::warned(Gate::Plausible, warning)
 }
 
 /// Judges every gate, in order.
 #[must_use]
-pub fn judge_all(facts: &Facts) -> [Verdict; Gate::ALL.len()] {
-    let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
-    for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
-        *verdict = judge(*gate, facts);
-    }
-    verdicts
+pub fn judge_all(facts: &Facts) -> Verdicts {
+    Verdicts::by(|gate| judge(gate, facts))
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out

@@ -25,11 +25,7 @@ struct Situation {
 const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
-const WARPED: Comparison = Comparison::Unsynchronised(Pair {
-    here: 0,
-    there: 1,
-    difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
-});
+const WARPED: Comparison = Comparison::Unsynchronised(Pair::new(0, 1, Difference::between(66_930, 67_400)));
 
 const OPEN: (Option<Reason>, Option<Reason>) = (None, None);
 const FAST_PS: (u64, u64) = (9_000, 25_000);

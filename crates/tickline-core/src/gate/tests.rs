@@ -7,7 +7,7 @@ pub(super) fn healthy() -> Facts {
     Facts {
         switch: Switch::On,
         trust: Trust::Auto,
-        invariant_waived: false,
+        assumed_invariant: false,
         counter_present: true,
         readable: true,
         invariant: Some(true),
@@ -31,15 +31,14 @@ fn reason(change: impl FnOnce(&mut Facts)) -> Option<Reason> {
 }
 
 fn apart(facts: &mut Facts) {
-    let difference = Difference { least_ticks: 500, most_ticks: 600 };
-    facts.comparison = Comparison::Unsynchronised(Pair { here: 0, there: 3, difference });
+    facts.comparison = Comparison::Unsynchronised(Pair::new(0, 3, Difference::between(500, 600)));
 }
 
 #[test]
 fn a_healthy_machine_opens_every_gate() {
     assert_eq!(reason(|_| {}), None);
     assert_eq!(reason(|facts| facts.invariant = None), None);
-    let waived = |facts: &mut Facts| (facts.invariant, facts.invariant_waived) = (Some(false), true);
+    let waived = |facts: &mut Facts| (facts.invariant, facts.assumed_invariant) = (Some(false), true);
     assert_eq!(reason(waived), None);
     assert_eq!(reason(|facts| facts.trust = Trust::Kernel), None);
 }
@@ -203,7 +202,7 @@ fn each_of_the_two_costs_has_a_hysteresis_of_its_own() {
 #[test]
 fn a_gate_for_unix_time_alone_closes_nothing_else() {
     let closed = |gate| {
-        let verdict = Verdict { closed: Some(Reason::Slow), ..Verdict::open(gate) };
+        let verdict = Verdict::closed(gate, Some(Reason::Slow));
         (first_closed(&[verdict]).is_some(), unix_by_os(&[verdict]).is_some())
     };
     for gate in Gate::ALL.iter().copied() {

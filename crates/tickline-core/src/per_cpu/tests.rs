@@ -9,7 +9,7 @@ use super::*;
 use crate::cell::Published;
 use crate::control::{Control, Iteration};
 use crate::line::{Line, Slope};
-use crate::shared::Source;
+use crate::shared::{Ordered, Plain, Source, Unix, WithBounds};
 use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
 
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
@@ -82,10 +82,10 @@ fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], 
 
 /// The readings of the fast path, as ns of the reference.
 const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
-    |units, board| read(units, board),
-    |units, board| read_ordered(units, board),
-    |units, board| read_unix(units, board).map(|ns| ns - 1_000_000_000_000),
-    |units, board| read_bounds(units, board).map(|line| line.ns),
+    |units, board| read::<Plain>(units, board),
+    |units, board| read::<Ordered>(units, board),
+    |units, board| read::<Unix>(units, board).map(|ns| ns - 1_000_000_000_000),
+    |units, board| read::<WithBounds>(units, board).map(|line| line.ns),
 ];
 
 /// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there
@@ -339,7 +339,7 @@ fn a_unit_whose_counter_was_lost_recovers() {
     controls[0].maintain(&units[0], &pinned, board.machine);
     board.machine.hooks.clear();
     settle(board, units, &mut controls);
-    assert!(read(units, board).is_some());
+    assert!(read::<Plain>(units, board).is_some());
 }
 
 /// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does
@@ -441,9 +441,9 @@ impl Storm {
         // Not in Unix time, which has its own offset.
         let kind = self.below(4);
         let fast = match kind {
-            0 => read(self.units, self.board),
-            1 => read_ordered(self.units, self.board),
-            2 => read_bounds(self.units, self.board).map(|line| {
+            0 => read::<Plain>(self.units, self.board),
+            1 => read::<Ordered>(self.units, self.board),
+            2 => read::<WithBounds>(self.units, self.board).map(|line| {
                 let (earliest_ns, latest_ns) = line.bounds_ns();
                 let after = self.board.machine.truth_ns();
                 assert!(earliest_ns <= after && before <= latest_ns, "{line:?}: {before} to {after}");

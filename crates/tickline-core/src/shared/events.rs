@@ -5,7 +5,7 @@ use crate::primitive::{AtomicU64, Ordering};
 /// Something that happened to a clock, counted since it was made.
 ///
 /// ```
-/// use tickline_core::{cell::Latch, shared::{Event, Shared}};
+/// use tickline_core::shared::{Event, Latch, Shared};
 ///
 /// let clock = Shared::new(Latch::new());
 /// for event in Event::ALL.iter().copied() {

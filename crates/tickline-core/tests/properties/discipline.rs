@@ -4,10 +4,10 @@
 //! `FixedNs` or `i64`.
 
 use num_bigint::BigInt;
-use tickline_core::discipline::{STEP_PPB, Steering, join, recover, steer};
-use tickline_core::estimate::Target;
-use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::units::{FixedNs, NS_PER_S};
+use tickline_core::unstable::discipline::{STEP_PPB, Steering, join, recover, steer};
+use tickline_core::unstable::estimate::Target;
+use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
+use tickline_core::unstable::units::{FixedNs, NS_PER_S};
 
 use super::wide::{
     UNITS_PER_NS, bits, carried, ceil_ns, exact_at, floor_ns, is_moderate, signed_ticks, wide,

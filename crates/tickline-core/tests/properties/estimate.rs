@@ -2,9 +2,9 @@
 //! exclude the truth.
 
 use num_bigint::BigInt;
-use tickline_core::estimate::{Fit, History};
-use tickline_core::line::Slope;
 use tickline_core::sample::{Bracket, Resolutions, Sample};
+use tickline_core::unstable::estimate::{Fit, History};
+use tickline_core::unstable::line::Slope;
 
 use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, wide};
 

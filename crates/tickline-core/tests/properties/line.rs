@@ -1,8 +1,8 @@
 //! What holds for `Line`, `Slope` and the units.
 
 use num_bigint::BigInt;
-use tickline_core::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::units::{
+use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
+use tickline_core::unstable::units::{
     FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, fixed_to_ns_round,
     ns_of_counts_floor,
 };

@@ -2,8 +2,8 @@
 //! right.
 
 use num_bigint::BigInt;
-use tickline_core::line::{Line, Slope};
-use tickline_core::units::FixedNs;
+use tickline_core::unstable::line::{Line, Slope};
+use tickline_core::unstable::units::FixedNs;
 
 /// Parts of a nanosecond in one unit of a slope: 2^48.
 pub(crate) const UNITS_PER_NS: u64 = 1 << 48;

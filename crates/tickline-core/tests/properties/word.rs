@@ -1,6 +1,6 @@
 //! What holds for the state word.
 
-use tickline_core::word::{Phase, START_GRANULARITY_TICKS, Word};
+use tickline_core::unstable::word::{Phase, START_GRANULARITY_TICKS, Word};
 
 use super::wide::{signed_ticks, wide};
 

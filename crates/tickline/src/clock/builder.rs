@@ -83,8 +83,8 @@ impl ClockBuilder {
     }
 
     /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores
-    /// the coarse time punctually on a busy machine. It is an error where the process may not have
-    /// it.
+    /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
+    /// priority, too. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
         self.priority = Priority::Realtime;
         self
@@ -122,7 +122,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
     /// by default, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.policy.invariant_waived = true;
+        self.policy.assumed_invariant = true;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Unix time as `chrono::DateTime`, and back.
 
 use ::chrono::{DateTime, TimeZone, Utc};
-use tickline_core::units::NS_PER_S;
+use tickline_core::unstable::units::NS_PER_S;
 
 use crate::unix_time::{UnixTime, UnixTimeRangeError};
 

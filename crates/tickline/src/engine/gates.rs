@@ -3,19 +3,19 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::cell::StateCell;
-use tickline_core::compare::Comparison;
 use tickline_core::control::{Config, Control, Renewal};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::discipline::DISRUPTED_NS;
-use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
+use tickline_core::gate::Comparison;
 use tickline_core::gate::{
-    Calibration, Facts, Gate, Reason, Verdict, first_closed, judge_all, judge_calibration, judge_plausible,
-    unix_by_os,
+    Calibration, Facts, Gate, Reason, Verdict, Verdicts, first_closed, judge_all, judge_calibration,
+    judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
-use tickline_core::units::signed;
-use tickline_core::word::Phase;
+use tickline_core::unstable::cell::StateCell;
+use tickline_core::unstable::discipline::DISRUPTED_NS;
+use tickline_core::unstable::keeper::{Conclusion, Gated, Stage};
+use tickline_core::unstable::units::signed;
+use tickline_core::unstable::word::Phase;
 
 use super::Engine;
 use crate::options::{Policy, Probes};
@@ -108,7 +108,7 @@ impl Engine {
         let open = self.keeper.stage() == Stage::Open;
         let same_unix = unix_by_os(&verdicts) == self.reason_of(Gate::UnixCost);
         if open && first_closed(&verdicts).is_none() && same_unix && before == self.seen.clocksource() {
-            verdicts.into_iter().for_each(|verdict| self.record(verdict));
+            verdicts.iter().for_each(|verdict| self.record(*verdict));
             return false;
         }
         drop(control);
@@ -120,9 +120,7 @@ impl Engine {
     pub(super) fn judge(&self, control: &mut Option<Control>, renewal: Renewal) -> Conclusion {
         let facts = self.facts();
         let verdicts = judge_all(&facts);
-        for verdict in verdicts {
-            self.record(verdict);
-        }
+        verdicts.iter().for_each(|verdict| self.record(*verdict));
         *control = None;
         match first_closed(&verdicts) {
             None => {}
@@ -162,11 +160,7 @@ impl Engine {
         let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Acquire));
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
-        if code & WARNING == 0 {
-            Verdict { closed: reason, ..Verdict::open(gate) }
-        } else {
-            Verdict { warning: reason, ..Verdict::open(gate) }
-        }
+        if code & WARNING == 0 { Verdict::closed(gate, reason) } else { Verdict::warned(gate, reason) }
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
@@ -179,7 +173,7 @@ impl Engine {
     }
 
     /// The last verdicts.
-    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
+    pub(crate) fn verdicts(&self) -> Verdicts {
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
         let has_line =
@@ -192,20 +186,13 @@ impl Engine {
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
         };
-        let verdict = |gate: Gate| match gate {
-            Gate::User if self.is_disabled() => {
-                Verdict { closed: Some(Reason::Disabled), ..Verdict::open(gate) }
-            }
+        Verdicts::by(|gate| match gate {
+            Gate::User if self.is_disabled() => Verdict::closed(gate, Some(Reason::Disabled)),
             // Behind a closed gate there is no line, and none is missing.
             Gate::Calibration => judge_calibration(calibration),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
-        };
-        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
-        for (slot, gate) in verdicts.iter_mut().zip(Gate::ALL) {
-            *slot = verdict(*gate);
-        }
-        verdicts
+        })
     }
 
     /// Whether the gates have been judged at least once.

@@ -1,6 +1,6 @@
 //! What a clock says about itself, filled in.
 
-use tickline_core::compare::Comparison;
+use tickline_core::gate::Comparison;
 
 use super::Engine;
 use crate::options::Probes;

@@ -3,11 +3,12 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use tickline_core::cell::{Latch, StateCell};
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
-use tickline_core::per_cpu::{PinnedCounter, Unit};
 use tickline_core::sample::Reference;
+use tickline_core::shared::Latch;
+use tickline_core::unstable::cell::StateCell;
+use tickline_core::unstable::per_cpu::{PinnedCounter, Unit};
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, state_of};
 use crate::status::CpuState;

@@ -13,8 +13,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
-use tickline_core::compare::{Comparison, Pair};
 use tickline_core::counter::resolution_ticks;
+use tickline_core::gate::{Comparison, Pair};
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
@@ -220,7 +220,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
         }
         let difference = exchanges.difference;
         if !difference.is_none(resolution_ticks) {
-            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
+            return Some(Comparison::Unsynchronised(Pair::new(*first, *other, difference)));
         }
     }
     Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })

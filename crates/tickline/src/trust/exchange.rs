@@ -10,7 +10,7 @@
 //! ```
 //!
 //! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely
-//! run at once; then a few tries give enough. `tickline_core::compare` has the arithmetic. A
+//! run at once; then a few tries give enough. [`Difference`] has the arithmetic. A
 //! clock's thread compares by itself where it matters, and
 //! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs
 //! that want to see each pair.
@@ -19,10 +19,10 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use tickline_core::compare::Difference;
 use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::gate::Difference;
 use tickline_core::sample::Reference;
-use tickline_core::units::ticks_between;
+use tickline_core::unstable::units::ticks_between;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
@@ -109,8 +109,7 @@ impl Default for Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        self.difference.least_ticks = self.difference.least_ticks.max(other.difference.least_ticks);
-        self.difference.most_ticks = self.difference.most_ticks.min(other.difference.most_ticks);
+        self.difference = self.difference.and(&other.difference);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
         self.count = self.count.saturating_add(other.count);
         self.backward = self.backward.saturating_add(other.backward);
@@ -254,7 +253,7 @@ mod tests {
         more.sent(3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
-        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
+        assert_eq!(exchanges.difference, Difference::between(-70, -10));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl TrustSnapshot {
 
 #[cfg(test)]
 mod tests {
-    use tickline_core::compare::Comparison;
+    use tickline_core::gate::Comparison;
 
     use super::*;
     use crate::options::{Policy, Probes};

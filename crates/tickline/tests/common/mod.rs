@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, Driver, Reason, State};
+use tickline::{Clock, Driver, Event, Reason, State};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
@@ -188,6 +188,17 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
             }
             _ => assert!(patient, "still {status:?}"),
         }
+    }
+}
+
+/// Waits for `count` more lines, and calls the clock meanwhile.
+pub(crate) fn await_publications(clock: &Clock, count: u64) {
+    let start = Instant::now();
+    let publications = || clock.status().events.get(Event::Publication);
+    let before = publications();
+    while publications() < before + count {
+        std::hint::black_box(clock.now_ns());
+        assert!(start.elapsed() < Duration::from_secs(20), "nobody recalibrates: {:?}", clock.status());
     }
 }
 

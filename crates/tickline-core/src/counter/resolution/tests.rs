@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use super::*;
+use crate::testing::By;
 
 /// Parts of a raw tick: time passes in these.
 const PARTS: u64 = 256;
@@ -112,20 +113,20 @@ fn steps_of_26_ticks_that_are_sometimes_1_and_25_are_found() {
 #[test]
 fn the_first_tick_of_a_step_belongs_to_the_step() {
     for moves in [&[1, 25][..], &[26, 26, 1, 25], &[26, 1, 25, 52, 1, 25, 1, 51]] {
-        assert_eq!(resolution_ticks(&Listed(moves, Cell::default())), 26, "{moves:?}");
+        assert_eq!(resolution_ticks(&listed(moves)), 26, "{moves:?}");
     }
     // The last tick is shown late as often, so the result is unsure: the median.
-    assert_eq!(resolution_ticks(&Listed(&[26, 26, 25, 1], Cell::default())), 25);
+    assert_eq!(resolution_ticks(&listed(&[26, 26, 25, 1])), 25);
 }
 
 /// One difference in ten is no multiple of 26, so the step may be 26 or shorter.
 #[test]
 fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
     let moves = [26, 26, 26, 26, 31, 26, 26, 26, 26, 26];
-    assert_eq!(resolution_ticks(&Listed(&moves, Cell::default())), 26);
+    assert_eq!(resolution_ticks(&listed(&moves)), 26);
     // A counter that moves by 2 can make all of these.
     let moves = [26, 26, 26, 26, 30, 26, 26, 26, 26, 26];
-    assert_eq!(resolution_ticks(&Listed(&moves, Cell::default())), 2);
+    assert_eq!(resolution_ticks(&listed(&moves)), 2);
     // 8,000 ticks and more.
     let machine = Simulated::new(1, 8_000, 3_000);
     assert!((8_000..=11_000).contains(&resolution_ticks(&machine)), "{machine:?}");
@@ -279,22 +280,17 @@ fn no_step_is_longer_than_the_longest_difference() {
         let moves: Vec<u64> = (0..1 + up_to(300)).map(|_| up_to(bound)).collect();
         let longest = moves.iter().copied().max().unwrap_or(0);
         // A single tick is added to the next difference.
-        assert!(resolution_ticks(&Listed(&moves, Cell::default())) <= longest.saturating_add(1), "{moves:?}");
+        assert!(resolution_ticks(&listed(&moves)) <= longest.saturating_add(1), "{moves:?}");
     }
 }
 
 /// A counter that moves as the list says, again and again.
-struct Listed<'a>(&'a [u64], Cell<(usize, u64)>);
-
-impl Counter for Listed<'_> {
-    fn now(&self) -> u64 {
-        let (place, ticks) = self.1.get();
-        let ticks = ticks.wrapping_add(self.0[place]);
-        self.1.set(((place + 1) % self.0.len(), ticks));
+fn listed(moves: &[u64]) -> By<impl Fn() -> u64> {
+    let at = Cell::new((0, 0_u64));
+    By(move || {
+        let (place, ticks) = at.get();
+        let ticks = ticks.wrapping_add(moves[place]);
+        at.set(((place + 1) % moves.len(), ticks));
         ticks
-    }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
-    fn barrier(&self) {}
+    })
 }

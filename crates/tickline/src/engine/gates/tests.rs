@@ -1,10 +1,10 @@
 //! A clock on the real machine, with made-up costs.
 
-use tickline_core::cell::{Bounds, Published};
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
-use tickline_core::line::Line;
 use tickline_core::shared::Event;
+use tickline_core::unstable::cell::{Bounds, Published};
+use tickline_core::unstable::line::Line;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};

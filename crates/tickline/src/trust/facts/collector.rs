@@ -7,8 +7,8 @@
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
-use tickline_core::compare::Comparison;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::gate::Comparison;
 use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
 use tickline_core::sample::Reference;
 
@@ -170,7 +170,7 @@ impl Collector {
                 (false, _) => Switch::On,
             },
             trust: own.policy.trust,
-            invariant_waived: own.policy.invariant_waived,
+            assumed_invariant: own.policy.assumed_invariant,
             counter_present: COUNTER.is_some(),
             readable,
             invariant: cpu::invariant(),

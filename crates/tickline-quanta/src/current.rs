@@ -1,0 +1,107 @@
+//! The present of [`Instant`]: by tickline's clock, by the clock that [`with_clock`] has put in its
+//! place on this thread, or by the coarse time that somebody stored.
+
+#[cfg(feature = "mock")]
+use std::cell::RefCell;
+#[cfg(feature = "mock")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::clock::Clock;
+use crate::instant::Instant;
+use crate::recent;
+
+/// How many closures [`with_clock`] runs, on all threads. While there is none, readings skip the
+/// thread-local.
+#[cfg(feature = "mock")]
+static REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+#[cfg(feature = "mock")]
+thread_local! {
+    static CURRENT: RefCell<Option<Clock>> = const { RefCell::new(None) };
+}
+
+/// Runs `f`, in which [`Instant`] reads `clock` on this thread. [`Clock`]s, and other threads, are
+/// not affected. Calls may be nested; a panic of `f` ends the replacement too.
+///
+/// Without the feature `mock`, only runs `f`.
+#[cfg_attr(feature = "mock", doc = "```")]
+#[cfg_attr(not(feature = "mock"), doc = "```ignore")]
+/// use std::time::Duration;
+/// use quanta::{Clock, Instant, with_clock};
+///
+/// let (clock, mock) = Clock::mock();
+/// with_clock(&clock, || {
+///     let start = Instant::now();
+///     mock.increment(Duration::from_secs(5));
+///     assert_eq!(start.elapsed(), Duration::from_secs(5));
+/// });
+/// ```
+pub fn with_clock<T>(clock: &Clock, f: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "mock")]
+    let _replaced = Replaced::by(clock);
+    #[cfg(not(feature = "mock"))]
+    let _ = clock;
+    f()
+}
+
+/// A replacement on this thread, until it is dropped.
+#[cfg(feature = "mock")]
+struct Replaced {
+    previous: Option<Clock>,
+}
+
+#[cfg(feature = "mock")]
+impl Replaced {
+    fn by(clock: &Clock) -> Self {
+        let previous = CURRENT.replace(Some(clock.clone()));
+        // ORDERING: Relaxed: a thread reads only its own `CURRENT`, and its own increment.
+        REPLACED.fetch_add(1, Ordering::Relaxed);
+        Self { previous }
+    }
+}
+
+#[cfg(feature = "mock")]
+impl Drop for Replaced {
+    fn drop(&mut self) {
+        CURRENT.set(self.previous.take());
+        // ORDERING: Relaxed, as in `by`.
+        REPLACED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Instant {
+    /// The present, in order within a thread; between threads, see [Order](crate#order). Inside
+    /// [`with_clock`](crate::with_clock), that clock's.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        #[cfg(feature = "mock")]
+        // ORDERING: Relaxed, as in `Replaced::by`.
+        if REPLACED.load(Ordering::Relaxed) != 0 {
+            if let Some(instant) = replaced_now() {
+                return instant;
+            }
+        }
+        Self::from_ns(tickline::now_ns())
+    }
+
+    /// The coarse present: what an [`Upkeep`](crate::Upkeep) or [`set_recent`](crate::set_recent)
+    /// stored last, even inside [`with_clock`](crate::with_clock). [`now`](Self::now) if nothing
+    /// was stored.
+    #[inline]
+    #[must_use]
+    pub fn recent() -> Self {
+        match recent::stored().as_ns() {
+            0 => Self::now(),
+            ns => Self::from_ns(ns),
+        }
+    }
+}
+
+/// The present of the clock that takes tickline's place on this thread; `None` if none does, or if
+/// the thread is ending.
+#[cfg(feature = "mock")]
+#[cold]
+fn replaced_now() -> Option<Instant> {
+    CURRENT.try_with(|clock| clock.try_borrow().ok()?.as_ref().map(Clock::now)).ok()?
+}

@@ -1,0 +1,83 @@
+//! The public names of [quanta](https://crates.io/crates/quanta) 0.12 and 0.13, over [tickline]'s
+//! clock.
+//!
+//! ```
+//! use quanta::{Clock, Instant};
+//!
+//! let clock = Clock::new(); // a handle: nothing is calibrated, nothing blocks
+//! let (start, raw) = (Instant::now(), clock.raw());
+//! let sum: u64 = std::hint::black_box((0..1_000).sum());
+//! println!("{sum} after {:?}, or {:?}", start.elapsed(), clock.delta(raw, clock.raw()));
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | measure a time | [`Instant::now`], [`Instant::elapsed`] |
+//! | hold a clock in a struct | [`Clock`]: a clone is the same clock |
+//! | measure in plain numbers | [`Clock::raw`], [`Clock::delta_as_nanos`] |
+//! | check time-outs often, to a millisecond or so | [`Upkeep`], [`Instant::recent`] |
+//! | move the time by hand in a test | [`Clock::mock`], [`with_clock`] |
+//! | get bounds, order between threads, Unix time | [`tickline`]; an [`Instant`] converts into tickline's and back |
+//!
+//! # What differs from quanta
+//!
+//! | | quanta | here |
+//! |---|---|---|
+//! | the first clock | calibrates for up to 200 ms | costs nothing; the OS clock serves the first calls |
+//! | the rate | that of the one calibration | follows `CLOCK_MONOTONIC` |
+//! | when the counter serves | CPUID says that it is there and constant | tickline's gates are open ([`tickline#trust`]) |
+//! | [`Clock::raw`] | ticks of the counter, or ns without one | ns, so [`Clock::scaled`] changes nothing |
+//! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics |
+//! | `Instant += Duration`, `-=` | as above | panics, as `+` and `-` do |
+//! | `Instant` | | is also `Hash` |
+//! | a panic inside [`with_clock`] | leaves the clock in place | takes it away |
+//! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
+//! | a forked child | has no upkeep, and can't start one | can start one |
+//! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is no Unix time |
+//! | feature `flaky_tests` | runs more of its own tests | has no effect |
+//!
+//! `raw` is in nanoseconds because programs keep one value, and compare with it for as long as they
+//! run. Governor does so with the value 0. Such differences of ticks step back when the clock learns
+//! a better rate, unless it keeps the first one for ever, as quanta does, and drifts. A conversion is
+//! one multiplication.
+//!
+//! # Order
+//!
+//! [`Clock::now`], [`Instant::now`] and [`Clock::raw`] are in order within a thread, and between
+//! threads to some nanoseconds, rarely microseconds: that is [`tickline::now_ns`]. quanta promises
+//! order, and reads the counter in the same way. Differences saturate at zero. Where
+//! threads compare times, take [`tickline::Instant::now_ordered`], which converts into an
+//! [`Instant`].
+//!
+//! # Guarantees
+//!
+//! A reading never fails, blocks, allocates or panics. All clocks that are no mocks, and
+//! [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
+//!
+//! # Features
+//!
+//! `mock` (default): [`Mock`], [`IntoNanoseconds`], [`Clock::mock`]. Without it [`with_clock`] only
+//! calls its closure, and readings skip the test for a clock in its place.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod current;
+mod instant;
+#[cfg(feature = "mock")]
+mod mock;
+mod platform;
+mod recent;
+mod upkeep;
+
+pub use clock::Clock;
+pub use current::with_clock;
+pub use instant::Instant;
+#[cfg(feature = "mock")]
+pub use mock::{IntoNanoseconds, Mock};
+pub use recent::set_recent;
+pub use upkeep::{Error, Handle, Upkeep};
+
+/// The examples of the README are tests.
+#[cfg(all(doctest, feature = "mock"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

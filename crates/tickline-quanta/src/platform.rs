@@ -1,0 +1,81 @@
+//! What targets lack: 64-bit atomics on some with 32 bits, processes on WebAssembly.
+
+#[cfg(target_has_atomic = "64")]
+mod word {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A number that threads share. A load sees all that came before the store of its value.
+    #[derive(Debug)]
+    pub(crate) struct Word(AtomicU64);
+
+    impl Word {
+        pub(crate) const fn new(value: u64) -> Self {
+            Self(AtomicU64::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn load(&self) -> u64 {
+            // ORDERING: Acquire, pairs with the Release of `store` and `update`. Weaker would let a
+            // test see a mock's time without what its mover did before.
+            self.0.load(Ordering::Acquire)
+        }
+
+        pub(crate) fn store(&self, value: u64) {
+            // ORDERING: Release, pairs with the Acquire of `load`, for the same reason.
+            self.0.store(value, Ordering::Release);
+        }
+
+        /// Stores what `change` makes of the value, unless that is `None`; returns the value.
+        #[cfg(feature = "mock")]
+        pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+            // ORDERING: AcqRel, pairs with itself and `load`. Weaker would hide one mover's past
+            // from the next, and from who reads that one's time.
+            self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+        }
+    }
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+mod word {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// A number that threads share. Its lock is held for a few instructions, none of which can
+    /// panic.
+    #[derive(Debug)]
+    pub(crate) struct Word(Mutex<u64>);
+
+    impl Word {
+        pub(crate) const fn new(value: u64) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        fn lock(&self) -> MutexGuard<'_, u64> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn load(&self) -> u64 {
+            *self.lock()
+        }
+
+        pub(crate) fn store(&self, value: u64) {
+            *self.lock() = value;
+        }
+
+        /// Stores what `change` makes of the value, unless that is `None`; returns the value.
+        #[cfg(feature = "mock")]
+        pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+            let mut value = self.lock();
+            let before = *value;
+            *value = change(before).ok_or(before)?;
+            Ok(before)
+        }
+    }
+}
+
+pub(crate) use word::Word;
+
+/// A number for this process, not 0: unlike its parent's after a fork.
+pub(crate) fn process() -> u32 {
+    // `process::id` panics where there are no processes.
+    if cfg!(target_family = "wasm") { 1 } else { std::process::id() }
+}

@@ -1,0 +1,144 @@
+//! The thread that stores the coarse time.
+
+use core::{fmt, mem};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::platform::process;
+use crate::recent::set_recent;
+
+/// The process whose upkeep runs; 0: none. A forked child inherits its parent's number, and no
+/// thread.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// A thread that stores the coarse time in an interval, for [`Clock::recent`] and
+/// [`Instant::recent`](crate::Instant::recent). One can run in a process.
+///
+/// ```
+/// use std::time::Duration;
+/// use quanta::{Instant, Upkeep};
+///
+/// let upkeep = Upkeep::new(Duration::from_millis(1)).start()?;
+/// assert!(Instant::recent() <= Instant::now()); // at most some 1 ms older
+/// drop(upkeep); // the coarse time stays as it is from now on
+/// # Ok::<(), quanta::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the thread is made by `start`"]
+pub struct Upkeep {
+    interval: Duration,
+    clock: Clock,
+}
+
+/// Keeps the thread of an [`Upkeep`] running. Dropping it wakes, stops and joins the thread; the
+/// coarse time then stays as it is.
+///
+/// In a forked child the parent's handle has no effect, and the child may start an upkeep of its
+/// own.
+#[derive(Debug)]
+#[must_use = "the thread stops when the handle is dropped"]
+pub struct Handle {
+    is_done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// The one that has the thread.
+    process: u32,
+}
+
+/// Why an [`Upkeep`] did not start.
+#[derive(Debug)]
+pub enum Error {
+    /// This process has one that runs.
+    UpkeepRunning,
+    /// The OS made no thread.
+    FailedToSpawnUpkeepThread(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UpkeepRunning => f.write_str("this process already runs an upkeep"),
+            Self::FailedToSpawnUpkeepThread(error) => write!(f, "no thread for the upkeep: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::UpkeepRunning => None,
+            Self::FailedToSpawnUpkeepThread(error) => Some(error),
+        }
+    }
+}
+
+impl Upkeep {
+    /// An upkeep by tickline's clock. The coarse time is older than the present by at most
+    /// `interval` and the time that the OS takes to run the thread.
+    pub const fn new(interval: Duration) -> Self {
+        Self::new_with_clock(interval, Clock::new())
+    }
+
+    /// An upkeep by `clock`.
+    pub const fn new_with_clock(interval: Duration, clock: Clock) -> Self {
+        Self { interval, clock }
+    }
+
+    /// Stores the coarse time, and starts the thread that goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UpkeepRunning`] if this process has one that runs, and
+    /// [`Error::FailedToSpawnUpkeepThread`] if the OS makes no thread.
+    pub fn start(self) -> Result<Handle, Error> {
+        let Self { interval, clock } = self;
+        let process = process();
+        // ORDERING: AcqRel, pairs with the Release of `end`: what the former upkeep stored comes
+        // before what this one stores.
+        if RUNNING.swap(process, Ordering::AcqRel) == process {
+            return Err(Error::UpkeepRunning);
+        }
+        set_recent(clock.now());
+        let is_done = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_done);
+        let run = move || {
+            // ORDERING: Relaxed: the flag says nothing of other memory, and the join orders all.
+            while !told.load(Ordering::Relaxed) {
+                set_recent(clock.now());
+                thread::park_timeout(interval);
+            }
+        };
+        match thread::Builder::new().name("quanta-upkeep".to_owned()).spawn(run) {
+            Ok(thread) => Ok(Handle { is_done, thread: Some(thread), process }),
+            Err(error) => {
+                end();
+                Err(Error::FailedToSpawnUpkeepThread(error))
+            }
+        }
+    }
+}
+
+/// Lets another upkeep start.
+fn end() {
+    // ORDERING: Release, pairs with the AcqRel in `start`.
+    RUNNING.store(0, Ordering::Release);
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.process != process() {
+            mem::forget(thread); // joining would wait for ever
+            return;
+        }
+        // ORDERING: Relaxed, as in the thread: `unpark` comes after, and `park_timeout` returns for
+        // it.
+        self.is_done.store(true, Ordering::Relaxed);
+        thread.thread().unpark();
+        drop(thread.join()); // the thread can't have panicked
+        end();
+    }
+}

@@ -1,0 +1,277 @@
+//! Clocks, instants and mocks.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use quanta::{Clock, Instant};
+
+const fn is_shareable<T: Send + Sync>() {}
+
+const _: () = {
+    is_shareable::<Clock>();
+    is_shareable::<Instant>();
+    is_shareable::<quanta::Handle>();
+    is_shareable::<quanta::Upkeep>();
+    const fn is_unwind_safe<T: std::panic::UnwindSafe>() {}
+    is_unwind_safe::<Clock>();
+    is_unwind_safe::<Instant>();
+    const fn is_an_error<T: std::error::Error + Send + Sync + 'static>() {}
+    is_an_error::<quanta::Error>();
+    assert!(size_of::<Instant>() == 8);
+};
+
+fn ns(instant: Instant) -> u64 {
+    tickline::Instant::from(instant).as_nanos()
+}
+
+#[test]
+fn readings_are_in_order_within_a_thread_whatever_reads() {
+    let (clock, other) = (Clock::new(), Clock::default());
+    let mut last = 0;
+    for _ in 0..10_000 {
+        for now in [
+            clock.raw(),
+            ns(other.now()),
+            ns(Instant::now()),
+            tickline::now_ns(),
+            ns(clock.clone().scaled(clock.raw())),
+        ] {
+            assert!(now >= last, "{now} after {last}");
+            last = now;
+        }
+    }
+}
+
+#[test]
+fn an_instant_is_tickline_s_and_back() {
+    let before = tickline::Instant::now();
+    let now = Instant::now();
+    assert!(tickline::Instant::from(now) >= before);
+    for ns in [0, 1, u64::MAX] {
+        let instant = tickline::Instant::from_nanos(ns);
+        assert_eq!(tickline::Instant::from(Instant::from(instant)), instant);
+    }
+    assert!(Instant::from(tickline::Instant::now_ordered()) >= now);
+}
+
+#[test]
+fn a_difference_of_raw_values_saturates_at_zero() {
+    let clock = Clock::new();
+    for (start, end, ns) in [(0, 7, 7), (7, 7, 0), (7, 0, 0), (u64::MAX, 0, 0), (0, u64::MAX, u64::MAX)] {
+        assert_eq!(clock.delta_as_nanos(start, end), ns, "from {start} to {end}");
+        assert_eq!(clock.delta(start, end), Duration::from_nanos(ns), "from {start} to {end}");
+    }
+}
+
+/// Governor keeps no start: it takes the time since 0. So do programs that keep one raw value for
+/// as long as they run. Such a time must not step back when the clock learns a better rate.
+#[test]
+fn time_since_any_raw_value_never_steps_back() {
+    let clock = Clock::new();
+    for origin in [0, 1, clock.raw() / 2, clock.raw()] {
+        let mut last = 0;
+        for _ in 0..10_000 {
+            let since = clock.delta_as_nanos(origin, clock.raw());
+            assert!(since >= last, "{since} after {last}, since {origin}");
+            last = since;
+        }
+    }
+}
+
+#[test]
+fn a_difference_of_raw_values_is_that_of_their_instants() {
+    let clock = Clock::new();
+    let (start, end) = (clock.raw(), clock.raw());
+    assert_eq!(clock.scaled(end) - clock.scaled(start), clock.delta(start, end));
+}
+
+#[test]
+fn time_passes_as_for_the_os() {
+    let (clock, os) = (Clock::new(), std::time::Instant::now());
+    let (start, raw) = (clock.now(), clock.raw());
+    std::thread::sleep(Duration::from_millis(20));
+    let (spent, by_raw) = (start.elapsed(), clock.delta(raw, clock.raw()));
+    let at_most = os.elapsed() + Duration::from_millis(1);
+    for spent in [spent, by_raw] {
+        assert!(spent >= Duration::from_millis(19) && spent <= at_most, "{spent:?}, not {at_most:?}");
+    }
+}
+
+#[test]
+fn instants_calculate_as_std_s_do() {
+    let at = |ns| Instant::from(tickline::Instant::from_nanos(ns));
+    let second = Duration::from_secs(1);
+    let (early, late) = (at(0), at(1_000_000_000));
+    assert_eq!((early + second, late - second, late - early), (late, early, second));
+    assert_eq!((early - late, early.duration_since(late)), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
+    assert_eq!(
+        (late.checked_duration_since(early), early.checked_duration_since(late)),
+        (Some(second), None)
+    );
+    assert_eq!((early.checked_sub(second), at(u64::MAX).checked_add(second)), (None, None));
+    // Cut to 64 bits, this duration would be 0.
+    let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
+    assert_eq!((early.checked_add(beyond), at(u64::MAX).checked_sub(beyond)), (None, None));
+    let mut moved = early;
+    moved += second;
+    assert_eq!(moved, late);
+    moved -= second;
+    assert_eq!(moved, early);
+    assert_eq!((format!("{late:?}"), early.max(late)), ("1000000000".to_owned(), late));
+    assert_eq!(HashSet::from([early, late, late]).len(), 2);
+    assert!(late > early);
+}
+
+#[test]
+fn instants_outside_of_64_bits_panic() {
+    let end = Instant::from(tickline::Instant::from_nanos(u64::MAX));
+    let start = Instant::from(tickline::Instant::from_nanos(0));
+    let ns = Duration::from_nanos(1);
+    let all: [fn(Instant, Instant, Duration); 4] = [
+        |_, end, ns| assert!(end + ns > end),
+        |start, _, ns| assert!(start - ns < start),
+        |_, mut end, ns| end += ns,
+        |mut start, _, ns| start -= ns,
+    ];
+    for (number, calculate) in all.into_iter().enumerate() {
+        assert!(std::panic::catch_unwind(|| calculate(start, end, ns)).is_err(), "{number}");
+    }
+}
+
+#[cfg(feature = "mock")]
+mod mocks {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use quanta::{IntoNanoseconds, with_clock};
+
+    use super::*;
+
+    #[test]
+    fn a_mock_clock_stands_until_it_is_moved() {
+        let (clock, mock) = Clock::mock();
+        assert_eq!((clock.raw(), ns(clock.now()), ns(clock.recent()), mock.value()), (0, 0, 0, 0));
+        mock.increment(42_u64);
+        mock.increment(Duration::from_micros(1));
+        mock.decrement(Duration::from_nanos(2));
+        assert_eq!(
+            (clock.raw(), ns(clock.now()), ns(clock.recent()), mock.value()),
+            (1040, 1040, 1040, 1040)
+        );
+        assert_eq!((ns(clock.scaled(7)), clock.delta_as_nanos(7, 9)), (7, 2));
+    }
+
+    #[test]
+    fn clones_are_the_same_clock_and_new_mocks_others() {
+        let (clock, mock) = Clock::mock();
+        let (clone, also) = (clock.clone(), (*mock).clone());
+        also.increment(5_u64);
+        assert_eq!((clock.raw(), clone.raw(), Clock::mock().0.raw()), (5, 5, 0));
+    }
+
+    #[test]
+    fn what_a_mock_is_moved_by_saturates_and_its_time_does_not() {
+        assert_eq!((7_u64.into_nanos(), Duration::from_secs(1).into_nanos()), (7, 1_000_000_000));
+        assert_eq!(Duration::MAX.into_nanos(), u64::MAX);
+        let (clock, mock) = Clock::mock();
+        assert!(catch_unwind(AssertUnwindSafe(|| mock.decrement(1_u64))).is_err());
+        mock.increment(u64::MAX);
+        assert!(catch_unwind(AssertUnwindSafe(|| mock.increment(1_u64))).is_err());
+        assert_eq!(clock.raw(), u64::MAX);
+    }
+
+    #[test]
+    fn a_mock_clock_is_moved_and_read_on_any_thread() {
+        const EACH: u64 = 10_000;
+        let (clock, mock) = Clock::mock();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        mock.increment(1_u64);
+                    }
+                });
+            }
+            let clock = clock.clone();
+            scope.spawn(move || {
+                let mut last = 0;
+                while last < 2 * EACH {
+                    let now = clock.raw();
+                    assert!(now >= last);
+                    last = now;
+                }
+            });
+        });
+        assert_eq!(clock.raw(), 2 * EACH);
+    }
+
+    #[test]
+    fn who_sees_a_mock_s_time_sees_what_came_before_it() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+
+        for _ in 0..200 {
+            let (clock, mock) = Clock::mock();
+            let before = AtomicU64::new(0);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    before.store(1, Ordering::Relaxed);
+                    mock.increment(1_u64);
+                });
+                while clock.raw() == 0 {
+                    std::hint::spin_loop();
+                }
+                assert_eq!(before.load(Ordering::Relaxed), 1);
+            });
+        }
+    }
+
+    #[test]
+    fn a_replaced_clock_is_the_instants_own_on_this_thread_alone() {
+        let (clock, mock) = Clock::mock();
+        mock.increment(1_u64);
+        let (started, told) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let replaced = thread::spawn(move || {
+            with_clock(&clock, || {
+                started.send(()).unwrap();
+                released.recv().unwrap();
+                let start = Instant::now();
+                mock.increment(Duration::from_secs(5));
+                (ns(start), start.elapsed(), Clock::new().raw())
+            })
+        });
+        told.recv().unwrap();
+        assert!(ns(Instant::now()) > 1); // here time goes on
+        release.send(()).unwrap();
+        let (start, elapsed, raw) = replaced.join().unwrap();
+        assert_eq!((start, elapsed), (1, Duration::from_secs(5)));
+        assert!(raw > 1, "a clock as a value is not replaced");
+    }
+
+    #[test]
+    fn replacements_nest_and_end_with_a_panic() {
+        let (outer, outer_mock) = Clock::mock();
+        let (inner, inner_mock) = Clock::mock();
+        outer_mock.increment(1_u64);
+        inner_mock.increment(2_u64);
+        with_clock(&outer, || {
+            assert_eq!(with_clock(&inner, || ns(Instant::now())), 2);
+            assert_eq!(ns(Instant::now()), 1);
+            let panicked = catch_unwind(|| with_clock(&inner, || panic!("a test may fail")));
+            assert!(panicked.is_err());
+            assert_eq!(ns(Instant::now()), 1);
+            // A real clock may take a mock's place.
+            assert!(with_clock(&Clock::new(), || ns(Instant::now())) > 1);
+        });
+        assert!(ns(Instant::now()) > 2);
+    }
+}
+
+#[cfg(not(feature = "mock"))]
+#[test]
+fn without_mocks_a_clock_is_not_replaced() {
+    let before = Instant::now();
+    assert!(quanta::with_clock(&Clock::new(), Instant::now) >= before);
+}

@@ -1,0 +1,33 @@
+//! A forked child has no thread of its parent's.
+#![cfg(unix)]
+
+use std::time::Duration;
+
+use quanta::{Error, Instant, Upkeep};
+
+/// quanta's child can't start an upkeep, because its parent had one. Dropping the parent's handle
+/// there would wait for a thread that is not there: the alarm ends that.
+#[test]
+fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
+    let upkeep = Upkeep::new(Duration::from_secs(3600)).start().unwrap();
+    // SAFETY: the child only allocates, makes a thread and ends; libc allows both after a fork.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no child");
+    if child == 0 {
+        // SAFETY: has no obligation.
+        unsafe { libc::alarm(20) };
+        let inherited = Instant::recent();
+        drop(upkeep);
+        let own = Upkeep::new(Duration::from_millis(1)).start();
+        let is_good = own.is_ok() && Instant::recent() >= inherited;
+        drop(own);
+        // SAFETY: has no obligation.
+        unsafe { libc::_exit(i32::from(!is_good)) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is valid for a write.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0), "the child's end: a signal, or 256 times its exit code");
+    assert!(matches!(Upkeep::new(Duration::ZERO).start(), Err(Error::UpkeepRunning)));
+    drop(upkeep);
+}

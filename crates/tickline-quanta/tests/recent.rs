@@ -1,0 +1,118 @@
+//! The coarse time and the upkeep, of which a process has one: the tests run one after the other.
+
+use std::error::Error as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use quanta::{Clock, Error, Instant, Upkeep, set_recent};
+
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The turn of a test, with no coarse time stored.
+fn turn() -> MutexGuard<'static, ()> {
+    let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    set_recent(at(0));
+    turn
+}
+
+fn at(ns: u64) -> Instant {
+    tickline::Instant::from_nanos(ns).into()
+}
+
+#[test]
+fn without_a_stored_time_instants_read_the_clock() {
+    let _turn = turn();
+    assert_eq!(Clock::new().recent(), at(0));
+    let before = Instant::now();
+    assert!(Instant::recent() >= before);
+}
+
+#[test]
+fn a_stored_time_stands_for_all_threads_until_the_next() {
+    let _turn = turn();
+    for stored in [at(7), at(3)] {
+        set_recent(stored);
+        let there = thread::spawn(|| (Instant::recent(), Clock::new().recent()));
+        assert_eq!((Instant::recent(), Clock::new().recent()), (stored, stored));
+        assert_eq!(there.join().unwrap(), (stored, stored));
+    }
+}
+
+#[test]
+fn an_upkeep_stores_the_time_at_once_and_again_and_no_more_when_it_is_dropped() {
+    let _turn = turn();
+    let before = Instant::now();
+    let upkeep = Upkeep::new(Duration::from_micros(100)).start().unwrap();
+    let first = Clock::new().recent();
+    assert!(first >= before);
+    while Clock::new().recent() == first {
+        thread::yield_now();
+    }
+    assert!(Instant::recent() <= Instant::now());
+    drop(upkeep);
+    let last = Instant::recent();
+    thread::sleep(Duration::from_millis(5));
+    assert_eq!(Instant::recent(), last);
+}
+
+#[test]
+fn one_upkeep_runs_and_another_after_it() {
+    let _turn = turn();
+    for _ in 0..3 {
+        let upkeep = Upkeep::new(Duration::from_millis(1)).start().unwrap();
+        let error = Upkeep::new(Duration::from_millis(1)).start().unwrap_err();
+        assert!(matches!(error, Error::UpkeepRunning) && error.source().is_none());
+        assert_eq!(error.to_string(), "this process already runs an upkeep");
+        drop(upkeep);
+    }
+}
+
+/// quanta's waits until the interval is over. If this one did, the test would not end.
+#[test]
+fn dropping_an_upkeep_wakes_it() {
+    let _turn = turn();
+    for _ in 0..20 {
+        drop(Upkeep::new(Duration::MAX).start().unwrap());
+    }
+}
+
+#[test]
+fn an_error_of_the_os_is_the_source() {
+    let error = Error::FailedToSpawnUpkeepThread(std::io::ErrorKind::OutOfMemory.into());
+    assert_eq!(error.to_string(), "no thread for the upkeep: out of memory");
+    assert_eq!(error.source().unwrap().to_string(), "out of memory");
+}
+
+#[cfg(feature = "mock")]
+mod mocks {
+    use quanta::with_clock;
+
+    use super::*;
+
+    #[test]
+    fn a_stored_time_counts_inside_a_replacement_too() {
+        let _turn = turn();
+        let (clock, mock) = Clock::mock();
+        with_clock(&clock, || {
+            mock.increment(42_u64);
+            assert_eq!((Instant::recent(), clock.recent()), (at(42), at(42)));
+            set_recent(at(1440));
+            assert_eq!((Instant::recent(), clock.recent()), (at(1440), at(42)));
+        });
+    }
+
+    #[test]
+    fn an_upkeep_may_follow_a_mock() {
+        let _turn = turn();
+        let (clock, mock) = Clock::mock();
+        mock.increment(7_u64);
+        let upkeep = Upkeep::new_with_clock(Duration::from_micros(100), clock).start().unwrap();
+        assert_eq!(Instant::recent(), at(7));
+        mock.increment(1_u64);
+        while Instant::recent() != at(8) {
+            thread::yield_now();
+        }
+        drop(upkeep);
+    }
+}
