@@ -27,22 +27,22 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// What it cannot see:
 ///
 /// - a counter that the CPU reads early or late. A read of the modelled time sees everything that
-/// was done before an earlier read returned, so fences, barriers, `MEETING_MARGIN_NS` and plain
-/// `read` are not tested. For the same reason an ordering that only the counter needs could be
-/// weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
+///   was done before an earlier read returned, so fences, barriers, `MEETING_MARGIN_NS` and plain
+///   `read` are not tested. For the same reason an ordering that only the counter needs could be
+///   weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
 /// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The
-/// cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
+///   cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-/// `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. The only
-/// fence that has it, in `counter/extended.rs`, binds the compiler alone;
+///   `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. The only
+///   fence that has it, in `counter/extended.rs`, binds the compiler alone;
 /// - whether a plain store can come between an exchange and what that has read: loom lets it, so
-/// `per_cpu::mode` swaps;
+///   `per_cpu::mode` swaps;
 /// - every place at which a thread could be stopped between a load of an atomic and a swap of the
-/// same one. loom 0.7 compares a step only with the last step on its object, which is that load
-/// then. So `gate::keeper` swaps without a load;
+///   same one. loom 0.7 compares a step only with the last step on its object, which is that load
+///   then. So `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
-/// `testing.rs` have those); bursts of 32 brackets and a ring of 128 lines, which are 1 and 2
-/// here; `fork`.
+///   `testing.rs` have those); bursts of 32 brackets and a ring of 128 lines, which are 1 and 2
+///   here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 /// A fuzz target for a second or two: its committed corpus, and a fixed number of mutations. New
