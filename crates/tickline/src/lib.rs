@@ -27,7 +27,10 @@
 //! | compare the counters of two CPUs | [`exchange::between`] |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
+//! | let the caller, or a test, choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | replace another clock | [`coming_from`] |
+//!
+//! [`which_clock`] has a sentence on each.
 //!
 //! # Order
 //!
@@ -100,7 +103,7 @@
 //!
 //! | | gives |
 //! |---|---|
-//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
+//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact (`time` needs Rust 1.88) |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `Serialize` for [`Reading`] and [`Status`] |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 
@@ -126,6 +129,9 @@ mod sys;
 mod thread;
 mod trust;
 mod unix_time;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/which_clock.md")]
+pub mod which_clock {}
 
 pub use atomic_instant::AtomicInstant;
 pub use clock::Clock;

@@ -352,6 +352,30 @@ fn a_mock_can_be_injected() {
     assert_eq!(clock.now(), start + four);
 }
 
+/// The same in tasks, whichever thread of a runtime they run on.
+#[cfg(all(feature = "mock", not(target_family = "wasm")))]
+#[test]
+fn a_mock_can_be_injected_into_tasks() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
+    let mock = tickline::mock::MockClock::new();
+    let clock = mock.clock();
+    let expected = clock.now() + Duration::from_secs(5);
+    mock.advance(Duration::from_secs(5));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let clock = clock.clone();
+            runtime.spawn(async move {
+                let before = clock.now();
+                tokio::task::yield_now().await;
+                [before, clock.now()]
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(runtime.block_on(task).expect("no panic"), [expected; 2]);
+    }
+}
+
 /// Clones are one clock. The thread runs until the last of them is dropped.
 #[test]
 #[cfg(target_os = "linux")]
