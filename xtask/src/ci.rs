@@ -15,10 +15,11 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 ///
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
 /// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
-/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`, and clocks
-/// have an interval of 4 ms (`testing.rs`), so that no test takes it a minute; one
-/// schedule a run, so most interleavings; `tickline` itself, which calls the OS; the doc tests,
-/// which have no unsafe code.
+/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`, and core's
+/// clocks have an interval of 4 ms (`testing.rs`), so that no test takes it a minute; one schedule
+/// a run, so most interleavings; what `tickline` asks of the OS: under Miri it takes std's clocks,
+/// and its tests there are those of the calls that every program makes; core's doc tests, which
+/// have no unsafe code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
 /// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings,
@@ -129,6 +130,13 @@ fn own() -> Vec<Step> {
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
             .beside(),
+        // Half a minute.
+        Step::new(
+            "Miri on tickline",
+            "cargo +nightly miri test -p tickline --features mock --test portable --test types",
+        )
+        .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+        .beside(),
         Step::new("tests under AddressSanitizer", "cargo xtask sanitize address").beside(),
         Step::new("tests under ThreadSanitizer", "cargo xtask sanitize thread").beside(),
         Step::new(

@@ -68,6 +68,11 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
+    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow, 2
+    /// wrong, 3 unknown
+    #[arg(long)]
+    pub(crate) check: bool,
+
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
@@ -82,9 +87,8 @@ pub(crate) struct Doctor {
 /// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
 /// itself
 ///
-/// The page is one HTML file that loads nothing from elsewhere. It replaces an existing file once
-/// it is complete. It contains facts of the machine, such as the kernel's command line and its
-/// messages about clocks: read it before you share it.
+/// The page is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
+/// such as the kernel's command line and its messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]

@@ -5,12 +5,16 @@ use std::process::ExitCode;
 /// How the program ends; `help.rs` explains it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Fast and trusted; or success, for a command that judges nothing.
+    /// Nothing is wrong or slow, and the counter serves; or success, for a command that judges
+    /// less.
     Fast = 0,
-    /// Works, but a gate is closed, or `warp` or `report` has found unsynchronised counters.
+    /// Works, but something is slow or wrong, a gate is closed, or `warp` or `report` has found
+    /// unsynchronised counters.
     Closed = 1,
-    /// An error.
+    /// An error; for `--check`, something is wrong.
     Error = 2,
+    /// For `--check`: not known.
+    Unknown = 3,
 }
 
 impl From<Exit> for ExitCode {

@@ -17,8 +17,31 @@ A reader that leaves early, such as head, is no error.
     };
 }
 
-pub(crate) const PROGRAM: &str = exit_codes!(
+/// The exit codes of the commands that make a diagnosis.
+macro_rules! diagnosis_exit_codes {
+    ($rest:literal) => {
+        concat!(
+            "\
+Exit codes:
+  0  nothing is slow or wrong on this machine, and tickline reads the counter
+  1  something is slow or wrong, or a gate is closed and the OS clock serves tickline
+  2  an error: bad arguments, or output that could not be written
+A reader that leaves early, such as head, is no error.
+
+",
+            $rest
+        )
+    };
+}
+
+pub(crate) const PROGRAM: &str = diagnosis_exit_codes!(
     "\
+Files:
+  A regular file of yours is replaced once its successor is complete, with its mode and group.
+  Everything else is written in its place: a device, a pipe, /dev/stdout, a file with several hard
+  links or an access control list, a file of another user, a file in a closed folder. A link is
+  followed, unless it leads nowhere, or the kernel protects it (fs.protected_symlinks).
+
 Environment:
   TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
 
@@ -33,10 +56,17 @@ Examples:
   tickline report --out clocks.html"
 );
 
-pub(crate) const DOCTOR: &str = exit_codes!(
+pub(crate) const DOCTOR: &str = diagnosis_exit_codes!(
     "\
+Exit codes with --check:
+  0  ok: calls for the time are answered without a system call
+  1  warning: slow
+  2  critical: wrong
+  3  unknown, or an error
+
 Examples:
   tickline doctor
+  tickline doctor --check
   tickline doctor --secs 10 --json - | jq .verdict
   tickline doctor --facts other-machine.json"
 );
@@ -68,7 +98,7 @@ Examples:
   tickline watch --interval 0.2 --cpus 0-3 | tee samples.txt"
 );
 
-pub(crate) const REPORT: &str = exit_codes!(
+pub(crate) const REPORT: &str = diagnosis_exit_codes!(
     "\
 The exit code of a report is also 1 if the counters of two CPUs are unsynchronised.
 

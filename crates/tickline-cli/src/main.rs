@@ -42,7 +42,11 @@ use crate::args::{Args, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    let result = match Args::parse().chosen() {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refused(&error),
+    };
+    let result = match args.chosen() {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Completions(args) => manual::completions(&args),
@@ -58,4 +62,13 @@ fn main() -> ExitCode {
         Exit::Error
     });
     exit.into()
+}
+
+/// Prints help or an error of the command line. For a monitoring system such an error leaves
+/// everything unknown, and must not look critical.
+fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
+        return doctor::unknown(error).unwrap_or(Exit::Unknown).into();
+    }
+    error.exit()
 }

@@ -18,7 +18,8 @@ fn diagnose(file: &Path) -> Output {
 }
 
 /// The file, the first finding's code, and a part of its fix; no code where nothing is wrong.
-const EXPECTED: [(&str, &str, &str); 9] = [
+const EXPECTED: [(&str, &str, &str); 10] = [
+    ("guest-hpet", "tsc_not_chosen", "echo tsc | sudo tee"),
     (
         "xen-aws-p3",
         "xen_clocksource",
@@ -51,6 +52,69 @@ fn recorded_machines_are_diagnosed() {
         assert!(!first["evidence"].as_array().unwrap().is_empty(), "{name}: {first}");
         assert_eq!(output.status.code(), Some(1), "{name}");
     }
+}
+
+/// The first line was about tickline, or about nothing, and `--check` did not exist.
+#[test]
+fn the_machine_comes_first() {
+    for (name, first, status, exit) in [
+        (
+            "guest-hpet",
+            "SLOW: every clock_gettime is a system call: 937 ns, 84 possible (hpet). Fix below.",
+            "WARNING",
+            1,
+        ),
+        ("xen-aws-p3", "SLOW: every clock_gettime is a system call", "WARNING", 1),
+        (
+            "virtualbox-debian7",
+            "SLOW: every clock_gettime is a system call: 2000 ns (acpi_pm). Fix below.",
+            "WARNING",
+            1,
+        ),
+        ("kvm-clickhouse", "OK: the vDSO answers clock_gettime MONOTONIC (kvm-clock).", "OK", 0),
+    ] {
+        let file = folder().join(format!("{name}.json"));
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+            let output =
+                command.args(arguments).arg("--facts").arg(&file).output().expect("it can be started");
+            (String::from_utf8(output.stdout).expect("text"), output.status.code())
+        };
+        let (text, code) = run(&[]);
+        assert!(text.starts_with(first), "{name}: {text}");
+        assert_eq!(code, Some(exit), "{name}");
+        let (line, code) = run(&["--check"]);
+        assert!(
+            line.starts_with(&format!("TICKLINE {status} - ")) && line.lines().count() == 1,
+            "{name}: {line}"
+        );
+        assert_eq!(code, Some(exit), "{name}");
+    }
+}
+
+/// An argument that is wrong must not look like a machine that is.
+#[test]
+fn a_check_that_fails_is_unknown() {
+    for arguments in
+        [&["--check", "--facts", "no/such"][..], &["--check", "--secs", "x"], &["--check", "--x"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(arguments).output().unwrap();
+        let line = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            line.starts_with("TICKLINE UNKNOWN - ") && line.lines().count() == 1,
+            "{arguments:?}: {line}"
+        );
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nothing.json");
+    std::fs::write(&path, r#"{ "schema": "tickline/2", "machine": {} }"#).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline"))
+        .args(["--check", "--facts"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "it is unknown who answers");
 }
 
 #[test]

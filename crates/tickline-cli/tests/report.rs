@@ -133,6 +133,6 @@ fn a_closed_gate_has_a_page_too() {
     let output = report().args(["--out", "-"]).env("TICKLINE", "off").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let page = text(&output.stdout);
-    assert!(page.contains("The OS clock serves") && page.contains("closed"), "{page}");
+    assert!(page.contains("tickline serves the OS clock") && page.contains("closed"), "{page}");
     assert_eq!(data(&page)["reason"], "switched_off");
 }

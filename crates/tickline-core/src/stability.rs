@@ -22,7 +22,7 @@ use crate::units::{
     FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
     ticks_between, unsigned,
 };
-use dither::Dither;
+use dither::{Departure, Dither};
 
 /// So many consistent samples make a first line. Two always agree: with a suspend or a reference
 /// that stands still between them, their slope may be anything. A third sample contradicts it.
@@ -109,6 +109,8 @@ pub(crate) struct StabilityMonitor {
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
     dither: Dither,
+    /// The feasible slopes, as of the last fit.
+    slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
     target: Option<Target>,
     /// How far the reference's rate may be from the middle of the fit, as samples and dither
@@ -127,6 +129,7 @@ impl StabilityMonitor {
             stable_since_ticks: 0,
             steering_ppb: None,
             dither: Dither::new(),
+            slopes: None,
             target: None,
             open_ppb: MAX_STABILITY_PPB,
         }
@@ -185,8 +188,8 @@ impl StabilityMonitor {
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
-        } else if let Some(distance) = self.distance(sample, unsigned(gap_ticks), slope) {
-            self.dither.note(sample.lower.ticks, distance, slope);
+        } else if let Some(departure) = self.departure(sample, unsigned(gap_ticks), slope) {
+            self.dither.note(&departure, slope);
         }
         if broken {
             // This also applies where the sample contradicts the bounds: a slope across the break
@@ -221,23 +224,26 @@ impl StabilityMonitor {
         self.steering_ppb = steering_ppb;
     }
 
-    /// The distance of `sample`'s middle from the last target, less what the sample is wider than
-    /// the narrowest one: only in narrow samples is the true value near the middle. `None` while
-    /// the slope is too uncertain: a gap of a sixteenth of the time watched moves the line by a
-    /// sixteenth of a bracket.
-    fn distance(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<FixedNs> {
+    /// The distance of `sample`'s middle from the last target, and how wide the sample is. `None`
+    /// while the slope is too uncertain: a gap of a sixteenth of the time watched moves the line
+    /// by a sixteenth of a bracket.
+    fn departure(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<Departure> {
         let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
         let is_short = watched_ticks < slope.ticks_in(DITHER_AFTER_NS);
         let target = self.target.filter(|_| !is_short && gap_ticks <= watched_ticks >> 4)?;
-        let width = sample.width(slope);
-        let narrowest = self.history.narrowest(slope)?;
         let (ticks, middle) = sample.middle(slope);
-        let distance = middle.saturating_sub(target.at(ticks)).saturating_abs();
-        // Half of the extra width, and half of the reference's rounding to whole nanoseconds.
-        let spare = width.saturating_sub(narrowest).max(0).saturating_add(fixed_from_ns(1)) >> 1;
-        Some(distance.saturating_sub(spare).max(0))
+        let (slowest, fastest) = self.slopes?;
+        let low = self.history.lower_bound(ticks, slowest)?;
+        let high = self.history.upper_bound(ticks, fastest)?;
+        Some(Departure {
+            ticks,
+            distance: middle.saturating_sub(target.at(ticks)).saturating_abs(),
+            width: sample.width(slope),
+            narrowest_before: self.history.narrowest(slope)?,
+            open: high.saturating_sub(low).max(0),
+        })
     }
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those
@@ -262,6 +268,7 @@ impl StabilityMonitor {
         self.history.clear();
         self.bounds = None;
         self.target = None;
+        self.slopes = None;
         self.dither.forget();
         self.since_ticks = now_ticks;
         self.stable_since_ticks = now_ticks;
@@ -274,6 +281,7 @@ impl StabilityMonitor {
     pub(crate) fn fit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
+        self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         let amplitude_ns = fixed_to_ns_ceil(self.dither.range() >> 1);
         let within = self.history.slopes_within(amplitude_ns);

@@ -134,7 +134,8 @@ impl Builder {
         Self { with_fields: true, ..self }
     }
 
-    /// Creates the file, or empties it, and starts the thread that writes it.
+    /// Creates the file, or empties it, and starts the thread that writes it. Links are followed. `/dev/stdout` is emptied too
+    /// if it is a file: to append to that, pass [`std::io::stdout`] to [`write_to`](Self::write_to).
     ///
     /// # Errors
     ///

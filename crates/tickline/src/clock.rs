@@ -27,6 +27,7 @@ use crate::stamp::Stamp;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
+use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
@@ -162,6 +163,7 @@ impl Clock {
     }
 
     pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
+        learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(driver, settings.interval_ns));
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();

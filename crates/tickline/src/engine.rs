@@ -49,6 +49,8 @@ pub(crate) struct Engine {
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
+    /// Whether the thread was killed.
+    thread_mark: sys::ThreadMark,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
@@ -74,6 +76,7 @@ impl Engine {
             keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
+            thread_mark: sys::ThreadMark::new(),
             recent_ns: AtomicI64::new(0),
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
@@ -231,16 +234,23 @@ impl Engine {
 
     // ---- drivers ------------------------------------------------------------------------------
 
-    /// Whether this clock's thread lives in this process: a forked child has none.
+    /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
+    /// have been killed.
     fn thread_is_here(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
-        thread_token != 0 && thread_token == sys::token()
+        thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
+    }
+
+    /// Where the thread shows whether it was killed.
+    pub(crate) fn thread_mark(&self) -> &sys::ThreadMark {
+        &self.thread_mark
     }
 
     /// The thread will run from now on, and stores the coarse time. This stores the first one.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
+        self.thread_mark.clear();
         // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees
         // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);

@@ -75,9 +75,10 @@
 //!
 //! A kernel may keep time with something else without having rejected the counter, and some, like
 //! Windows, don't say. There a clock's thread compares the counters of all CPUs, and the result
-//! decides ([`Trust`]). The environment variable `TICKLINE=off` and [`Clock::disable`] switch the
-//! counter off. Everywhere else the OS clock serves, for some 10 ns on top of its own cost. On a
-//! system without any clock the state is [`State::Unavailable`], and readings are 0.
+//! decides ([`Trust`]). The environment variable `TICKLINE=off`, as the process was started with it
+//! ([`Environment`]), and [`Clock::disable`] switch the counter off. Everywhere else the OS clock
+//! serves, for some 10 ns on top of its own cost. On a system without any clock the state is
+//! [`State::Unavailable`], and readings are 0. Under Miri the clocks of std serve.
 //!
 //! # A line for each CPU
 //!
@@ -120,6 +121,7 @@ mod instant;
 pub mod mock;
 mod options;
 mod per_cpu;
+mod process_lock;
 mod reading;
 #[cfg(feature = "serde")]
 mod serialize;

@@ -18,7 +18,7 @@
 
 use core::cell::RefCell;
 use core::time::Duration;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
@@ -48,8 +48,8 @@ pub struct MockClock(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     monotonic_ns: AtomicU64,
-    /// Unix minus monotonic, ns.
-    unix_offset_ns: AtomicI64,
+    /// Unix minus monotonic, ns. Wider than a step, so that steps add up exactly.
+    unix_offset_ns: Mutex<i128>,
     skew: Mutex<Skew>,
 }
 
@@ -71,10 +71,10 @@ impl MockClock {
     #[must_use]
     pub fn new() -> Self {
         const START_NS: u64 = 1_000_000_000;
-        const UNIX_START_S: i64 = 1_767_225_600;
+        const UNIX_START_S: i128 = 1_767_225_600;
         Self(Arc::new(Inner {
             monotonic_ns: AtomicU64::new(START_NS),
-            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            unix_offset_ns: Mutex::new((UNIX_START_S - 1) * 1_000_000_000),
             skew: Mutex::default(),
         }))
     }
@@ -95,10 +95,11 @@ impl MockClock {
         self.0.monotonic_ns.store(now_ns.saturating_add(ns), Ordering::Relaxed);
     }
 
-    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
+    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected. Steps
+    /// add up exactly, also beyond what [`unix_ns`](Self::unix_ns) can show.
     pub fn step_unix_ns(&self, ns: i64) {
-        // ORDERING: Relaxed, as in `advance`.
-        self.0.unix_offset_ns.fetch_add(ns, Ordering::Relaxed);
+        let mut offset_ns = self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        *offset_ns = offset_ns.saturating_add(ns.into());
     }
 
     /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more than
@@ -119,12 +120,12 @@ impl MockClock {
         self.0.monotonic_ns.load(Ordering::Relaxed)
     }
 
-    /// Unix time, ns; 0 before 1970.
+    /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
-        // ORDERING: Relaxed, as in `advance`.
-        let offset_ns = self.0.unix_offset_ns.load(Ordering::Relaxed);
-        self.now_ns().saturating_add_signed(offset_ns)
+        let offset_ns = *self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let unix_ns = offset_ns.saturating_add(self.now_ns().into());
+        u64::try_from(unix_ns.max(0)).unwrap_or(u64::MAX)
     }
 
     /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of

@@ -127,7 +127,17 @@ impl Settings {
     };
 }
 
-/// What the environment variable `TICKLINE` says.
+/// What the environment variable `TICKLINE` said when the process started.
+///
+/// The clock reads it once. What the program changes in its environment has no effect; for that
+/// there is [`Clock::disable`](crate::Clock::disable). A set-user-id process ignores the variable,
+/// which is then [`Unset`](Self::Unset).
+///
+/// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
+/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. Other
+/// Unix systems have `getenv` alone for a first reading before any start. There, a program that
+/// changes its environment while other threads read the time reads the time, or starts its clock,
+/// before that.
 ///
 /// ```
 /// use tickline::{Clock, Environment};

@@ -70,8 +70,14 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
 impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
     fn drop(&mut self) {
         // In a forked child there is no thread to wake or to join; waiting for it would never end.
-        if self.token != sys::token() {
+        // One that was killed has left no result, which `join` expects.
+        let is_forked = self.token != sys::token();
+        if is_forked || self.engine.thread_mark().thread_died() {
             core::mem::forget(self.thread.take());
+            self.notifier.close(); // in a child, its copy of the descriptor
+            if !is_forked {
+                self.engine.detach_thread();
+            }
             return;
         }
         self.engine.detach_thread();
@@ -85,6 +91,10 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
 }
 
 fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
+    let _marked = match engine.probes() {
+        Probes::Full => engine.thread_mark().mark_this_thread(),
+        Probes::Minimal => None,
+    };
     let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());
     let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {

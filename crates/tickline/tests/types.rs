@@ -69,11 +69,33 @@ fn system_times_out_of_range_are_named_with_their_limit() {
 }
 
 /// A panic elsewhere leaves no clock half changed: nothing that a clock does can panic.
-#[test]
-fn clocks_may_be_used_after_a_panic() {
-    fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
+const _: () = {
+    const fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
     is_safe::<tickline::Clock>();
+    is_safe::<&tickline::Clock>();
+    is_safe::<&&'static tickline::Clock>();
+    is_safe::<Option<tickline::Clock>>();
     is_safe::<tickline::ClockGuard>();
+    is_safe::<&tickline::ClockGuard>();
     is_safe::<tickline::ClockBuilder>();
     is_safe::<tickline::Status>();
+    is_safe::<&tickline::Status>();
+    is_safe::<tickline::Reading<Instant>>();
+    is_safe::<&tickline::Reading<UnixTime>>();
+    is_safe::<Instant>();
+    is_safe::<UnixTime>();
+    is_safe::<tickline::Stamp>();
+};
+
+/// A clock by reference may go into `catch_unwind` as it is, and serves after the panic.
+#[test]
+fn clocks_may_be_used_after_a_panic() {
+    let clock = tickline::Clock::builder().driver(tickline::Driver::Reader).start().unwrap();
+    let (borrowed, global) = (&clock, tickline::Clock::global());
+    let before = clock.now_ordered_ns();
+    let caught = std::panic::catch_unwind(|| {
+        std::hint::black_box((borrowed.reading(), global.reading(), borrowed.ticks()));
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(caught.is_err() && clock.now_ordered_ns() >= before);
 }

@@ -194,11 +194,13 @@ impl Scenario {
             let why = "the program tickline says the same";
             match after {
                 Serves::Counter => {
-                    self.unless_unsynchronised("program", "exit_code", Rule::Exactly(0), why);
+                    self.unless_unsynchronised("program", "serves", Rule::Is("counter"), why);
                     self.if_unsynchronised("program", "exit_code", Rule::Exactly(1), why);
                 }
                 Serves::Os(_) => self.check("program", "exit_code", Rule::Exactly(1), why),
             }
+            let why = "the exit code is 1 if a clock is slow or wrong, or the OS clock serves";
+            self.check("program", "exit_as_said", Rule::True, why);
         }
         self.awaits = before.state();
         self.quiet("before", before).quiet("after", after)

@@ -71,7 +71,7 @@ impl Facts {
         self.costs.iter().find(|row| row.clock == clock)
     }
 
-    pub(super) fn cost_ns(&self, clock: &str) -> Option<f64> {
+    pub(crate) fn cost_ns(&self, clock: &str) -> Option<f64> {
         self.row(clock)?.cost_ns
     }
 
@@ -93,7 +93,7 @@ impl Facts {
     /// The cost of a precise clock if the vDSO read the counter, ns: the cost of the coarse clock
     /// plus that of an ordered counter read. The coarse clock does all of that work but the read.
     /// Both costs were measured on this machine.
-    pub(super) fn attainable_ns(&self) -> Option<f64> {
+    pub(crate) fn attainable_ns(&self) -> Option<f64> {
         let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
         let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;
         Some(coarse.cost_ns? + counter)

@@ -28,6 +28,7 @@ mod clocksource;
 mod facts;
 mod finding;
 mod fix;
+mod health;
 mod log;
 mod others;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod tests;
 
 pub(crate) use facts::{Facts, Row};
 pub(crate) use finding::{Finding, Severity};
+pub(crate) use health::{Health, Level};
 
 type Rule = fn(&Facts) -> Option<Finding>;
 

@@ -1,6 +1,7 @@
 //! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were
 //! recorded.
 
+mod check;
 mod recorded;
 mod text;
 mod wrap;
@@ -8,14 +9,24 @@ mod wrap;
 use std::io;
 
 use crate::args::Doctor;
+use crate::diagnose::{Facts, Health};
 use crate::exit::Exit;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
+pub(crate) use check::unknown;
+
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
+    match diagnose(args) {
+        Err(error) if args.check => unknown(&error),
+        result => result,
+    }
+}
+
+fn diagnose(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
-        return recorded::run(file, &args.json);
+        return recorded::run(file, args);
     }
     let setup = Setup::start()?;
     let outputs = Outputs::open(&args.json)?;
@@ -23,6 +34,13 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
     document.diagnose()?;
     progress.finish();
+    if args.check {
+        let facts = Facts::of(&document)?;
+        let health = Health::of(&facts, document.findings());
+        let (line, exit) = check::line(&health, document.findings(), &facts);
+        outputs.emit(&document, |out| writeln!(out, "{line}"))?;
+        return Ok(exit);
+    }
     outputs.emit(&document, |out| text::write(&document, out))?;
     Ok(document.exit())
 }

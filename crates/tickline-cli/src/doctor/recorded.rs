@@ -6,24 +6,30 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::text;
-use crate::args::Json;
-use crate::diagnose::{Facts, Severity, diagnose};
+use super::{check, text};
+use crate::args::Doctor;
+use crate::diagnose::{Facts, Health, diagnose};
 use crate::document::upgrade;
 use crate::exit::Exit;
 use crate::output::Outputs;
 
 /// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema,
 /// with these findings.
-pub(super) fn run(file: &Path, json: &Json) -> io::Result<Exit> {
+pub(super) fn run(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut document, facts) =
         read(file).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
-    let outputs = Outputs::open(json)?;
+    let outputs = Outputs::open(&args.json)?;
     let findings = diagnose(&facts);
+    let health = Health::of(&facts, &findings);
+    document["health"] = serde_json::to_value(&health)?;
     document["findings"] = serde_json::to_value(&findings)?;
-    outputs.emit(&document, |out| text::write_recorded(&facts, &findings, out))?;
-    let wrong = findings.iter().any(|finding| finding.severity < Severity::Note);
-    Ok(if wrong { Exit::Closed } else { Exit::Fast })
+    if args.check {
+        let (line, exit) = check::line(&health, &findings, &facts);
+        outputs.emit(&document, |out| writeln!(out, "{line}"))?;
+        return Ok(exit);
+    }
+    outputs.emit(&document, |out| text::write_recorded(&facts, &health, &findings, out))?;
+    Ok(if health.is_bad() { Exit::Closed } else { Exit::Fast })
 }
 
 fn read(file: &Path) -> io::Result<(Value, Facts)> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::wrap::wrap;
-use crate::diagnose::{Facts, Finding, Row, Severity};
+use crate::diagnose::{Facts, Finding, Health, Row, Severity};
 use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
@@ -12,10 +12,13 @@ use crate::terminal::plain;
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(headline) = document.headline() {
+        writeln!(out, "{}", wrap("", &headline))?;
+    }
     writeln!(out, "{}", wrap("", &document.verdict))?;
     document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
     let facts = Facts::of(document)?;
-    findings(document.findings.as_deref().unwrap_or_default(), &facts, out)?;
+    findings(document.findings(), &facts, out)?;
     machine(&facts, out)?;
     per_cpu(&document.clock.per_cpu, out)?;
     clocks(&facts, out)?;
@@ -24,7 +27,13 @@ pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// Writes the diagnosis of a recorded machine.
-pub(super) fn write_recorded(facts: &Facts, found: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_recorded(
+    facts: &Facts,
+    health: &Health,
+    found: &[Finding],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{}", wrap("", &health.sentence(found)))?;
     writeln!(out, "A recorded machine: nothing is measured here.")?;
     findings(found, facts, out)?;
     machine(facts, out)?;

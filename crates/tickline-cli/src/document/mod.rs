@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
 
-use crate::diagnose::{self, Facts, Finding};
+use crate::diagnose::{self, Facts, Finding, Health};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::calls::{COUNTER, MONOTONIC};
@@ -50,7 +50,11 @@ pub(crate) struct Document {
     pub(crate) command: &'static str,
     /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
-    /// The result, in one sentence.
+    /// How the machine's clocks are, whatever tickline makes of it; absent where the command makes
+    /// no diagnosis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) health: Option<Health>,
+    /// The command's result, in one sentence: what tickline does here, or what was compared.
     pub(crate) verdict: String,
     /// The state that the verdict is about, of the same moment as `fast` and `reason`.
     #[serde(skip)]
@@ -253,6 +257,7 @@ impl Document {
             debug_build: cfg!(debug_assertions),
             command,
             taken_at: format!("{:.0}", Timestamp::now()),
+            health: None,
             verdict: verdict(status.state, &machine, None, None),
             state: status.state,
             fast: status.state == State::Fast,
@@ -324,15 +329,28 @@ impl Document {
     /// If the facts cannot be read back, which would be a mistake in this program.
     pub(crate) fn diagnose(&mut self) -> io::Result<()> {
         let facts = Facts::of(self).map_err(io::Error::other)?;
-        self.findings = Some(diagnose::diagnose(&facts));
+        let findings = diagnose::diagnose(&facts);
+        self.health = Some(Health::of(&facts, &findings));
+        self.findings = Some(findings);
         Ok(())
     }
 }
 
 impl Document {
-    /// The exit code: whether the counter serves here.
+    /// The exit code: whether nothing is slow or wrong, by the findings, and the counter serves.
     pub(crate) fn exit(&self) -> Exit {
-        if self.fast { Exit::Fast } else { Exit::Closed }
+        let bad = self.health.as_ref().is_some_and(Health::is_bad);
+        if self.fast && !bad { Exit::Fast } else { Exit::Closed }
+    }
+
+    /// The findings; none where the command makes no diagnosis.
+    pub(crate) fn findings(&self) -> &[Finding] {
+        self.findings.as_deref().unwrap_or_default()
+    }
+
+    /// The sentence about the machine, where the command makes a diagnosis.
+    pub(crate) fn headline(&self) -> Option<String> {
+        Some(self.health.as_ref()?.sentence(self.findings()))
     }
 
     /// The line for people about a debug build that has measured costs.

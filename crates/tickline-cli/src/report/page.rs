@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::chart::{cost, latency, offset, time, warp};
 use super::facts;
-use crate::diagnose::{Finding, Severity};
+use crate::diagnose::{Finding, Level, Severity};
 use crate::document::{Document, Gate, LatencyRow};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
@@ -78,7 +78,8 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 { @if document.fast { "The counter serves" } @else { "The OS clock serves" } @if unsynchronised { ", but CPUs are unsynchronised" } }
+            h1 { (heading(document)) @if unsynchronised { ", but CPUs are unsynchronised" } }
+            @if let Some(headline) = document.headline() { p.verdict { (headline) } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
@@ -90,6 +91,18 @@ fn head(document: &Document) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The machine comes first; without a diagnosis, what tickline does there.
+fn heading(document: &Document) -> &'static str {
+    match document.health.as_ref().map(|health| health.level) {
+        Some(Level::Ok) => "The clocks are in order",
+        Some(Level::Slow) => "The clocks are slow",
+        Some(Level::Wrong) => "The clocks are wrong",
+        Some(Level::Unknown) => "It is unknown who answers the clocks",
+        None if document.fast => "The counter serves",
+        None => "The OS clock serves",
     }
 }
 

@@ -1,14 +1,13 @@
 //! The samples as CSV, in one table: a row for each sample of the main thread, and a row for each
 //! sample on a single CPU.
 
-use std::fs::File;
 use std::io::{self, Write};
 
 use super::tally::Fresh;
 use crate::args::Target;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, reason_code, state_name};
-use crate::output::naming;
+use crate::output::Destination;
 
 /// One row.
 struct Row<'a> {
@@ -67,10 +66,7 @@ impl Table {
     pub(crate) fn create(target: &Target) -> io::Result<Self> {
         let (place, name): (Box<dyn Write>, _) = match target {
             Target::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
-            Target::File(path) => {
-                let file = File::create(path).map_err(|error| naming(path, &error))?;
-                (Box::new(file), path.display().to_string())
-            }
+            Target::File(path) => (Box::new(Destination::open(path)?.stream()?), path.display().to_string()),
         };
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));

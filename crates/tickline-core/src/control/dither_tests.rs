@@ -18,8 +18,12 @@ struct Kernel {
     chance: u64,
     error_ns: i64,
     is_fast: bool,
+    /// The kernel's ticks are 1 to this many steps apart.
+    longest_steps: u64,
     tick_in_ns: u64,
     iteration_in_ns: u64,
+    /// What other work adds to a whole burst, on either side or none.
+    noise_ticks: u64,
     /// Readings whose bounds were checked, those whose bounds did not hold, and the largest
     /// half-width.
     seen: (u32, u32, i64),
@@ -32,8 +36,10 @@ impl Kernel {
             chance: seed,
             error_ns: 0,
             is_fast: false,
+            longest_steps: 20,
             tick_in_ns: 0,
             iteration_in_ns: 0,
+            noise_ticks: 0,
             seen: (0, 0, 0),
         }
     }
@@ -46,9 +52,13 @@ impl Kernel {
 
     /// The kernel's tick: towards its intended line.
     fn tick(&mut self) {
+        if self.longest_steps == 0 {
+            self.tick_in_ns = STEP_NS;
+            return;
+        }
         self.is_fast = self.error_ns <= 0;
         self.machine.set_rate_ppb(if self.is_fast { DITHER_PPB } else { -DITHER_PPB });
-        let longest = 20 >> self.below(4);
+        let longest = (self.longest_steps >> self.below(4)).max(1);
         let steps = 1 + self.below(longest);
         self.tick_in_ns = steps * STEP_NS;
         let change_ns = i64::try_from(steps).expect("a few steps");
@@ -63,6 +73,9 @@ impl Kernel {
                 self.tick();
             }
             if self.iteration_in_ns == 0 {
+                let (before, after) = (self.below(3).min(1), self.below(3).min(1));
+                let noise_ticks = self.noise_ticks;
+                self.machine.reference_ticks.set((3 + before * noise_ticks, 3 + after * noise_ticks));
                 let outcome = control.maintain(clock, self.machine, self.machine);
                 self.iteration_in_ns =
                     if outcome.iteration == Iteration::Recovered { 1 } else { outcome.next_in_ns };
@@ -90,18 +103,46 @@ impl Kernel {
 #[test]
 fn a_dithering_reference_stays_within_the_bounds() {
     let mut all = 0;
-    for (renewal, seed) in [(Renewal::Ahead, 1), (Renewal::AtExpiry, 2), (Renewal::Ahead, 3)] {
+    for (seed, renewal, noise_ticks, longest_steps) in [
+        (1, Renewal::Ahead, 0, 20),
+        (2, Renewal::AtExpiry, 0, 20),
+        (3, Renewal::Ahead, 0, 20),
+        (4, Renewal::Ahead, 10, 20),
+        (5, Renewal::AtExpiry, 10, 20),
+        (6, Renewal::Ahead, 10, 8),
+        (7, Renewal::AtExpiry, 10, 8),
+        (8, Renewal::Ahead, 40, 4),
+    ] {
         let machine = Machine::new();
-        machine.reference_ticks.set((3, 3));
         let (clock, mut control) = new_clock(machine);
         control.reschedule(renewal, control.config().interval_ns);
         let mut kernel = Kernel::new(machine, seed);
+        (kernel.noise_ticks, kernel.longest_steps) = (noise_ticks, longest_steps);
         kernel.run(clock, &mut control, 60_000_000_000);
         let (seen, wrong, widest_ns) = kernel.seen;
-        assert_eq!(wrong, 0, "{renewal:?}: of {seen}, up to {widest_ns} ns wide");
+        assert_eq!(wrong, 0, "{renewal:?}, seed {seed}: of {seen}, up to {widest_ns} ns wide");
         all += seen;
     }
     assert!(all > 10_000, "{all} readings");
+}
+
+/// Other work on the machine makes brackets wider, on either side or both. That is not taken for
+/// dither.
+#[test]
+fn noise_is_not_taken_for_dither() {
+    for (seed, noise_ticks) in [(1, 10), (2, 10), (3, 10), (4, 30)] {
+        let machine = Machine::new();
+        let (clock, mut control) = new_clock(machine);
+        let mut kernel = Kernel::new(machine, seed);
+        (kernel.longest_steps, kernel.noise_ticks) = (0, noise_ticks);
+        kernel.run(clock, &mut control, 10_000_000_000);
+        let mut largest_ns = 0;
+        for _ in 0..50 {
+            kernel.run(clock, &mut control, 1_000_000_000);
+            largest_ns = largest_ns.max(clock.gauges.bound_parts().dither_ns);
+        }
+        assert!(largest_ns < 6, "seed {seed}: {largest_ns} ns");
+    }
 }
 
 /// Without dither, the allowance for it costs 2 ns.

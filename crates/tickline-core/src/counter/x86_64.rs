@@ -171,6 +171,9 @@ impl CpuCounter for HardwareCpuCounter {
 }
 
 fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    if cfg!(miri) {
+        return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction
+    }
     #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
     // SAFETY: every x86_64 processor has CPUID.
     unsafe {

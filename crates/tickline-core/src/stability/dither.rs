@@ -14,8 +14,13 @@
 //! narrow for short lines, or on the *range* of the error, which does not grow. It is not known
 //! how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So the
 //! range is [`MOST_NS`] until it has been learnt. The learnt range is four times the largest
-//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] samples over
-//! [`BLOCK_NS`].
+//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
+//! over [`BLOCK_NS`].
+//!
+//! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
+//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor what was
+//! known before it is wider than the narrowest sample. Only clear samples prove that there is
+//! little dither. From the distance of any other, the most that noise can do is taken off.
 
 use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
@@ -45,12 +50,52 @@ const BLOCK_SAMPLES: u32 = 32;
 /// ...and the time that it spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 
+/// If fewer than [`BLOCK_SAMPLES`] of so many samples are clear, what was learnt is void.
+const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
+
+/// The width up to which a sample is clear: an eighth more than the narrowest, and a reference's
+/// rounding.
+const fn widest_clear(narrowest: FixedNs) -> FixedNs {
+    narrowest.saturating_add(narrowest >> 3).saturating_add(fixed_from_ns(1))
+}
+
+/// A sample, and what was known before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departure {
+    /// When it was taken.
+    pub(super) ticks: u64,
+    /// From its middle to the line before it.
+    pub(super) distance: FixedNs,
+    /// How wide it is.
+    pub(super) width: FixedNs,
+    /// How wide the range is that the samples before it leave open at `ticks`.
+    pub(super) open: FixedNs,
+    /// The width of the narrowest sample before it.
+    pub(super) narrowest_before: FixedNs,
+}
+
+impl Departure {
+    fn is_clear(&self, narrowest: FixedNs) -> bool {
+        self.width.max(self.open) <= widest_clear(narrowest)
+    }
+
+    /// The distance, less the most that noise can do: half of what the sample is wider, half of
+    /// what was open, and half of the reference's rounding.
+    fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
+        let wider = self.width.saturating_sub(narrowest).max(0);
+        let open = if self.is_clear(narrowest) { 0 } else { self.open.saturating_sub(narrowest).max(0) };
+        let noise = wider.saturating_add(open).saturating_add(fixed_from_ns(1)) >> 1;
+        self.distance.saturating_sub(noise).max(0)
+    }
+}
+
 /// Evidence that is complete, or under way.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     since_ticks: u64,
     samples: u32,
-    /// The largest distance between a sample and the line before it.
+    clear: u32,
+    /// The largest distance between a sample and the line before it, without noise.
     largest: FixedNs,
 }
 
@@ -58,13 +103,15 @@ struct Block {
 #[derive(Debug)]
 pub(super) struct Dither {
     current: Option<Block>,
-    /// The largest distance in the block before.
+    /// The largest distance in the block before it.
     previous: Option<FixedNs>,
+    /// The width of the narrowest sample.
+    narrowest: Option<FixedNs>,
 }
 
 impl Dither {
     pub(super) const fn new() -> Self {
-        Self { current: None, previous: None }
+        Self { current: None, previous: None, narrowest: None }
     }
 
     /// Nothing is known any more.
@@ -72,15 +119,30 @@ impl Dither {
         *self = Self::new();
     }
 
-    /// A sample at `ticks` was at this distance from the line before it.
-    pub(super) fn note(&mut self, ticks: u64, distance: FixedNs, slope: Slope) {
-        let block = self.current.get_or_insert(Block { since_ticks: ticks, samples: 0, largest: 0 });
+    /// Takes note of a sample.
+    pub(super) fn note(&mut self, departure: &Departure, slope: Slope) {
+        let before = self.narrowest.unwrap_or(departure.narrowest_before);
+        let narrowest = before.min(departure.width);
+        self.narrowest = Some(narrowest);
+        if before > widest_clear(narrowest) {
+            // What the block took for clear was not.
+            self.current = None;
+        }
+        let block = self.current.get_or_insert(Block {
+            since_ticks: departure.ticks,
+            samples: 0,
+            clear: 0,
+            largest: 0,
+        });
         block.samples = block.samples.saturating_add(1);
-        block.largest = block.largest.max(distance);
-        let spans_ticks = unsigned(ticks_between(block.since_ticks, ticks).max(0));
-        if block.samples >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
+        block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
+        block.largest = block.largest.max(departure.without_noise(narrowest));
+        let spans_ticks = unsigned(ticks_between(block.since_ticks, departure.ticks).max(0));
+        if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
+        } else if block.samples >= MOST_SAMPLES && block.clear < BLOCK_SAMPLES {
+            self.forget();
         }
     }
 
@@ -110,12 +172,34 @@ mod tests {
         crate::units::fixed_to_ns_ceil(dither.range())
     }
 
-    /// So many samples at this interval, each at this distance.
-    fn feed(dither: &mut Dither, now_ticks: &mut u64, samples: u32, gap_ns: u64, distance_ns: i64) {
+    /// So many samples at this interval, each at this distance and so wide, after ones that left as much open.
+    fn feed_wide(
+        dither: &mut Dither,
+        now_ticks: &mut u64,
+        samples: u32,
+        gap_ns: u64,
+        distance_ns: i64,
+        widths_ns: (i64, i64),
+    ) {
         for _ in 0..samples {
             *now_ticks += gap_ns;
-            dither.note(*now_ticks, fixed_from_ns(distance_ns), ghz());
+            let rounding = fixed_from_ns(1) >> 1;
+            dither.note(
+                &Departure {
+                    ticks: *now_ticks,
+                    distance: fixed_from_ns(distance_ns) + rounding,
+                    width: fixed_from_ns(widths_ns.0),
+                    open: fixed_from_ns(widths_ns.1),
+                    narrowest_before: fixed_from_ns(widths_ns.0),
+                },
+                ghz(),
+            );
         }
+    }
+
+    /// Clear ones.
+    fn feed(dither: &mut Dither, now_ticks: &mut u64, samples: u32, gap_ns: u64, distance_ns: i64) {
+        feed_wide(dither, now_ticks, samples, gap_ns, distance_ns, (20, 20));
     }
 
     #[test]
@@ -157,5 +241,33 @@ mod tests {
         assert_eq!(range_ns(&dither), 4);
         dither.forget();
         assert!(!dither.is_known());
+    }
+
+    #[test]
+    fn noise_is_taken_off_and_is_no_evidence() {
+        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+        feed(&mut dither, &mut now_ticks, 32, 100_000_000, 1);
+        for (widths_ns, distance_ns, expected_ns) in
+            [((40, 20), 10, 4), ((20, 40), 10, 4), ((40, 40), 20, 4), ((40, 40), 25, 20)]
+        {
+            feed_wide(&mut dither, &mut now_ticks, 60, 100_000_000, distance_ns, widths_ns);
+            assert_eq!(range_ns(&dither), expected_ns, "{widths_ns:?}, {distance_ns} ns");
+        }
+        feed_wide(&mut dither, &mut now_ticks, 15, 100_000_000, 0, (40, 40));
+        assert!(dither.is_known());
+        // The 256th, and none was clear.
+        feed_wide(&mut dither, &mut now_ticks, 1, 100_000_000, 0, (40, 40));
+        assert!(!dither.is_known());
+    }
+
+    /// Wide ones look clear until a narrow one comes.
+    #[test]
+    fn a_narrower_sample_begins_the_evidence_anew() {
+        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+        feed_wide(&mut dither, &mut now_ticks, 31, 100_000_000, 10, (40, 40));
+        feed(&mut dither, &mut now_ticks, 31, 100_000_000, 1);
+        assert!(!dither.is_known());
+        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
+        assert_eq!(range_ns(&dither), 4);
     }
 }

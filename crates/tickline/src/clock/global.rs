@@ -1,22 +1,19 @@
 //! The global clock's thread, and the guards that keep it running.
 
-use core::{mem, ptr};
-use std::thread;
-
-use tickline_core::try_lock::{self, TryLock};
-
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::options::{Driver, Probes, Settings};
+use crate::process_lock::{ProcessLock, ProcessLockGuard};
 use crate::sys;
 use crate::thread::Recalibrator;
+use crate::trust::facts::learn_environment;
 
 /// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at
 /// once when somebody sets the OS clock, and the line stays ready however rarely the program reads
 /// it.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. A further call shares
-/// it.
+/// it. Like the drop of a guard it may wait for another thread, so it is not for signal handlers.
 ///
 /// # Errors
 ///
@@ -36,7 +33,7 @@ pub fn start() -> Result<ClockGuard, Error> {
 
 /// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is
 /// dropped, the thread stops, and readers drive the clock again. In a forked child the parent's
-/// guards have no effect.
+/// guards have no effect. The drop joins the thread, and is not for signal handlers.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {
@@ -64,31 +61,21 @@ struct GlobalThread {
     _thread: Recalibrator<&'static Engine>,
 }
 
-/// Not a mutex: if another thread held it at a fork, the child would wait for ever.
-static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
+static GLOBAL_THREAD: ProcessLock<Option<GlobalThread>> = ProcessLock::new(None);
 
 /// The global clock's thread, if it is in this process, under its lock. Forgets what a `fork` has
 /// left behind.
-fn global_thread() -> try_lock::LockGuard<'static, Option<GlobalThread>> {
-    loop {
-        // SAFETY: the token is the same for all threads of this process, and unlike that of any
-        // ancestor; starting and dropping are not for signal handlers.
-        if let Some(mut slot) = unsafe { GLOBAL_THREAD.try_lock(sys::token()) } {
-            if slot.was_abandoned() {
-                // SAFETY: valid for a write. Another process may have left a half-written value, so
-                // nothing reads or drops it.
-                unsafe { ptr::write(&raw mut *slot, None) };
-            } else if GLOBAL.driver() != Driver::Thread {
-                mem::forget(slot.take());
-            }
-            return slot;
-        }
-        thread::yield_now();
+fn global_thread() -> ProcessLockGuard<'static, Option<GlobalThread>> {
+    let mut slot = GLOBAL_THREAD.lock();
+    if GLOBAL.driver() != Driver::Thread {
+        drop(slot.take()); // in a child there is nothing to stop
     }
+    slot
 }
 
 impl ClockGuard {
     pub(crate) fn start_default() -> Result<Self, Error> {
+        Self::learn(Probes::Full);
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) => Ok(Self::share(running)),
@@ -100,11 +87,21 @@ impl ClockGuard {
         if settings.probes == Probes::Minimal {
             GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
         }
+        Self::learn(settings.probes);
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) if running.settings == settings => Ok(Self::share(running)),
             Some(_) => Err(Error::running()),
             None => Self::launch(&mut slot, settings),
+        }
+    }
+
+    /// Reads the environment on this thread, through std if need be. A reading that could not has
+    /// taken `TICKLINE` for unset.
+    fn learn(probes: Probes) {
+        let probes = if GLOBAL.probes() == Probes::Minimal { Probes::Minimal } else { probes };
+        if learn_environment(probes) && GLOBAL.is_judged() {
+            GLOBAL.judge_again();
         }
     }
 
@@ -130,6 +127,7 @@ impl ClockGuard {
 impl Drop for ClockGuard {
     fn drop(&mut self) {
         if self.token != sys::token() {
+            drop(global_thread()); // what the fork has left behind
             return;
         }
         let mut slot = global_thread();

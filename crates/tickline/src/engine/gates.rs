@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// Ends the present line. The gates are judged again before the next one.
-    pub(super) fn judge_again(&self) {
+    pub(crate) fn judge_again(&self) {
         self.keeper.judge_again(self);
     }
 

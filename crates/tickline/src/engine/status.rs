@@ -23,7 +23,7 @@ impl Engine {
             judged: self.is_judged(),
             verdicts: self.verdicts(),
             driver: self.driver(),
-            environment: facts::environment(),
+            environment: facts::environment(self.probes()),
             hypervisor: facts::hypervisor(),
             comparison: compare::result().unwrap_or(Comparison::Pending),
             nominal_hz: facts::nominal_hz(self.probes()),

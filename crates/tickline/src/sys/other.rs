@@ -1,6 +1,7 @@
 //! Systems without files of their own. They have no notice of a set clock, no signal masks, no
 //! affinity.
 
+use core::sync::atomic::AtomicU32;
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,6 +15,15 @@ pub(crate) fn token() -> u64 {
 
 /// There is no page here.
 pub(crate) fn forgo_page() {}
+
+/// Sleeps a while. A lock of std's could be left behind locked by a `fork`, so nothing wakes the
+/// sleeper.
+pub(crate) fn sleep_while(_word: &AtomicU32, _value: u32) {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+/// Sleepers wake by themselves.
+pub(crate) fn wake_one(_word: &AtomicU32) {}
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +65,30 @@ impl ClockSetNotifier {
     pub(crate) fn stop(&self) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.condition.notify_all();
+    }
+
+    /// There is no descriptor.
+    #[expect(clippy::unused_self, reason = "other systems have one")]
+    pub(crate) fn close(&self) {}
+}
+
+/// Nobody sees whether a thread was killed.
+#[derive(Debug)]
+pub(crate) struct ThreadMark;
+
+impl ThreadMark {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    pub(crate) fn thread_died(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn clear(&self) {}
+
+    pub(crate) fn mark_this_thread(&self) -> Option<()> {
+        None
     }
 }
 

@@ -221,8 +221,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a contradiction leaves the range of the dither as it was learnt",
         "stability.rs",
         "            self.dither.forget();
-        } else if let Some(distance)",
-        "        } else if let Some(distance)",
+        } else if let Some(departure)",
+        "        } else if let Some(departure)",
+    ),
+    mutant(
+        "dither",
+        "a wide sample is evidence that there is little dither",
+        "stability/dither.rs",
+        "self.width.max(self.open) <= widest_clear(narrowest)",
+        "self.width.max(self.open) >= narrowest",
+    ),
+    mutant(
+        "dither",
+        "noise is taken for dither",
+        "stability/dither.rs",
+        "let noise = wider.saturating_add(open)",
+        "let noise = (wider & 0).saturating_add(open & 0)",
+    ),
+    mutant(
+        "dither",
+        "what the slopes leave open of the reference is taken for dither",
+        "stability.rs",
+        "let high = self.history.upper_bound(ticks, fastest)?;",
+        "let high = self.history.upper_bound(ticks, slowest)?;",
+    ),
+    mutant(
+        "dither",
+        "what was learnt of the dither is never too old",
+        "stability/dither.rs",
+        "} else if block.samples >= MOST_SAMPLES",
+        "} else if false && block.samples >= MOST_SAMPLES",
     ),
     mutant(
         "dither",

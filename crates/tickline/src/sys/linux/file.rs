@@ -15,6 +15,13 @@ impl File {
         let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
         (file >= 0).then_some(Self(file))
     }
+
+    /// Reads on. Returns how many bytes that were, 0 at the end; `None` if the file cannot be read.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> Option<usize> {
+        // SAFETY: the buffer is valid for writes of its length.
+        let length = unsafe { libc::read(self.0, buffer.as_mut_ptr().cast(), buffer.len()) };
+        usize::try_from(length).ok()
+    }
 }
 
 impl Drop for File {
@@ -28,8 +35,7 @@ impl Drop for File {
 pub(crate) fn read<T>(path: &CStr, parse: impl FnOnce(&[u8]) -> T) -> T {
     let mut buffer = [0_u8; FILE_BYTES];
     let Some(file) = File::open(path, libc::O_RDONLY) else { return parse(&[]) };
-    // SAFETY: the buffer is valid for writes of its length.
-    let length = unsafe { libc::read(file.0, buffer.as_mut_ptr().cast(), buffer.len()) };
+    let length = file.read(&mut buffer);
     drop(file);
-    parse(usize::try_from(length).ok().and_then(|length| buffer.get(..length)).unwrap_or(&[]))
+    parse(length.and_then(|length| buffer.get(..length)).unwrap_or(&[]))
 }

@@ -17,6 +17,18 @@ static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
 const PAGE_BYTES: usize = 4096;
 
+/// The page, where pages have this size: memory of the program or library itself, so that
+/// `dlclose` of a library gives it back. Nothing else is on it.
+///
+/// `MADV_WIPEONFORK` takes private anonymous memory only. Zeros that begin on a page of their own
+/// are that: a loader maps the rest of the file's last page from the file, and all pages after it
+/// without one (elf(5), `p_memsz`).
+#[repr(C, align(4096))]
+struct Page([AtomicU64; PAGE_BYTES / size_of::<AtomicU64>()]);
+
+static OWN_PAGE: Page = Page([const { AtomicU64::new(0) }; PAGE_BYTES / size_of::<AtomicU64>()]);
+const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
+
 /// A number that is the same for all threads of this process, and differs from that of each
 /// ancestor; never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
@@ -67,9 +79,31 @@ pub(crate) fn forgo_page() {
     PAGE.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
+/// Has the kernel wipe the page of this address in forked children. Returns whether it will.
+fn wipe_on_fork(page: *mut libc::c_void) -> bool {
+    // SAFETY: the address is that of a whole page of tickline's own, which holds one atomic, or
+    // nothing yet. Its content here stays.
+    let result = unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) };
+    result == 0
+}
+
+/// The static page, if the kernel's pages have its size, and it wipes it.
+fn own_page() -> Option<*mut AtomicU64> {
+    // SAFETY: takes a number, and touches no memory that changes.
+    let page_bytes = unsafe { libc::getauxval(libc::AT_PAGESZ) };
+    let page = (&raw const OWN_PAGE.0).cast::<AtomicU64>().cast_mut();
+    let fits = usize::try_from(page_bytes).is_ok_and(|bytes| bytes == PAGE_BYTES);
+    (fits && wipe_on_fork(page.cast())).then_some(page)
+}
+
 /// Makes the page, unless another thread was faster. Returns what is installed now.
 #[cold]
 fn make_page() -> *mut AtomicU64 {
+    if let Some(own) = own_page() {
+        // ORDERING: as at the exchange below.
+        let installed = PAGE.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Acquire);
+        return installed.map_or_else(|theirs| theirs, |_| own);
+    }
     // SAFETY: a new private mapping; no existing memory is touched.
     let fresh = unsafe {
         libc::mmap(
@@ -82,8 +116,7 @@ fn make_page() -> *mut AtomicU64 {
         )
     };
     let mapped = fresh != libc::MAP_FAILED;
-    // SAFETY: the mapping was just made, and is this function's own.
-    let wiped = mapped && unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    let wiped = mapped && wipe_on_fork(fresh);
     let wanted = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
     // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same
     // reason.

@@ -5,6 +5,7 @@ pub(crate) mod counter;
 pub(crate) mod errno;
 pub(crate) mod file;
 pub(crate) mod fork;
-mod parking;
+pub(crate) mod mark;
+pub(crate) mod parking;
 pub(crate) mod sleep;
 pub(crate) mod thread;

@@ -42,17 +42,37 @@ impl Parking {
     pub(crate) fn stop(&self) {
         // ORDERING: Release, pairs with the Acquire load in `is_stopped`.
         self.stopped.store(1, Ordering::Release);
-        // SAFETY: the word is valid; waking touches no memory.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.stopped.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-                ptr::null::<libc::c_long>(),
-            )
-        };
+        wake_one(&self.stopped);
     }
+}
+
+/// Sleeps while `word` is `value`, until [`wake_one`] is called for it. May end early.
+pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
+    // SAFETY: the word is valid for the call, and no timeout is given; the kernel goes to sleep only
+    // if the word still has that value.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            ptr::null::<libc::c_long>(),
+        )
+    };
+}
+
+/// Wakes one thread that is in [`sleep_while`].
+pub(crate) fn wake_one(word: &AtomicU32) {
+    // SAFETY: the word is valid; waking touches no memory.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+            ptr::null::<libc::c_long>(),
+        )
+    };
 }
 
 /// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.

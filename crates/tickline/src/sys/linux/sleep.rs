@@ -119,15 +119,22 @@ impl ClockSetNotifier {
             arm(timer, 1).ok();
         }
     }
-}
 
-impl Drop for ClockSetNotifier {
-    fn drop(&mut self) {
+    /// Closes the timer, for a process in which nobody sleeps on it.
+    pub(crate) fn close(&self) {
         if let Some(timer) = self.timer() {
+            // ORDERING: Relaxed, as in `timer`.
+            self.timer.store(-1, Ordering::Relaxed);
             // SAFETY: the descriptor is this notifier's, as was just checked, and nothing uses it
             // after this.
             unsafe { libc::close(timer) };
         }
+    }
+}
+
+impl Drop for ClockSetNotifier {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -4,19 +4,19 @@ use tickline_core::sample::Reference;
 
 use crate::options::Probes;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod linux;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 use linux as system;
 
-#[cfg(target_os = "macos")]
+#[cfg(all(target_os = "macos", not(miri)))]
 mod macos;
-#[cfg(target_os = "macos")]
+#[cfg(all(target_os = "macos", not(miri)))]
 use macos as system;
 
-#[cfg(windows)]
+#[cfg(all(windows, not(miri)))]
 mod windows;
-#[cfg(windows)]
+#[cfg(all(windows, not(miri)))]
 use windows as system;
 #[cfg(any(windows, test))]
 mod file_time;
@@ -26,19 +26,25 @@ mod none;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 use none as system;
 
-#[cfg(not(any(
-    target_os = "linux",
-    target_os = "macos",
-    windows,
-    all(target_family = "wasm", target_os = "unknown")
-)))]
+#[cfg(any(
+    miri,
+    not(any(
+        target_os = "linux",
+        target_os = "macos",
+        windows,
+        all(target_family = "wasm", target_os = "unknown")
+    ))
+))]
 mod other;
-#[cfg(not(any(
-    target_os = "linux",
-    target_os = "macos",
-    windows,
-    all(target_family = "wasm", target_os = "unknown")
-)))]
+#[cfg(any(
+    miri,
+    not(any(
+        target_os = "linux",
+        target_os = "macos",
+        windows,
+        all(target_family = "wasm", target_os = "unknown")
+    ))
+))]
 use other as system;
 
 // `step_ns` is the resolution of the monotonic clock, ns, where the gates do not know it from the

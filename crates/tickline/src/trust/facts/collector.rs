@@ -31,6 +31,8 @@ enum Stage {
     Begin,
     /// One question to the processor. This stage repeats until there is none left.
     Processor,
+    /// What the process was started with.
+    Environment,
     /// Resolves the path of the kernel's file, without reading it: half the time of the first read.
     Path,
     Clocksource,
@@ -124,8 +126,12 @@ impl Collector {
         self.next = match self.next {
             Stage::Begin => Stage::Processor,
             Stage::Processor if !cpu::learn() => Stage::Processor,
-            Stage::Processor if own.is_full() => Stage::Path,
+            Stage::Processor if own.is_full() => Stage::Environment,
             Stage::Processor => Stage::Resolution,
+            Stage::Environment => {
+                environment(own.probes); // kept
+                Stage::Path
+            }
             Stage::Path => {
                 find_clocksource();
                 Stage::Clocksource
@@ -164,7 +170,7 @@ impl Collector {
         let readable = own.is_readable();
         let counter = COUNTER.filter(|_| readable && own.may_measure());
         Facts {
-            switch: match (own.disabled, environment()) {
+            switch: match (own.disabled, environment(own.probes)) {
                 (true, _) => Switch::Disabled,
                 (false, Environment::Off) => Switch::SwitchedOff,
                 (false, _) => Switch::On,

@@ -3,21 +3,16 @@
 
 mod collector;
 mod cost;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod cpu;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 #[path = "cpu_other.rs"]
 mod cpu;
-#[cfg(not(unix))]
-#[path = "std_env.rs"]
 mod environment;
-#[cfg(unix)]
-#[path = "getenv.rs"]
-mod environment;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[path = "linux.rs"]
 mod kernel;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 #[path = "other.rs"]
 mod kernel;
 mod nominal;
@@ -26,6 +21,6 @@ pub(crate) use collector::{Collector, OsClockFacts, collect};
 #[cfg(test)]
 pub(crate) use cost::played;
 pub(crate) use cpu::hypervisor;
-pub(crate) use environment::environment;
+pub(crate) use environment::{environment, learn_environment};
 pub(crate) use kernel::{clocksource, is_available};
 pub(crate) use nominal::nominal_hz;

@@ -74,6 +74,7 @@ fn a_reader_does_one_stage_a_call() {
     let expected = [
         Stage::Begin,
         Stage::Processor,
+        Stage::Environment,
         Stage::Path,
         Stage::Clocksource,
         Stage::Resolution,

@@ -1,0 +1,47 @@
+//! `--check`: one line for a monitoring system, in the form of its plugins: `SERVICE STATUS - text
+//! | performance data`, where a figure is `'label'=value[unit];[warn];[critical];[minimum]`
+//! (Monitoring Plugins Development Guidelines, "Plugin Output for Nagios").
+
+use std::fmt::Write;
+use std::io;
+
+use crate::diagnose::{Facts, Finding, Health, Level};
+use crate::exit::Exit;
+use crate::measure::calls::MONOTONIC;
+use crate::output::to_stdout;
+use crate::terminal::plain;
+
+/// The line and its exit code.
+pub(super) fn line(health: &Health, findings: &[Finding], facts: &Facts) -> (String, Exit) {
+    let (status, exit) = match health.level {
+        Level::Ok => ("OK", Exit::Fast),
+        Level::Slow => ("WARNING", Exit::Closed),
+        Level::Wrong => ("CRITICAL", Exit::Error),
+        Level::Unknown => ("UNKNOWN", Exit::Unknown),
+    };
+    let code = findings.first().filter(|_| health.is_bad()).map(|finding| format!(" [{}]", finding.code));
+    let mut line = format!("TICKLINE {status} - {}{}", health.text, code.unwrap_or_default());
+    // What follows a bar is data.
+    line = plain(&line).replace('|', "/");
+    let figures = [
+        ("clock_gettime", facts.cost_ns(MONOTONIC)),
+        ("possible", facts.attainable_ns()),
+        ("tickline", facts.cost_ns("tickline::now_ns")),
+    ];
+    let known: Vec<_> = figures.iter().filter_map(|(name, ns)| Some((name, (*ns)?))).collect();
+    if !known.is_empty() {
+        line += " |";
+    }
+    for (name, ns) in known {
+        // The guidelines have no unit below the microsecond. Writing to a string can't fail.
+        let _ = write!(line, " {name}={:.4}us;;;0", ns / 1_000.0);
+    }
+    (line, exit)
+}
+
+/// Prints the line of an error, which leaves everything unknown.
+pub(crate) fn unknown(error: &dyn std::error::Error) -> io::Result<Exit> {
+    let text = plain(error.to_string().lines().next().unwrap_or_default()).replace('|', "/");
+    to_stdout(|out| writeln!(out, "TICKLINE UNKNOWN - {text}"))?;
+    Ok(Exit::Unknown)
+}

@@ -1,0 +1,159 @@
+//! Linux: a mark by which others see that a thread was killed.
+//!
+//! A thread may end in the middle of its work while its memory lives on. A process exits, and a
+//! child that shares its memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) stays; or a
+//! seccomp filter kills the thread alone. Nothing in the process runs then. But the kernel goes
+//! through the thread's robust list and writes to each futex word there that holds the thread's id
+//! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
+//!
+//! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so the
+//! mark takes its place while the clock's thread runs, which locks no robust mutex.
+
+use core::mem::offset_of;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// The kernel's `struct robust_list`, an entry of a ring that begins and ends at its head.
+type Entry = AtomicPtr<libc::c_void>;
+
+/// The kernel's `struct robust_list_head`.
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    first: Entry,
+    /// From an entry to its futex word, bytes.
+    word_offset: libc::c_long,
+    pending: Entry,
+}
+
+/// See the [module](self).
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct ThreadMark {
+    head: Head,
+    /// The one entry.
+    entry: Entry,
+    /// The id of the thread while it runs; [`DIED`] once it was killed; else 0.
+    word: AtomicU32,
+}
+
+/// `FUTEX_OWNER_DIED` (`include/uapi/linux/futex.h`).
+const DIED: u32 = 0x4000_0000;
+
+const WORD_OFFSET: usize = offset_of!(ThreadMark, word) - offset_of!(ThreadMark, entry);
+
+impl ThreadMark {
+    #[expect(clippy::cast_possible_wrap, reason = "the size of a pointer")]
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: Head {
+                first: Entry::new(ptr::null_mut()),
+                word_offset: WORD_OFFSET as libc::c_long,
+                pending: Entry::new(ptr::null_mut()),
+            },
+            entry: Entry::new(ptr::null_mut()),
+            word: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the marked thread was killed.
+    #[inline]
+    pub(crate) fn thread_died(&self) -> bool {
+        // ORDERING: Acquire, pairs with the kernel's exchange after all that the thread has done.
+        self.word.load(Ordering::Acquire) & DIED != 0
+    }
+
+    /// For a thread that is to be made.
+    pub(crate) fn clear(&self) {
+        // ORDERING: Relaxed: making the thread publishes it to the only one that writes next.
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    /// Marks the calling thread, until the result is dropped. `None` where the kernel has no such
+    /// lists.
+    pub(crate) fn mark_this_thread(&self) -> Option<Marked<'_>> {
+        let (mut libcs, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+        // SAFETY: 0 is the calling thread; both places are valid for writes.
+        let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libcs, &raw mut length) };
+        if asked != 0 {
+            return None;
+        }
+        let head = (&raw const self.head).cast_mut().cast::<libc::c_void>();
+        let entry = (&raw const self.entry).cast_mut().cast::<libc::c_void>();
+        // SAFETY: takes nothing.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        // ORDERING: Relaxed for all: the kernel reads them on behalf of this thread.
+        self.head.first.store(entry, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.entry.store(head, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.word.store(u32::try_from(thread).unwrap_or(0), Ordering::Relaxed);
+        // SAFETY: the list is well-formed, and stays where it is until the drop of the result, which
+        // puts libc's back.
+        let set = unsafe { libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>()) };
+        if set != 0 {
+            self.clear();
+            return None;
+        }
+        Some(Marked { mark: self, libcs, length })
+    }
+}
+
+/// A thread that has its mark.
+#[derive(Debug)]
+pub(crate) struct Marked<'a> {
+    mark: &'a ThreadMark,
+    /// The list that was there before.
+    libcs: *mut libc::c_void,
+    length: usize,
+}
+
+impl Drop for Marked<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the list that libc made for this thread.
+        unsafe { libc::syscall(libc::SYS_set_robust_list, self.libcs, self.length) };
+        self.mark.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_ends_by_itself_was_not_killed() {
+        let mark = ThreadMark::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let marked = mark.mark_this_thread();
+                assert!(!mark.thread_died());
+                drop(marked);
+            });
+        });
+        assert!(!mark.thread_died());
+    }
+
+    #[test]
+    fn the_kernel_marks_a_thread_that_ends_without_returning() {
+        static MARK: ThreadMark = ThreadMark::new();
+        extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
+            core::mem::forget(MARK.mark_this_thread());
+            // SAFETY: ends this thread as if it were killed; it holds nothing.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            ptr::null_mut()
+        }
+        if MARK.mark_this_thread().is_none() {
+            return eprintln!("SKIPPED: no robust lists here");
+        }
+        // SAFETY: an integer or a pointer.
+        let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };
+        // SAFETY: the place is valid for a write, and the function takes nothing.
+        let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
+        assert_eq!(made, 0);
+        // SAFETY: made above. The kernel tells libc that the thread has ended.
+        unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        assert!(MARK.thread_died());
+        MARK.clear();
+        assert!(!MARK.thread_died());
+    }
+}

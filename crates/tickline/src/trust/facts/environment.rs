@@ -1,0 +1,79 @@
+//! The environment variable `TICKLINE`, as the process was started with it.
+//!
+//! The program may change its environment at any time, by `std::env::set_var` on one thread while
+//! another one reads the time. `getenv` then reads memory that is being moved. So the variable is
+//! read once, and never by a racing `getenv`:
+//!
+//! - Any reading may be the first one ([`environment`]), perhaps in a signal handler. On Linux it
+//!   asks the kernel for the environment of the start (`source`).
+//! - Whoever starts a clock or a thread reads it before that ([`learn_environment`]): as above, or
+//!   through std's lock, which waits for `set_var`.
+//!
+//! A process that has more rights than its user (set-user-id) ignores the variable, as libc ignores
+//! its own there: the user would steer a program that is not theirs.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::options::{Environment, Probes};
+
+#[cfg(all(target_os = "linux", not(miri)))]
+#[path = "environment/linux.rs"]
+mod source;
+#[cfg(all(unix, not(target_os = "linux"), not(miri)))]
+#[path = "environment/unix.rs"]
+mod source;
+#[cfg(any(not(unix), miri))]
+#[path = "environment/other.rs"]
+mod source;
+
+/// The variable's name.
+const NAME: &str = "TICKLINE";
+
+/// What the variable says, by [`code`]; [`NOT_READ`] before that.
+static KNOWN: AtomicU8 = AtomicU8::new(NOT_READ);
+const NOT_READ: u8 = 0;
+
+const KINDS: [(u8, Environment); 4] =
+    [(1, Environment::Unset), (2, Environment::On), (3, Environment::Off), (4, Environment::Unrecognised)];
+
+fn known() -> Option<Environment> {
+    // ORDERING: Relaxed, the number itself is all there is.
+    let code = KNOWN.load(Ordering::Relaxed);
+    KINDS.into_iter().find(|(known, _)| *known == code).map(|(_, environment)| environment)
+}
+
+/// Stores what the variable says. The first one stays. Returns that.
+fn keep(found: Environment) -> Environment {
+    let code = KINDS.into_iter().find(|(_, kind)| *kind == found).map_or(NOT_READ, |(code, _)| code);
+    // ORDERING: Relaxed, as in `known`.
+    KNOWN.compare_exchange(NOT_READ, code, Ordering::Relaxed, Ordering::Relaxed).ok();
+    known().unwrap_or(found)
+}
+
+/// What the environment variable `TICKLINE` said when the process started. As long as it can't be
+/// read, it counts as not set. A signal handler may ask.
+pub(crate) fn environment(probes: Probes) -> Environment {
+    known().unwrap_or_else(|| at_start(probes).map_or(Environment::Unset, keep))
+}
+
+/// Reads the variable, for whoever starts a clock. Returns whether this is news that a judgement
+/// should know. Not for signal handlers.
+pub(crate) fn learn_environment(probes: Probes) -> bool {
+    if known().is_some() {
+        return false;
+    }
+    let asked = if source::STD_FIRST && !source::is_privileged() { None } else { at_start(probes) };
+    keep(asked.unwrap_or_else(through_std)) != Environment::Unset
+}
+
+/// What std says, which has a lock against `set_var`.
+fn through_std() -> Environment {
+    match std::env::var_os(NAME) {
+        None => Environment::Unset,
+        Some(value) => Environment::from_value(value.as_encoded_bytes()),
+    }
+}
+
+fn at_start(probes: Probes) -> Option<Environment> {
+    if source::is_privileged() { Some(Environment::Unset) } else { source::at_start(probes) }
+}

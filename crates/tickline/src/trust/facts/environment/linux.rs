@@ -1,0 +1,119 @@
+//! Linux: the environment of the start, as the kernel shows it.
+//!
+//! `/proc/self/environ` is the memory that `execve` filled (proc(5), `environ`). `setenv` and
+//! `set_var` don't write there. A program that writes a title for `ps` over that memory
+//! (`setproctitle`) may overwrite it, but seldom before its first reading.
+//!
+//! The file cannot be read without procfs, nor by a process that has given up root's rights and not
+//! its place (proc(5), "dumpable"). There the variable counts from the next start of a clock or a
+//! thread, which asks std.
+
+use core::ffi::CStr;
+
+use super::NAME;
+use crate::options::{Environment, Probes};
+use crate::sys::linux::file::File;
+
+const ENVIRON: &CStr = c"/proc/self/environ";
+
+/// How much is read at once, bytes. It is on the stack of the reading, which may be a handler's.
+const CHUNK_BYTES: usize = 256;
+
+/// std shows the program's changes, so it comes second.
+pub(super) const STD_FIRST: bool = false;
+
+/// Whether the process runs with more rights than its user's (getauxval(3), `AT_SECURE`).
+pub(super) fn is_privileged() -> bool {
+    // SAFETY: takes a number, and touches no memory that changes.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
+    secure != 0
+}
+
+/// What the variable said at the start; `None` if the kernel doesn't say, or may not be asked.
+pub(super) fn at_start(probes: Probes) -> Option<Environment> {
+    if probes == Probes::Minimal {
+        return None;
+    }
+    let file = File::open(ENVIRON, libc::O_RDONLY)?;
+    let mut entry = Entry::default();
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    loop {
+        let length = file.read(&mut chunk)?;
+        let bytes = chunk.get(..length).filter(|bytes| !bytes.is_empty());
+        let Some(bytes) = bytes else { return Some(entry.value().unwrap_or(Environment::Unset)) };
+        for byte in bytes {
+            if *byte != 0 {
+                entry.push(*byte);
+            } else if let Some(found) = entry.value() {
+                return Some(found); // the first one counts, as for getenv
+            } else {
+                entry.length = 0;
+            }
+        }
+    }
+}
+
+/// Room for the name, `=`, and more than any value that means something.
+const ENTRY_BYTES: usize = NAME.len() + 8;
+
+/// The beginning of one entry, `NAME=value`.
+#[derive(Debug, Default)]
+struct Entry {
+    bytes: [u8; ENTRY_BYTES],
+    /// Of the whole entry.
+    length: usize,
+}
+
+impl Entry {
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.length) {
+            *place = byte;
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    /// What the entry says, if it is the variable's.
+    fn value(&self) -> Option<Environment> {
+        let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
+        let value = bytes.strip_prefix(NAME.as_bytes())?.strip_prefix(b"=")?;
+        let is_whole = self.length <= ENTRY_BYTES;
+        Some(if is_whole { Environment::from_value(value) } else { Environment::Unrecognised })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(entry: &str) -> Option<Environment> {
+        let mut read = Entry::default();
+        entry.bytes().for_each(|byte| read.push(byte));
+        read.value()
+    }
+
+    #[test]
+    fn an_entry_is_the_variables_by_its_whole_name() {
+        assert_eq!(value("TICKLINE=off"), Some(Environment::Off));
+        assert_eq!(value("TICKLINE=on"), Some(Environment::On));
+        for odd in ["TICKLINE=", "TICKLINE=offf", "TICKLINE=off and much more than fits"] {
+            assert_eq!(value(odd), Some(Environment::Unrecognised), "{odd}");
+        }
+        for other in ["", "TICKLINE", "TICKLINES=off", "XTICKLINE=off", "tickline=off", "TICKLIN=off"] {
+            assert_eq!(value(other), None, "{other}");
+        }
+    }
+
+    /// Far more than a chunk, and the kernel's file whole.
+    #[test]
+    fn the_kernels_file_can_be_read() {
+        if is_privileged() {
+            return;
+        }
+        let found = at_start(Probes::Full).expect("procfs");
+        let value = std::env::var_os(NAME);
+        let expected =
+            value.map_or(Environment::Unset, |value| Environment::from_value(value.as_encoded_bytes()));
+        assert_eq!(found, expected, "this test does not change its environment");
+        assert_eq!(at_start(Probes::Minimal), None);
+    }
+}
