@@ -12,7 +12,8 @@ const OLDEST_COMPILER: &[&str] =
     &["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"];
 
 /// The features of `tickline` for which `rust-version` holds: all but `time`, whose crate needs
-/// 1.88. An older `time` would do, but not beside the `clocksource` of the benches in one lock file.
+/// 1.88. An older `time` would do, but not beside the `clocksource` of the benches in one lock
+/// file.
 const FEATURES_OF_OLDEST: &str = "chrono,jiff,mock,serde";
 
 /// The most crates that come with `tickline` on Linux, without itself. With `tickline-core` comes

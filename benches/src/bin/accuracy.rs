@@ -212,7 +212,7 @@ fn text(report: &Report) {
         .map(|offset_ns| report::or_dash(offset_ns, 2));
     println!("offset from the middle of the bracket: {least} to {most} ns, mean {mean}");
     println!(
-        "bound: at most {} ns before and {} ns after the reading, rho {} ppb",
+        "bound: at most {} ns before and {} ns after the reading, maximum drift {} ppb",
         report.most_before_ns, report.most_after_ns, report.max_drift_ppb
     );
     let parts = &report.bound_parts;

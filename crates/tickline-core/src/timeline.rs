@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! tag      63              49    48   47               0
-//!          [ lines taken back | slot | lines up to this ]     0 while the entry is being written, or empty
+//!          [ lines taken back | slot | lines up to this ]     0: being written, or empty
 //! ```
 //!
 //! **A line enters the ring before it is published** (rule 12 of `DESIGN.md`), so that a thread

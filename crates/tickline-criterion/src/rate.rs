@@ -5,8 +5,9 @@
 //! Two anchors bound the mean rate between them from both sides:
 //!
 //! ```text
-//! (later.earliest_ns - earlier.latest_ns) / (later.after - earlier.before)  <=  ns per tick
-//!                                                                    <=  (later.latest_ns - earlier.earliest_ns) / (later.before - earlier.after)
+//!       (later.earliest_ns - earlier.latest_ns) / (later.after - earlier.before)
+//!   <=  ns per tick
+//!   <=  (later.latest_ns - earlier.earliest_ns) / (later.before - earlier.after)
 //! ```
 //!
 //! The rate is the middle. Its uncertainty is half of the width, plus the largest `max_drift_ppb`

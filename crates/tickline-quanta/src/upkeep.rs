@@ -131,7 +131,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process != process() {
-            mem::forget(thread); // joining would wait for ever
+            mem::forget(thread); // there is none to join in this process
             return;
         }
         // ORDERING: Relaxed, as in the thread: `unpark` comes after, and `park_timeout` returns for

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use quanta::{Error, Instant, Upkeep};
 
-/// quanta's child can't start an upkeep, because its parent had one. Dropping the parent's handle
-/// there would wait for a thread that is not there: the alarm ends that.
+/// quanta's child can't start an upkeep, because its parent has one. Dropping the parent's handle
+/// there must neither wait for a thread that is not there, which the alarm would end, nor end the
+/// child's own upkeep.
 #[test]
 fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
     let upkeep = Upkeep::new(Duration::from_secs(3600)).start().unwrap();
@@ -17,10 +18,12 @@ fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
         // SAFETY: has no obligation.
         unsafe { libc::alarm(20) };
         let inherited = Instant::recent();
-        drop(upkeep);
         let own = Upkeep::new(Duration::from_millis(1)).start();
-        let is_good = own.is_ok() && Instant::recent() >= inherited;
-        drop(own);
+        drop(upkeep);
+        let other = Upkeep::new(Duration::from_millis(1)).start();
+        let runs_alone = own.is_ok() && matches!(other, Err(Error::UpkeepRunning));
+        let is_good = runs_alone && Instant::recent() >= inherited;
+        drop((own, other));
         // SAFETY: has no obligation.
         unsafe { libc::_exit(i32::from(!is_good)) };
     }

@@ -6,7 +6,7 @@
 //! the same run each time.
 //!
 //! ```text
-//! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps, order) -> machine (clocks)
+//! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps) -> machine (clocks)
 //!                                     \-----> check (invariants, against limits)
 //! ```
 //!

@@ -146,16 +146,16 @@ impl Cast {
             return None;
         }
         let hands = self.hands();
-        let seat = PinnedCounter::take(&hands, cpu)?;
+        let pinned = PinnedCounter::take(&hands, cpu)?;
         me.serving.set(true);
         let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
         control.reschedule(Renewal::Pinned, self.clock.config.interval_ns);
-        let mut outcome = self.iterate(cpu, control, &seat);
+        let mut outcome = self.iterate(cpu, control, &pinned);
         if outcome.iteration == Iteration::Recovered {
-            outcome = self.iterate(cpu, control, &seat);
+            outcome = self.iterate(cpu, control, &pinned);
         }
         me.serving.set(false);
-        if seat.is_lost() {
+        if pinned.is_lost() {
             self.check.counts.borrow_mut().lost += 1;
             return None;
         }

@@ -64,10 +64,10 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// and `'static`, and its default is the global clock. A test gives it the clock of a mock
 /// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
 ///
-/// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that keeps
-/// one needs no generics, and has all that a clock can do. A clone copies a pointer, and of a clock
-/// of one's own counts a reference. A reading goes through the pointer, as it would through a
-/// reference; only the feature `mock` adds a test of a flag.
+/// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that
+/// keeps one needs no generics, and has all that a clock can do. A clone copies a pointer, and of
+/// a clock of one's own counts a reference. A reading goes through the pointer, as it would
+/// through a reference; only the feature `mock` adds a test of a flag.
 ///
 /// Take times by the clock (`clock.now() - start`): `start.elapsed()` reads the global one.
 ///

@@ -188,7 +188,8 @@ impl Clock {
     #[must_use]
     pub fn unix_anchor(&self) -> Anchor<UnixTime> {
         match self.unix_by_line() {
-            // The offset is one number, so only its bound is in error, and the rounding of two clocks.
+            // The offset is one number, so only its bound is in error, and the rounding of two
+            // clocks.
             Some((instant, other, bound_ns)) => {
                 Anchor { instant, other, error_ns: bound_ns.saturating_add(1) }
             }

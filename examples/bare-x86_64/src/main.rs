@@ -195,7 +195,7 @@ extern "C" fn main() -> ! {
     let expectations = [
         ("no reading is smaller than the one before", backward == 0),
         ("the reference is within the bounds of each reading", outside == 0),
-        ("the clock converged: rho shrank", has_converged),
+        ("the clock converged: the maximum drift shrank", has_converged),
         ("the counter served", driven > 0),
         ("without a driver the line ended, and the reference served", was_cold),
         ("with the driver back, the counter served again", driven_again > 0),

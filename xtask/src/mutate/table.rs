@@ -1,7 +1,8 @@
 //! The mutants: what each takes out, and where.
 //!
-//! A text to be replaced occurs exactly once in its file; a test of the parent module says so, so whoever rewrites such a line finds out
-//! within seconds. Mutants that change nothing anybody could observe do not belong here.
+//! A text to be replaced occurs exactly once in its file; a test of the parent module says so, so
+//! whoever rewrites such a line finds out within seconds. Mutants that change nothing anybody
+//! could observe do not belong here.
 
 mod bounds;
 mod gate;

@@ -348,7 +348,7 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
 /// samples agree, and windows are short at first. That also holds if the first sample contradicts
 /// the old bounds by little.
 #[test]
-fn a_break_in_the_watch_voids_what_was_known() {
+fn a_break_in_the_samples_voids_what_was_known() {
     for change_ppb in [0, 100_000] {
         let (machine, clock, mut control) = settled_clock();
         machine.pass(18 * INTERVAL_NS);

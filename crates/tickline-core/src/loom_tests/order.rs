@@ -174,7 +174,7 @@ fn a_line_that_was_helped_is_not_revived() {
         rescuer.join().unwrap();
         note(seen, &clock, outcome.iteration);
         let published = clock.events(Event::Publication) - before;
-        assert!(published + clock.events(Event::Help) <= 1, "a rescued line was replaced by its heir");
+        assert!(published + clock.events(Event::Help) <= 1, "a line that a reader had retired was replaced");
     });
 }
 

@@ -1,4 +1,5 @@
-//! Everything else that a reading rests on: phase and window, what samples prove, the bound, past lines.
+//! Everything else that a reading rests on: phase and window, what samples prove, the bound, past
+//! lines.
 
 use super::{HIGH_WATER, Mutant, mutant};
 

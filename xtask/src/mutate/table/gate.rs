@@ -1,4 +1,5 @@
-//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do iterations.
+//! Who closes and opens a clock's gate, and when; what Unix time costs; which readers do
+//! iterations.
 
 use super::{Mutant, mutant};
 

@@ -455,8 +455,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "each eighth opening of a gate raises the high-water mark",
         "word.rs",
         "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
-        "let granule = if self.0 & CHANGES_MASK == CHANGES_MASK { START_GRANULARITY_TICKS } else { 0 };
-        Self((self.0 & !(CHANGES_MASK | GATE_BIT)).wrapping_add(granule) | ",
+        "let granularity = if self.0 & CHANGES_MASK == CHANGES_MASK { START_GRANULARITY_TICKS } else { 0 };
+        Self((self.0 & !(CHANGES_MASK | GATE_BIT)).wrapping_add(granularity) | ",
     ),
     mutant(
         "11",

@@ -1,4 +1,5 @@
-//! The orderings of atomic accesses: each is weakened, and a model by loom must go red; or there is a reason why none can.
+//! The orderings of atomic accesses: each is weakened, and a model by loom must go red; or there
+//! is a reason why none can.
 //!
 //! Not an entry of this table: `Relaxed`, which nothing is weaker than.
 

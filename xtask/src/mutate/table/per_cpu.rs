@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "per CPU",
-        "a lost seat's counter stands still, and makes samples",
+        "a lost pinned counter stands still, and makes samples",
         "per_cpu.rs",
         "_ if self.lost.get() => last_ticks.wrapping_sub(1),",
         "_ if self.lost.get() => last_ticks,",
