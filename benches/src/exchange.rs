@@ -168,7 +168,7 @@ fn exchange(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count
                     if let Some(cpu) = cpu {
                         core_affinity::set_for_current(cpu);
                     }
-                    let mut random = Random::new(index);
+                    let mut random = Random::new(index as u64);
                     let mut count = Count::default();
                     let start = Instant::now();
                     while start.elapsed() < time {
@@ -206,9 +206,9 @@ impl Count {
         }
     }
 
-    /// One exchange; `before` and `after` the reading something may happen.
+    /// One exchange: `read` returns a reading, and whether the reference served it; before and after it something may happen.
     #[inline(always)]
-    fn exchange(
+    pub fn exchange(
         &mut self,
         largest: &AtomicU64,
         read: impl FnOnce() -> (u64, bool),
@@ -250,7 +250,7 @@ fn publish(
         },
         renewal: Renewal::Ahead,
     });
-    let mut random = Random::new(usize::MAX);
+    let mut random = Random::new(u64::MAX);
     let (mut iterations, mut slopes, mut first) = (0, (0, 0), None);
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
@@ -323,11 +323,13 @@ impl Reference for Bent {
 
 /// A xorshift, with the same seed in every run; only the machine makes a difference.
 #[derive(Debug)]
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn new(stream: usize) -> Self {
-        Self(0x2545_f491_4f6c_dd1d ^ (stream as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    /// A sequence of its own for each `stream`.
+    #[must_use]
+    pub fn new(stream: u64) -> Self {
+        Self(0x2545_f491_4f6c_dd1d ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     fn next(&mut self) -> u64 {
@@ -338,7 +340,11 @@ impl Random {
     }
 
     /// Below `limit`.
-    fn below(&mut self, limit: u64) -> u64 {
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 

@@ -9,9 +9,10 @@
 //! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
+//! | `soak` | nothing: it looks for backward steps, wrong bounds and growth while everything happens at once (`cargo xtask soak`) |
 //! | `startup` | each clock in fresh processes: first call, first reading, until the counter serves |
 //!
-//! `cargo xtask record` runs them all, and stores their output in `benches/record/`.
+//! `cargo xtask record` runs the others, and stores their output in `benches/record/`.
 //!
 //! The criterion benches (`cargo bench`) are in `benches/readings.rs`.
 

@@ -15,9 +15,11 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 ///
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
 /// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
-/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`; one
-/// schedule a run, so most interleavings; what `tickline` asks of the OS: under Miri it takes
-/// std's clocks, and its tests there are those of the calls that every program makes.
+/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`, and core's
+/// clocks have an interval of 4 ms (`testing.rs`), so that no test takes it a minute; one schedule
+/// a run, so most interleavings; what `tickline` asks of the OS: under Miri it takes std's clocks,
+/// and its tests there are those of the calls that every program makes; core's doc tests, which
+/// have no unsafe code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
 /// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings,
@@ -73,6 +75,29 @@ pub(crate) fn steps() -> Vec<Step> {
     steps
 }
 
+/// What takes too long for every change. The results are stored where the documentation has them.
+pub(crate) fn nightly() -> Vec<Step> {
+    vec![
+        // A quarter of an hour.
+        Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate --write"),
+        // A quarter of an hour: unit tests, integration tests and doc tests under emulators.
+        Step::new("every target", "cargo xtask targets --write"),
+        Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
+        // What the next compilers will say.
+        Step::new(
+            "clippy, nightly",
+            "cargo +nightly clippy --workspace --all-targets --all-features --target-dir target/nightly -- -D warnings",
+        )
+        .needs(NIGHTLY_CLIPPY),
+        Step::new(
+            "docs, nightly",
+            "cargo +nightly doc --workspace --no-deps --all-features --target-dir target/nightly",
+        )
+        .with(DENY)
+        .needs(NIGHTLY_CLIPPY),
+    ]
+}
+
 /// Cheap ones first.
 fn own() -> Vec<Step> {
     vec![
@@ -97,21 +122,41 @@ fn own() -> Vec<Step> {
         Step::new("public API, as stored", "cargo xtask api")
             .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
         Step::new("examples run", "cargo xtask examples"),
+        Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
+        Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
+        // From here on two at a time: whatever above measures, or waits for a guest, has had the
+        // machine to itself.
+        Step::new("Miri on core", "cargo +nightly miri test -p tickline-core --lib")
+            .with(MIRI)
+            .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+            .beside(),
+        // Half a minute.
+        Step::new(
+            "Miri on tickline",
+            "cargo +nightly miri test -p tickline --features mock --test portable --test types",
+        )
+        .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+        .beside(),
+        Step::new("tests under AddressSanitizer", "cargo xtask sanitize address").beside(),
+        Step::new("tests under ThreadSanitizer", "cargo xtask sanitize thread").beside(),
+        Step::new(
+            "loom on core",
+            // A directory of its own: other flags would have everything built again, there and
+            // back.
+            "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
+        )
+        .with(LOOM)
+        .beside(),
         // A minute on two cores; as long again to build what they test with.
         Step::new("published programs, by their own tests", "cargo xtask ports"),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
-        // Two minutes on two cores.
-        Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate"),
+        // Two minutes. `nightly` has all of them, and a test whether each still has its text.
+        Step::new("a test goes red for one rule in ten that is taken out", "cargo xtask mutate --sample"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.
         Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
-        Step::new(
-            "order between threads, on this machine",
-            "cargo test --release -p tickline-benches --test order -- --ignored",
-        ),
-        Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
-        Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
+        Step::new("everything at once: order, bounds, growth", "cargo xtask soak --minutes 1"),
         Step::new(
             "format of the bare machine",
             "cargo fmt --manifest-path examples/bare-x86_64/Cargo.toml --check",
@@ -125,37 +170,6 @@ fn own() -> Vec<Step> {
         // 4 s: the machine takes 3.
         Step::new("a clock on a bare machine", "cargo xtask bare")
             .needs(&["rustup target add x86_64-unknown-none", "qemu-system-x86_64 --version"]),
-        Step::new("Miri on core", "cargo +nightly miri test -p tickline-core")
-            .with(MIRI)
-            .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
-            .beside(),
-        // Half a minute.
-        Step::new(
-            "Miri on tickline",
-            "cargo +nightly miri test -p tickline --features mock --test portable --test types",
-        )
-        .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
-        .beside(),
-        // The warnings of the next compilers.
-        Step::new(
-            "clippy, nightly",
-            "cargo +nightly clippy --workspace --all-targets --all-features --target-dir target/nightly -- -D warnings",
-        )
-        .needs(NIGHTLY_CLIPPY)
-        .beside(),
-        Step::new(
-            "docs, nightly",
-            "cargo +nightly doc --workspace --no-deps --all-features --target-dir target/nightly",
-        )
-        .with(DENY)
-        .needs(NIGHTLY_CLIPPY)
-        .beside(),
-        Step::new(
-            "loom on core",
-            // It has a directory of its own, because other flags would rebuild everything, twice.
-            "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
-        )
-        .with(LOOM),
         Step::new("format of the fuzz targets", "cargo fmt --manifest-path fuzz/Cargo.toml --check"),
         Step::new("fuzz targets build", "cargo +nightly fuzz build -s none")
             .needs(&["cargo +nightly fuzz --version"]),

@@ -3,7 +3,7 @@
 //! `ci` is what CI runs and what a developer runs before a commit. `record` takes the
 //! measurements whose figures the documentation claims; nothing else should run on the machine
 //! meanwhile. `vm` tries tickline on real kernels with bad clocks, `targets` on other targets,
-//! `sim` attacks it on simulated machines, `stress` on this one, and `mutate` attacks the tests.
+//! `sim` attacks it on simulated machines, `soak` on this one, and `mutate` attacks the tests.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod api;
@@ -18,9 +18,10 @@ mod page;
 mod ports;
 mod publish;
 mod record;
+mod sanitize;
 mod sim;
+mod soak;
 mod step;
-mod stress;
 mod targets;
 mod vm;
 
@@ -35,9 +36,12 @@ usage: cargo xtask COMMAND
           replay FILE, show SEED: one scenario as JSON; plot FILE: offset and bound over time
   mca [PATH]
           micro-operations and cycles of the hot paths by llvm-mca's models of two processors; PATH: a built example hot_path
-  mutate [FILTER] [--write]
+  nightly the suites that take too long for `ci`: every mutant, every target's tests, ten minutes of soak, what the nightly
+          compiler says; stores their results in docs/ and PLATFORM.md
+  mutate [FILTER | --sample] [--write]
           takes out one rule at a time, and shows which tests go red for it; weakens one atomic access at a time, and shows
           which model by loom does; FILTER is a rule's number, `ordering`, or a part of a description or of a file name;
+          --sample: the first of each ten rules' mutants;
           --write stores what was run in docs/mutants.md
   page [FILE]
           a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
@@ -51,8 +55,11 @@ usage: cargo xtask COMMAND
           measures tickline and its peers in some nine minutes; stores that in benches/record/ in the place of the older
           record of this processor, and writes the tables of benches/README.md and of the README; --secs: the length of each
           long measurement in place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the tables alone
-  stress [--secs N]
-          backward steps between threads pinned to all CPUs, while the line changes every millisecond; 60 s
+  sanitize [thread | address]
+          the tests of the libraries under a sanitizer, or both; needs a nightly compiler with rust-src
+  soak [--minutes N] [--write]
+          handovers between eight threads, storms of maintain and of the switch, starts, drops and forks; ends with counts that must
+          be 0; 1 minute; --write stores the table in docs/soak.md
   api [--write]
           compares the public API of each published library with docs/api/, or stores it there; needs cargo-public-api
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
@@ -60,7 +67,7 @@ usage: cargo xtask COMMAND
           runs every example in examples/, once more with the counter switched off, and checks what they print
   targets [NAME... | --others | --write]
           what compiles and runs on which target; NAME is a part of a target's name; --others leaves out x86_64 Linux, whose
-          checks are steps of their own; --write stores the table in PLATFORM.md
+          checks are steps of their own, and in emulators all but unit tests; --write stores the table in PLATFORM.md
   vm [NAME... | --write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
@@ -69,6 +76,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => step::run_all(&ci::steps()),
+        ["nightly"] => step::run_all(&ci::nightly()),
         ["sim", ..] => sim::run(&arguments[1..]),
         ["mutate", ref rest @ ..] => mutate::run(rest),
         ["mca", ref rest @ ..] => mca::run(rest),
@@ -80,7 +88,8 @@ fn main() -> ExitCode {
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => bare::run(),
         ["examples"] => examples::run(),
-        ["stress", ref rest @ ..] => stress::run(rest),
+        ["sanitize", ref rest @ ..] => sanitize::run(rest),
+        ["soak", ref rest @ ..] => soak::run(rest),
         ["targets", ref rest @ ..] => targets::run(rest),
         ["vm", ..] => vm::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {

@@ -50,9 +50,19 @@ const SKIPPED: &str = "SKIPPED: ";
 /// The message of `tests/control_loop.rs` when it has run.
 const RAN: &str = "control loop: ";
 
+/// How much is run in emulators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Unit tests, integration tests, doc tests.
+    Full,
+    /// Unit tests: the rest takes emulators some minutes, and the same code runs on this machine.
+    Short,
+}
+
 /// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but
-/// x86_64 Linux, which other steps of CI check; prints the table. Fails if a check does. With
-/// `--write` the table goes to `PLATFORM.md`, if nothing failed or was skipped.
+/// x86_64 Linux, which other steps of CI check, and only unit tests in emulators; prints the
+/// table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
+/// failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> ExitCode {
     let (write, others) = (names == ["--write"], names == ["--others"]);
     let names = if write || others { &[] } else { names };
@@ -69,7 +79,8 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
         !(others && target.triple == HOST)
             && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
     };
-    let rows: Vec<Row> = TARGETS.iter().filter(wanted).map(check).collect();
+    let extent = if others { Extent::Short } else { Extent::Full };
+    let rows: Vec<Row> = TARGETS.iter().filter(wanted).map(|target| check(target, extent)).collect();
     table::print(&rows);
     let count =
         |kind: fn(&Outcome) -> bool| rows.iter().flat_map(|row| &row.outcomes).filter(|o| kind(o)).count();
@@ -95,7 +106,7 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
     }
 }
 
-fn check(target: &Target) -> Row {
+fn check(target: &Target, extent: Extent) -> Row {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled = match Machine::with_compiler(target) {
@@ -109,7 +120,7 @@ fn check(target: &Target) -> Row {
         (Outcome::Failed | Outcome::Skipped(_), _) => [(); 3].map(|()| compiled.clone()),
         (_, Err(missing)) => [(); 3].map(|()| Outcome::Skipped(missing.clone())),
         (_, Ok((plain, own))) => {
-            [unit_tests(target, &plain), control_loop(target, &own), counter_path(target, &plain)]
+            [unit_tests(target, &plain, extent), control_loop(target, &own), counter_path(target, &plain)]
         }
     };
     let outcomes = [compiled, tests, control_loop, path];
@@ -153,11 +164,13 @@ fn compile(target: &Target, machine: &Machine) -> Outcome {
     }
 }
 
-fn unit_tests(target: &Target, machine: &Machine) -> Outcome {
+fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     match target.tests {
         Err(why) => Outcome::Nothing(why.to_owned()),
         Ok(()) => {
-            let tests = format!("cargo test -p tickline-core -p tickline{}", option(target));
+            let is_short = extent == Extent::Short && matches!(target.runner, Runner::Qemu { .. });
+            let some = if is_short { " --lib" } else { "" };
+            let tests = format!("cargo test -p tickline-core -p tickline{some}{}", option(target));
             match machine.run(&tests) {
                 Some(output) => Outcome::Passed(with_skips(&machine.name, &output)),
                 None => Outcome::Failed,

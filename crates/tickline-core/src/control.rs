@@ -19,20 +19,21 @@
 //! of the configured one while the bound would otherwise grow wide, or the line is off its
 //! target.
 
-use crate::cell::{Bounds, Published, State, StateCell};
+use crate::cell::{State, StateCell};
 use crate::counter::Counter;
-use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS, join, recover, steer};
-use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, burst};
-use crate::shared::{Event, Found, Shared};
-use crate::stability::{Allowance, SampleOutcome, StabilityMonitor};
-use crate::timeline::{Past, PastLines};
-use crate::units::{FRACTION_BITS, NS_PER_S, fixed_from_ns, fixed_to_ns_round, signed, ticks_between};
+use crate::shared::{Event, Shared};
+use crate::stability::{SampleOutcome, StabilityMonitor};
+use crate::timeline::PastLines;
+use crate::units::{FRACTION_BITS, NS_PER_S, fixed_from_ns, ticks_between};
 use crate::unix::UnixTrack;
-use crate::word::{Phase, START_GRANULARITY_TICKS, Word};
+use crate::word::{Phase, START_GRANULARITY_TICKS};
 
+mod publish;
 mod schedule;
+
+use publish::Plan;
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50
 /// us.
@@ -181,6 +182,8 @@ pub struct Control {
     /// Whether the reference or the counter jumped, and the line has not reached its target
     /// since.
     disrupted: bool,
+    /// The next line, as far as it is known.
+    plan: Plan,
 }
 
 /// Why a line could not be published.
@@ -209,6 +212,7 @@ impl Control {
             without_unix: false,
             suspended_ns: None,
             disrupted: false,
+            plan: Plan::NONE,
         }
     }
 
@@ -219,10 +223,25 @@ impl Control {
         Self { without_unix: true, ..self }
     }
 
-    /// The published word of the next line.
-    fn next_word(&self, word: Word, at_ticks: u64, margin_ticks: u64) -> Option<Word> {
-        let next = word.next_published(at_ticks, margin_ticks)?;
-        Some(if self.without_unix { next.without_unix() } else { next })
+    /// Forgets everything, and goes on as a new control loop with `config` would. In place, for
+    /// another loop would take a signal handler's stack.
+    pub fn begin_anew(&mut self, config: Config) {
+        static UNLEARNT: StabilityMonitor = StabilityMonitor::new();
+        self.config = config;
+        // Not an assignment, for which a copy on the stack is made where nothing is optimised.
+        core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
+        self.unix = UnixTrack::new();
+        self.slope = None;
+        self.least_age_ticks = u64::MAX;
+        (self.settled, self.disrupted, self.without_unix) = (false, false, false);
+        (self.fruitless, self.bursts) = (0, 0);
+        self.suspended_ns = None;
+    }
+
+    /// From now on its lines leave Unix time to the OS: see
+    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    pub fn leave_unix_to_the_os(&mut self) {
+        self.without_unix = true;
     }
 
     /// The configuration that it was made with.
@@ -269,25 +288,8 @@ impl Control {
     ) -> (Iteration, u64) {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
-            // Before the samples: whoever ends the line then sees every suspend after this.
-            self.suspended_ns = reference.suspended_ns();
-            let effort = self.effort();
-            self.bursts = self.bursts.wrapping_add(1);
-            let Some(sample) = burst(counter, reference, self.config.resolutions, effort, self.slope) else {
-                continue;
-            };
-            let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
-            let steering_ppb = reference.steering_ppb();
-            let noted =
-                self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
-            if noted == SampleOutcome::Void {
-                self.unix.clear();
-                self.disrupted = true;
-            }
-            if self.unix.update(reference) {
-                shared.count(Event::UnixStep);
-            }
-            let fit = self.stability.fit(slope, &shared.events);
+            let Some(noted) = self.take_sample(shared, counter, reference) else { continue };
+            let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
 
             let state = shared.cell.load();
@@ -330,6 +332,33 @@ impl Control {
         (Iteration::Lost, self.patience_ns())
     }
 
+    /// Takes a burst, and notes what it says.
+    #[inline(never)]
+    fn take_sample<S, P>(
+        &mut self,
+        shared: &Shared<S, P>,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> Option<SampleOutcome> {
+        // Before the samples: a suspend after this one is seen as one by whoever ends the line.
+        self.suspended_ns = reference.suspended_ns();
+        let effort = self.effort();
+        self.bursts = self.bursts.wrapping_add(1);
+        let sample = burst(counter, reference, self.config.resolutions, effort, self.slope)?;
+        let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
+        let steering_ppb = reference.steering_ppb();
+        let noted =
+            self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
+        if noted == SampleOutcome::Void {
+            self.unix.clear();
+            self.disrupted = true;
+        }
+        if self.unix.update(reference) {
+            shared.events.count(Event::UnixStep);
+        }
+        Some(noted)
+    }
+
     /// How many brackets the next burst has: as many as it takes for a sample as narrow as the
     /// narrowest, within limits.
     fn effort(&self) -> Effort {
@@ -345,218 +374,6 @@ impl Control {
             None => Effort::fixed(BRACKETS),
         }
     }
-
-    fn bounds(&self, slope: Slope, allowance: Allowance) -> Option<Bounds> {
-        let (unix_offset_ns, unix_bound_ns) = self.unix.offset();
-        // A reading shows the tick at which the counter last moved. A reference that does not use
-        // the counter has moved on since.
-        let max_drift_ppb = allowance.max_drift_ppb();
-        let fastest = slope.adjusted_ppb(i64::from(max_drift_ppb));
-        let unseen = fastest.over(signed(self.config.resolutions.counter_ticks));
-        let bounds = self.stability.history.bounds_with(slope, max_drift_ppb, allowance.dither, unseen)?;
-        Some(Bounds { unix_offset_ns, unix_bound_ns, ..bounds })
-    }
-
-    /// Rule 2: replaces a line by the next one.
-    fn replace<S: StateCell, P: PastLines>(
-        &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
-        counter: &impl Counter,
-        reference: &impl Reference,
-        fit: Option<&Fit>,
-    ) -> Result<(Iteration, u64), Refusal> {
-        let old = state.line;
-        let interval_ns = self.interval_ns(fit);
-        let target = match fit {
-            Some(fit) => self.stability.history.target(fit, old.slope.ticks_in(interval_ns)),
-            // There is one sample since a jump or a change of rate: it says where the reference
-            // is, and the old rate has to do.
-            None => self.stability.history.newest().map(|newest| {
-                let slope = self.slope.unwrap_or(old.slope);
-                let (ticks, ns) = newest.middle(slope);
-                Target { ticks, ns, slope }
-            }),
-        };
-        let target = target.ok_or(Refusal::Stale)?;
-        let allowance = self.stability.allowance(fit, interval_ns);
-        let bounds = self.bounds(target.slope, allowance).ok_or(Refusal::Stale)?;
-
-        let newest = self.stability.history.newest().map(|sample| sample.lower);
-        let before = counter.now_ordered();
-        if shared.is_over(state, before, reference) {
-            shared.expire(state, before, newest, reference);
-            return Err(Refusal::Lost);
-        }
-        if self.is_stale(before, target.slope) {
-            return Err(Refusal::Stale);
-        }
-        let offset = old.fixed_at(before).saturating_sub(target.at(before));
-        let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);
-        let window_ticks = self.window_ticks(old.slope.ticks_in(interval_ns));
-        let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);
-        let reset_ticks = reset_tolerance_ticks(old.slope);
-        let next = |at_ticks| {
-            let word = self.next_word(state.word, at_ticks, reset_ticks)?;
-            // The offset is removed over the whole window, not over the interval. The line may be
-            // in use to the end of its validity. A bend that removed the offset within the
-            // interval would by then have made an offset several times as large.
-            let steering = steer(&old, at_ticks, &target, window_ticks);
-            let line = join(&old, &steering, word.to_bits(), at_ticks, margin_ticks);
-            Some((steering, word, Published { line, window_ticks }))
-        };
-        // A warm-up: a thread that has just woken has none of this in its caches, and readers
-        // would wait for microseconds (without this, a reader helped in one replacement of 25).
-        // If this fails, the old line stays in use.
-        let (_, word, published) = core::hint::black_box(next(before)).ok_or(Refusal::Early)?;
-        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), i64::MAX);
-        shared.timeline.make_room(&past(before, word, published.line));
-
-        let replacing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, replacing.word) {
-            return Err(Refusal::Lost);
-        }
-        let at_ticks = counter.now_ordered();
-        let next = next(at_ticks).filter(|_| state.is_valid_at(at_ticks));
-        let Some((steering, word, published)) = next else {
-            shared.help_at(&replacing, at_ticks, newest, reference);
-            return Err(Refusal::Lost);
-        };
-        shared.note_suspended(word.slot(), self.suspended_ns);
-        let past = past(at_ticks, word, published.line);
-        publish(shared, replacing.word, word, &published, &past, &bounds)?;
-        shared.count(Event::Publication);
-        if steering.step_to.is_some() {
-            shared.count(Event::StepForward);
-        }
-        self.settled = fit.is_some();
-        let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
-        self.disrupted |= offset > fixed_from_ns(DISRUPTED_NS);
-        self.disrupted &= !is_back;
-        self.stability.published(bounds, target);
-        let offset_ns = fixed_to_ns_round(steering.offset);
-        self.record(shared, target.slope, (&bounds, &allowance), interval_ns, offset_ns);
-        Ok((Iteration::Published, interval_ns))
-    }
-
-    /// Rule 7: publishes a first line. Announces it, reads the reference once more between two
-    /// reads of the counter, and starts the line no lower than the reference may be at the second
-    /// one. No reading of the reference that counts is made after the announcement.
-    fn recover_line<S: StateCell, P: PastLines>(
-        &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
-        counter: &impl Counter,
-        reference: &impl Reference,
-        fit: &Fit,
-    ) -> Result<(Iteration, u64), Refusal> {
-        let interval_ns = self.interval_ns(Some(fit));
-        let target =
-            self.stability.history.target(fit, fit.slope_max.ticks_in(interval_ns)).ok_or(Refusal::Stale)?;
-        let slope = target.slope;
-        let allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
-        let bounds = self.bounds(slope, allowance).ok_or(Refusal::Stale)?;
-        // 75 us, and twice that for the validity. The second iteration must come twice the start
-        // granularity later, so the window of a slow counter is longer.
-        let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
-        let window_ticks =
-            least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
-        let reset_ticks = reset_tolerance_ticks(slope);
-        let (high_water_ns, resolutions) = (state.high_water_ns(), self.config.resolutions);
-        let next = |at_ticks: u64, before_ticks: u64, reference_ns: i64| {
-            if self.is_stale(at_ticks, slope) {
-                return Err(Refusal::Stale);
-            }
-            let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-            // No less than the reference may be by now. Another thread may have read the
-            // reference, and its CPU may then execute a plain read of the counter before the
-            // publication. That read meets this line at a tick before `at_ticks`, and the line
-            // must not be below the reference there either.
-            let since_ticks =
-                ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
-            let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
-                .saturating_add(slope.over(since_ticks));
-            // For a writer that was stopped in between, the samples' upper bound is lower.
-            let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
-            let from = target.at(at_ticks).max(most);
-            let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
-            if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
-                // The high-water mark is ahead by no more than its margin: wait until the
-                // reference has passed it, so that the line need not start ahead.
-                return Err(Refusal::Early);
-            }
-            let line = recover(from, high_water_ns, slope, word.to_bits(), at_ticks);
-            Ok((word, Published { line, window_ticks }))
-        };
-        // A warm-up, as before a replacement. If this fails, no first publication is announced.
-        let now_ticks = counter.now_ordered();
-        let (word, published) = next(now_ticks, now_ticks, i64::MIN)?;
-        let past = |at_ticks, word: Word, line| Past::new(at_ticks, line, word.slot(), high_water_ns);
-        shared.timeline.make_room(&past(word.to_bits(), word, published.line));
-
-        let first = State { word: state.word.first_publication(), ..*state };
-        if !shared.cell.swap(state.word, first.word) {
-            return Err(Refusal::Lost);
-        }
-        let before_ticks = counter.now_ordered();
-        let reference_ns = reference.monotonic_ns();
-        let at_ticks = counter.now_ordered();
-        let (word, published) = next(at_ticks, before_ticks, reference_ns).inspect_err(|_| {
-            shared.help(&first, counter, reference);
-        })?;
-        let line = published.line;
-        let past = past(at_ticks, word, line);
-        shared.note_suspended(word.slot(), self.suspended_ns);
-        shared.timeline.note_first(&past);
-        publish(shared, first.word, word, &published, &past, &bounds)?;
-        shared.count(Event::Recovery);
-        let offset = line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
-        self.settled = false;
-        // A line is ahead of the reference only if it starts from a high-water mark.
-        self.disrupted = !self.is_usual(offset, slope) && offset > fixed_from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.stability.published(bounds, target);
-        self.record(shared, slope, (&bounds, &allowance), interval_ns, fixed_to_ns_round(offset));
-        Ok((Iteration::Recovered, MIN_INTERVAL_NS))
-    }
-
-    /// Remembers what was published, and shows it.
-    fn record<S, P>(
-        &mut self,
-        shared: &Shared<S, P>,
-        slope: Slope,
-        (bounds, allowance): (&Bounds, &Allowance),
-        interval_ns: u64,
-        offset_ns: i64,
-    ) {
-        self.slope = Some(slope);
-        let disrupted = self.disrupted;
-        shared.gauges.show(&Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted });
-    }
-}
-
-/// Rule 12: publishes the `next` line. The timeline has it before anybody can take a stamp by it:
-/// a thread may read the clock right after the swap, or in a handler that has interrupted this
-/// thread there.
-fn publish<S: StateCell, P: PastLines>(
-    shared: &Shared<S, P>,
-    from: Word,
-    to: Word,
-    next: &Published,
-    past: &Past,
-    bounds: &Bounds,
-) -> Result<(), Refusal> {
-    shared.timeline.push(past);
-    if !shared.cell.publish(from, to, next, bounds) {
-        shared.timeline.take_back();
-        return Err(Refusal::Lost);
-    }
-    Ok(())
-}
-
-/// How far behind a word's tick the counter must be to count as reset: 1 ms, or ten times the
-/// start granularity if that is more. A smaller distance is that of a tick that was rounded up.
-fn reset_tolerance_ticks(slope: Slope) -> u64 {
-    slope.ticks_in(1_000_000).max(START_GRANULARITY_TICKS.saturating_mul(10))
 }
 
 // These tests are long, single-threaded, and of safe code alone. Miri would take minutes and find

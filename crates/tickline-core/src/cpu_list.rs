@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn lists_name_what_they_name() {
-        let named = |list: &[u8]| (0..200_usize).filter(|cpu| names(list, *cpu)).collect::<Vec<_>>();
+        let named = |list: &[u8]| {
+            (0..if cfg!(miri) { 12 } else { 200_usize }).filter(|cpu| names(list, *cpu)).collect::<Vec<_>>()
+        };
         assert_eq!(named(b"0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
         assert_eq!(named(b"5"), [5]);
         for nothing in [&b"\n"[..], b"", b"x", b"-", b"3-", b"-3", b"3-1", b"99999999999999999999", b"\xff"] {

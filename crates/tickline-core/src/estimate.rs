@@ -96,6 +96,24 @@ impl Fraction {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
 
+    /// Lowers `most` to `limit`, if that is less.
+    fn lower(most: &mut Option<Self>, limit: Option<Self>) {
+        if let Some(limit) = limit {
+            if most.is_none_or(|most| limit.less_than(most)) {
+                *most = Some(limit);
+            }
+        }
+    }
+
+    /// Raises `least` to `limit`, if that is more.
+    fn raise(least: &mut Option<Self>, limit: Option<Self>) {
+        if let Some(limit) = limit {
+            if least.is_none_or(|least| least.less_than(limit)) {
+                *least = Some(limit);
+            }
+        }
+    }
+
     fn floor(self) -> i128 {
         // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
         // below 2^93.
@@ -105,6 +123,18 @@ impl Fraction {
     fn ceil(self) -> i128 {
         let negated = Self { ns: self.ns.saturating_neg(), ticks: self.ticks };
         negated.floor().saturating_neg()
+    }
+}
+
+impl Fit {
+    /// The slopes between two fractions; `None` if there are none.
+    fn between(least: &Fraction, most: &Fraction) -> Option<Self> {
+        (!most.less_than(*least)).then(|| {
+            let slope_max = Slope::saturating_from(most.floor());
+            // Rounding must not turn the two around.
+            let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
+            Self { slope_min, slope_max, exact: true }
+        })
     }
 }
 
@@ -144,7 +174,13 @@ impl History {
     /// The width of the narrowest sample, seen along `slope`.
     #[must_use]
     pub fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
-        self.samples().iter().map(|sample| sample.width(slope)).min()
+        // A loop: a chain of iterators takes half a KiB of stack where nothing is optimised.
+        let mut narrowest: Option<FixedNs> = None;
+        for sample in self.samples() {
+            let width = sample.width(slope);
+            narrowest = Some(narrowest.map_or(width, |narrowest| narrowest.min(width)));
+        }
+        narrowest
     }
 
     /// Forgets everything.
@@ -168,26 +204,32 @@ impl History {
         let Some(newest) = self.newest() else { return };
         let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, newest.lower.ticks).max(0));
         let max_age = slope.ticks_in(MAX_AGE_NS);
-        let mut thinned = Self::new();
-        for &sample in self.samples() {
-            if age(&sample) > max_age {
+        // In place, for another history would take most of a signal handler's stack. What is kept
+        // is written at or before the place from which it was read.
+        let mut kept: usize = 0;
+        for place in 0..self.len {
+            let Some(sample) = self.samples.get(place).copied().filter(|sample| age(sample) <= max_age)
+            else {
                 continue;
-            }
-            match thinned.newest() {
-                Some(last) if age(&last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Same doubling of age: the narrower sample stays, or the older if they tie,
-                    // because its baseline is longer. Widths that differ by less than the
-                    // reference's rounding tie. Otherwise a sequence of samples, each narrower by
-                    // next to nothing, would keep the baseline short for ever.
-                    if sample.width(slope).saturating_add(fixed_from_ns(1)) < last.width(slope) {
-                        thinned.len = thinned.len.saturating_sub(1);
-                        thinned.append(sample);
+            };
+            let last = kept.checked_sub(1).and_then(|last| self.samples.get(last));
+            match last {
+                Some(last) if age(last).leading_zeros() == age(&sample).leading_zeros() => {
+                    // Same doubling of age: the narrower stays, the older if they tie, for its
+                    // longer baseline. Widths that differ by less than the reference's rounding
+                    // tie: samples that are narrower by next to nothing, one after the other, would
+                    // keep the baseline short for ever.
+                    if sample.width(slope).saturating_add(fixed_from_ns(1)) >= last.width(slope) {
+                        continue;
                     }
                 }
-                _ => thinned.append(sample),
+                _ => kept = kept.saturating_add(1),
+            }
+            if let Some(place) = self.samples.get_mut(kept.saturating_sub(1)) {
+                *place = sample;
             }
         }
-        *self = thinned;
+        self.len = kept;
     }
 
     fn append(&mut self, sample: Sample) {
@@ -258,38 +300,37 @@ impl History {
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
             for newer in newer {
-                if let Some(limit) = Fraction::new(older.lower, newer.upper, tolerance_ns) {
-                    if most.is_none_or(|most| limit.less_than(most)) {
-                        most = Some(limit);
-                    }
-                }
-                if let Some(limit) = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg()) {
-                    if least.is_none_or(|least| least.less_than(limit)) {
-                        least = Some(limit);
-                    }
-                }
+                Fraction::lower(&mut most, Fraction::new(older.lower, newer.upper, tolerance_ns));
+                Fraction::raise(
+                    &mut least,
+                    Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg()),
+                );
             }
             rest = newer;
         }
-        let (least, most) = (least?, most?);
-        (!most.less_than(least)).then(|| {
-            let slope_max = Slope::saturating_from(most.floor());
-            // Rounding must not swap the two.
-            let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
-            Fit { slope_min, slope_max, exact: true }
-        })
+        Fit::between(&least?, &most?)
     }
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
     #[must_use]
     pub fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        self.samples().iter().map(|sample| sample.upper.carried(ticks, slope)).min()
+        let mut least: Option<FixedNs> = None;
+        for sample in self.samples() {
+            let ns = sample.upper.carried(ticks, slope);
+            least = Some(least.map_or(ns, |least| least.min(ns)));
+        }
+        least
     }
 
     /// The highest of the lower points carried to `ticks` at `slope`.
     #[must_use]
     pub fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        self.samples().iter().map(|sample| sample.lower.carried(ticks, slope)).max()
+        let mut most: Option<FixedNs> = None;
+        for sample in self.samples() {
+            let ns = sample.lower.carried(ticks, slope);
+            most = Some(most.map_or(ns, |most| most.max(ns)));
+        }
+        most
     }
 
     /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
@@ -326,29 +367,33 @@ impl History {
         range: FixedNs,
         ahead: FixedNs,
     ) -> Option<Bounds> {
-        let newest = self.newest()?;
-        let start_ticks = newest.lower.ticks;
+        let start_ticks = self.samples().last()?.lower.ticks;
         let max_drift_ppb = i64::from(max_drift_ppb);
         let (slow, fast) =
             (slope.adjusted_ppb(max_drift_ppb.saturating_neg()), slope.adjusted_ppb(max_drift_ppb));
-        let (mut low, mut high) =
-            (self.lower_bound(start_ticks, slow)?, self.upper_bound(start_ticks, fast)?);
-        if low > high {
-            // Some older sample contradicts this maximum drift. The newest one proves the present
-            // without it.
-            low = newest.lower.carried(start_ticks, slow);
-            high = newest.upper.carried(start_ticks, fast);
-        }
-        let bound = |base_ns, slope| Line { start_ticks, base_ns, slope };
+        let (low, high) = self.extremes(start_ticks, slow, fast)?;
         let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
-        let (lower, upper) = (bound(fixed_to_ns_floor(low), slow), bound(fixed_to_ns_ceil(high), fast));
+        let (lower_ns, upper_ns) = (fixed_to_ns_floor(low), fixed_to_ns_ceil(high));
         Some(Bounds {
-            lower_rounding: low.saturating_sub(fixed_from_ns(lower.base_ns)),
-            upper_rounding: fixed_from_ns(upper.base_ns).saturating_sub(high),
-            lower,
-            upper,
-            ..Bounds::default()
+            lower: Line { start_ticks, base_ns: lower_ns, slope: slow },
+            upper: Line { start_ticks, base_ns: upper_ns, slope: fast },
+            unix_offset_ns: 0,
+            unix_bound_ns: 0,
+            lower_rounding: low.saturating_sub(fixed_from_ns(lower_ns)),
+            upper_rounding: fixed_from_ns(upper_ns).saturating_sub(high),
         })
+    }
+
+    /// The least and the most that the reference can be at `ticks`, those of the newest sample.
+    fn extremes(&self, ticks: u64, slow: Slope, fast: Slope) -> Option<(FixedNs, FixedNs)> {
+        let (low, high) = (self.lower_bound(ticks, slow)?, self.upper_bound(ticks, fast)?);
+        if low <= high {
+            return Some((low, high));
+        }
+        // Some older sample needs a larger maximum drift. The newest one proves the present without
+        // any.
+        let newest = self.samples().last()?;
+        Some((newest.lower.carried(ticks, slow), newest.upper.carried(ticks, fast)))
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) enum SampleOutcome {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct StabilityMonitor {
     pub(crate) history: History,
     /// The bounds published last.

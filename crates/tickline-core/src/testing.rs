@@ -245,7 +245,13 @@ impl StateCell for HookedCell {
 
 pub(crate) type HookedClock = Shared<HookedCell>;
 
-pub(crate) const INTERVAL_NS: u64 = 500_000_000;
+/// The interval of the clocks in tests, ns. A clock reaches the default in some hundred
+/// iterations, each of which takes Miri a third of a second; it reaches the shortest that no
+/// lateness shortens (`control.rs`) in ten.
+pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
+
+/// Iterations after which a clock has been in its steady state for long enough.
+const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
 /// A clock that knows nothing yet, and its control loop.
 pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
@@ -271,8 +277,8 @@ pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control
         }
         if outcome.next_in_ns == INTERVAL_NS {
             steady += 1;
-            if steady == 12 {
-                machine.pass(100_000_000);
+            if steady == STEADY_ITERATIONS {
+                machine.pass(INTERVAL_NS / 5);
                 return;
             }
         }

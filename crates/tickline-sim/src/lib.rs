@@ -12,8 +12,8 @@
 //!
 //! `cargo xtask sim` runs random scenarios. It cannot see weak memory orderings, because steps
 //! are atomic, and in order except for reads of the counter: loom checks the orderings. Nor can
-//! it see preemption between the stores to a slot (loom does), or the machine code (the stress
-//! test does).
+//! it see preemption between the stores to a slot (loom does), or the machine code (`cargo xtask
+//! soak` runs it).
 //!
 //! # Example
 //!

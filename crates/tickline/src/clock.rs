@@ -372,18 +372,22 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn reading_slow(&self) -> Reading<Instant> {
-        match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::<Instant>::by_line(&line),
-            (ns, None) => Reading::<Instant>::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
+        let mut line = None;
+        let ns = self.engine().read_bounds_slow(&mut line);
+        match &line {
+            Some(line) => Reading::<Instant>::by_line(line),
+            None => Reading::<Instant>::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
         }
     }
 
     #[cold]
     #[inline(never)]
     fn unix_reading_slow(&self) -> Reading<UnixTime> {
-        match self.engine().read_bounds_slow() {
-            (_, Some(line)) => Reading::<UnixTime>::by_line(&line),
-            (_, None) => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
+        let mut line = None;
+        self.engine().read_bounds_slow(&mut line);
+        match &line {
+            Some(line) => Reading::<UnixTime>::by_line(line),
+            None => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
         }
     }
 
@@ -432,7 +436,8 @@ impl Clock {
     }
 
     /// Stops using the counter. No reading that begins after the return reads it. The OS clock
-    /// serves from there on, in order.
+    /// serves from there on, in order. With [`Probes::Minimal`](crate::Probes::Minimal) no other
+    /// call on this clock reads it either. The vDSO behind the OS clock may.
     pub fn disable(&self) {
         self.engine().disable();
     }

@@ -7,9 +7,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::control::{Control, Iteration, Outcome, Renewal};
+use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
-use tickline_core::sample::Reference;
+use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Latch;
 use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Shared, SlowReading, Source, Unix};
 use tickline_core::try_lock::{LockGuard, TryLock};
@@ -34,13 +34,28 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
 
+/// What a control loop is made with before the gates are judged.
+const UNSETTLED: Config = Config {
+    interval_ns: DEFAULT_INTERVAL_NS,
+    resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, resolution_ticks: 0 },
+    renewal: Renewal::AtExpiry,
+};
+
+/// The control loop, under the clock's lock.
+#[derive(Debug)]
+struct Driven {
+    control: Control,
+    /// Whether the loop was begun since the gates were judged: it has its settings.
+    is_begun: bool,
+}
+
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared<Latch>,
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
-    control: TryLock<Option<Control>>,
+    control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// How far the judgement of the gates has come, and `disable()`.
@@ -71,7 +86,7 @@ impl Engine {
         Self {
             shared: Shared::new(Latch::new()),
             per_cpu: Mode::new(),
-            control: TryLock::new(None),
+            control: TryLock::new(Driven { control: Control::new(UNSETTLED), is_begun: false }),
             collector: TryLock::new(Collector::new()),
             keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
@@ -163,15 +178,34 @@ impl Engine {
     }
 
     /// As [`read_bounds`](Self::read_bounds), after the slow path, which may replace the line or
-    /// recover.
+    /// recover; and the time without bounds. `line` lies with the caller: in a call that goes deep,
+    /// each copy takes stack.
     #[cold]
     #[inline(never)]
-    pub(crate) fn read_bounds_slow(&self) -> (i64, Option<LineReading>) {
-        if let Some(line) = self.bounds_by_cpu() {
-            return (line.ns, Some(line));
+    pub(crate) fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> i64 {
+        self.find_cpus_bounds(line);
+        if let Some(line) = line {
+            return line.ns;
         }
         let ns = signed(self.now_ordered_by_cpu());
-        (ns, self.read_bounds().or_else(|| self.read_bounds_of_valid()).or_else(|| self.bounds_by_cpu()))
+        self.find_bounds(line);
+        ns
+    }
+
+    #[inline(never)]
+    fn find_cpus_bounds(&self, line: &mut Option<LineReading>) {
+        *line = self.bounds_by_cpu();
+    }
+
+    #[inline(never)]
+    fn find_bounds(&self, line: &mut Option<LineReading>) {
+        *line = self.read_bounds();
+        if line.is_none() {
+            *line = self.read_bounds_of_valid();
+        }
+        if line.is_none() {
+            self.find_cpus_bounds(line);
+        }
     }
 
     /// Any reading that the inlined path refuses, and no CPU's line can serve.
@@ -323,14 +357,21 @@ impl Engine {
     /// Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
-        let mut control = self.lock_judged(renewal)?;
+        let mut driven = self.lock_judged(renewal)?;
+        self.iterate(&mut driven, renewal)
+    }
+
+    /// An iteration by the holder of the lock, and a second one after a recovery.
+    #[inline(never)]
+    fn iterate(&self, driven: &mut Driven, renewal: Renewal) -> Option<Outcome> {
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread calibrates
             // them.
             self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
             return None;
         }
-        let (counter, control) = (COUNTER?, control.as_mut()?);
+        let counter = COUNTER?;
+        let control = &mut driven.control;
         control.reschedule(renewal, self.interval_ns());
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
@@ -346,22 +387,23 @@ impl Engine {
 
     /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a
     /// gate is closed.
-    fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Option<Control>>> {
-        let mut control = self.lock()?;
-        let known = control.is_some();
-        let judge = || self.judge(&mut control, renewal);
+    fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Driven>> {
+        let mut driven = self.lock()?;
+        let known = driven.is_begun;
+        let judge = || self.judge(&mut driven, renewal);
         let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
-        admitted.then_some(control)
+        admitted.then_some(driven)
     }
 
     /// The lock. Resets its content if another process has left it half changed.
-    fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
-        // SAFETY: the token is the same for all threads of this process, and differs from that of
-        // each ancestor. POSIX forbids a program to fork in a signal handler and to return from it
+    fn lock(&self) -> Option<LockGuard<'_, Driven>> {
+        // SAFETY: the token is the same for all processes that share this memory, and differs from
+        // that of each process whose copy this memory is; where that cannot be known, it is the
+        // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
-        let mut guard = unsafe { self.control.try_lock(sys::token()) }?;
+        let mut guard = unsafe { self.control.try_lock(sys::lock_token()) }?;
         if guard.was_abandoned() {
-            *guard = None;
+            guard.is_begun = false;
         }
         Some(guard)
     }
@@ -369,9 +411,9 @@ impl Engine {
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: as in `lock`.
-        let mut guard = unsafe { self.collector.try_lock(sys::token()) }?;
+        let mut guard = unsafe { self.collector.try_lock(sys::lock_token()) }?;
         if guard.was_abandoned() {
-            *guard = Collector::new();
+            guard.begin_anew();
         }
         Some(guard)
     }

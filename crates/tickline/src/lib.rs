@@ -46,10 +46,13 @@
 //!
 //! # Guarantees
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may make one.
-//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last
-//!   recalibration neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
-//!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
+//! - A reading never fails, blocks, allocates or panics. A signal handler may make one, also the
+//!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack beside the
+//!   kernel's signal frame, 4 KiB without optimisation. That counts tickline, libc and the vDSO, on
+//!   Linux, with symbols bound at the start as rustc has it. The frame has up to 3.3 KiB (AVX-512).
+//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
+//!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
+//!   [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
 //! - The next reading notices a counter that started again at zero. Readings leave a line whose
 //!   control loop has died when its validity ends: after 4 intervals (2 s by default), or after 8
 //!   with a line for each CPU.
@@ -57,6 +60,11 @@
 //!
 //! # Not guaranteed
 //!
+//! - Anything in a process that denies itself the counter later: `PR_SET_TSC`, or
+//!   `SECCOMP_MODE_STRICT`, which implies it. The next reading is a SIGSEGV. [`Clock::disable`] before
+//!   that keeps tickline from the counter, with [`Probes::Minimal`] in every call; but the vDSO
+//!   reads it, too, so that also the OS clock is a SIGSEGV unless it makes a system call. A process
+//!   that was denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
 //! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time

@@ -59,6 +59,10 @@ pub enum Probes {
     /// [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has compared
     /// the counters before in this process. The clock does not judge its gates again. Its thread
     /// has no name, and does not notice at once when somebody sets the OS clock.
+    ///
+    /// A child that is forked while another thread recalibrates stays with the OS clock: nothing
+    /// that such a clock may ask tells it from a process that shares its parent's memory
+    /// (`clone(CLONE_VM)`), where the recalibration goes on.
     Minimal,
 }
 

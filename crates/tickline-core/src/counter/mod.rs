@@ -48,7 +48,7 @@ mod x86_64;
 pub use aarch64::HardwareCounter;
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
-pub use resolution::resolution_ticks;
+pub use resolution::{Scratch, resolution_ticks, resolution_ticks_in};
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::HardwareCounter;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]

@@ -63,11 +63,18 @@ const PARTS: u64 = 16;
 /// longer.
 #[must_use]
 pub fn resolution_ticks(counter: &impl Counter) -> u64 {
-    let mut differences = [0; DIFFERENCES];
-    let seen = observe(counter, &mut differences);
+    resolution_ticks_in(counter, &mut Scratch::new())
+}
+
+/// The same, in `scratch` instead of on the stack, which may be a signal handler's.
+#[must_use]
+#[inline(never)]
+pub fn resolution_ticks_in(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
+    let Scratch { differences, steps, histogram } = scratch;
+    let seen = observe(counter, differences);
     let differences = differences.get_mut(..seen).unwrap_or(&mut []);
-    let histogram = Histogram::of_steps(differences);
-    differences.sort_unstable();
+    histogram.fill(differences, steps);
+    sort(differences, GAPS, |ticks| *ticks);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
     if seen < LEAST {
         return median;
@@ -78,6 +85,55 @@ pub fn resolution_ticks(counter: &impl Counter) -> u64 {
         Coarse::None => {
             let fine = fine_step(differences, seen >> 4);
             fine.or_else(|| histogram.scaled_step()).unwrap_or(1)
+        }
+    }
+}
+
+/// Memory for a measurement, 4 KiB. What it holds before does not matter.
+#[derive(Debug)]
+pub struct Scratch {
+    differences: [u64; DIFFERENCES],
+    steps: [u64; DIFFERENCES],
+    histogram: Histogram,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scratch {
+    /// All zeros.
+    #[must_use]
+    pub const fn new() -> Self {
+        const EMPTY: Bin = Bin { difference: 0, count: 0 };
+        Self {
+            differences: [0; DIFFERENCES],
+            steps: [0; DIFFERENCES],
+            histogram: Histogram { bins: [EMPTY; DIFFERENCES], used: 0, total: 0, median: 0 },
+        }
+    }
+}
+
+/// Gaps for as many items as there are differences (Ciura, "Best Increments for the Average Case of
+/// Shellsort", 2001).
+const GAPS: &[usize] = &[57, 23, 10, 4, 1];
+
+/// Shell's sort by `key`, in place: `sort_unstable` keeps room for 32 items and more on the stack.
+/// With a gap of 1 alone items of one key keep their order.
+fn sort<T, K: Ord>(items: &mut [T], gaps: &[usize], key: impl Fn(&T) -> K) {
+    for &gap in gaps {
+        for end in gap..items.len() {
+            let mut place = end;
+            while let Some(before) = place.checked_sub(gap) {
+                let (Some(first), Some(second)) = (items.get(before), items.get(place)) else { break };
+                if key(first) <= key(second) {
+                    break;
+                }
+                items.swap(before, place);
+                place = before;
+            }
         }
     }
 }
@@ -153,11 +209,10 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// Of all differences but very long ones. A single tick belongs to the next difference: Zen 5
-    /// under KVM, whose counter moves by 26 ticks, sometimes shows the first tick before the
-    /// other 25.
-    fn of_steps(differences: &[u64]) -> Self {
-        let (mut steps, mut used, mut carried) = ([0; DIFFERENCES], 0_usize, 0);
+    /// Of all but very long ones. A single tick belongs to what follows: Zen 5 under KVM, which
+    /// moves by 26 ticks, sometimes shows the first one before the other 25.
+    fn fill(&mut self, differences: &[u64], steps: &mut [u64; DIFFERENCES]) {
+        let (mut used, mut carried) = (0_usize, 0);
         for &difference in differences {
             if difference == 1 && carried == 0 {
                 carried = 1;
@@ -167,23 +222,22 @@ impl Histogram {
             }
         }
         let steps = steps.get_mut(..used).unwrap_or(&mut []);
-        steps.sort_unstable();
-        // In longer ones the thread was interrupted. They would also need a more exact step.
+        sort(steps, GAPS, |ticks| *ticks);
+        // The thread was interrupted. Long differences also need the step to be known more closely.
         let median = steps.get(used >> 1).copied().unwrap_or(0);
         let longest = median.saturating_mul(4);
-        let mut histogram = Self { bins: [Bin::default(); DIFFERENCES], used: 0, total: 0, median };
+        (self.used, self.total, self.median) = (0, 0, median);
         for run in steps.chunk_by(|before, after| before == after) {
             let Some(&difference) = run.first().filter(|difference| **difference <= longest) else { break };
-            if let Some(bin) = histogram.bins.get_mut(histogram.used) {
+            if let Some(bin) = self.bins.get_mut(self.used) {
                 *bin = Bin { difference, count: run.len() };
-                histogram.used = histogram.used.saturating_add(1);
-                histogram.total = histogram.total.saturating_add(run.len());
+                self.used = self.used.saturating_add(1);
+                self.total = self.total.saturating_add(run.len());
             }
         }
-        if let Some(bins) = histogram.bins.get_mut(..histogram.used) {
-            bins.sort_unstable_by_key(|bin| Reverse(bin.count));
+        if let Some(bins) = self.bins.get_mut(..self.used) {
+            sort(bins, &[1], |bin| Reverse(bin.count));
         }
-        histogram
     }
 
     fn bins(&self) -> &[Bin] {
@@ -219,22 +273,37 @@ impl Histogram {
     }
 
     /// The steps that the most common difference can be `steps` of, parts, from `least` on: the
-    /// largest first.
-    fn candidates(&self, steps: u64, least: u64) -> impl Iterator<Item = u64> + use<> {
+    /// least and the largest.
+    fn candidates(&self, steps: u64, least: u64) -> (u64, u64) {
         let common = self.bins().first().map_or(0, |bin| bin.difference);
         let bound = |ticks: u64| ticks.saturating_mul(PARTS).checked_div(steps).unwrap_or(0);
         let from = bound(common.saturating_sub(1)).max(least.saturating_mul(PARTS));
-        (from..=bound(common.saturating_add(1))).rev()
+        (from, bound(common.saturating_add(1)))
     }
 
-    /// The largest step of `least` ticks or more that `accepts` allows, parts: the best of those
-    /// that divide the most common difference into the same number of steps.
+    /// The largest step of `least` ticks or more that `accepts`, parts: the best of those by which
+    /// the most common difference is as many steps. In loops: a chain of iterators takes 3 KiB of
+    /// stack where nothing is optimised.
     fn largest(&self, least: u64, mut accepts: impl FnMut(&Fit) -> bool) -> Option<u64> {
-        (1..=MOST_STEPS).find_map(|steps| {
-            let fits = self.candidates(steps, least).filter_map(|parts| Some((parts, self.fit(parts)?)));
-            let accepted = fits.filter(|(_, fit)| accepts(fit));
-            accepted.min_by_key(|(_, fit)| (!self.is_certain(fit), fit.off_parts)).map(|(parts, _)| parts)
-        })
+        for steps in 1..=MOST_STEPS {
+            let (least_parts, mut parts) = self.candidates(steps, least);
+            let mut best: Option<(bool, u64, u64)> = None;
+            while parts >= least_parts && parts > 0 {
+                if let Some(fit) = self.fit(parts).filter(|fit| accepts(fit)) {
+                    let (unsure, off_parts) = (!self.is_certain(&fit), fit.off_parts);
+                    if best.is_none_or(|(least_unsure, least_off, _)| {
+                        (unsure, off_parts) < (least_unsure, least_off)
+                    }) {
+                        best = Some((unsure, off_parts, parts));
+                    }
+                }
+                parts = parts.saturating_sub(1);
+            }
+            if let Some((.., parts)) = best {
+                return Some(parts);
+            }
+        }
+        None
     }
 
     /// The longest single step that was seen, ticks, if steps have this length, up to rounding.

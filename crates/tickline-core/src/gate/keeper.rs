@@ -84,6 +84,8 @@ pub enum Conclusion {
     Waiting(i64),
     /// A gate is closed until something asks for another judgement.
     Closed,
+    /// The facts could not be had now. Nothing changes; the next holder of the lock judges.
+    Later,
 }
 
 const STAGE_MASK: u64 = 3;
@@ -196,6 +198,7 @@ impl Keeper {
                 WAITING
             }
             Conclusion::Closed => CLOSED,
+            Conclusion::Later => return false,
         };
         let after = (before & !STAGE_MASK) | stage;
         // ORDERING: Release, pairs with the exchange in `turn`: a thread that changes the word

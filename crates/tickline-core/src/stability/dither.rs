@@ -100,7 +100,7 @@ struct Block {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Dither {
     current: Option<Block>,
     /// The largest distance in the block before it.

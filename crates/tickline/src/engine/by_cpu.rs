@@ -38,7 +38,10 @@ impl Engine {
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu<K: Kind<Reading = i64>>(&self) -> u64 {
         match self.per_cpu_table() {
-            Some(table) => table.read::<K>().map_or_else(|| self.now_by_cpu_slow(table), to_unsigned),
+            Some(table) => match read_table::<K>(table) {
+                Some(ns) => to_unsigned(ns),
+                None => self.now_by_cpu_slow(table),
+            },
             None => self.now_slow(),
         }
     }
@@ -66,8 +69,8 @@ impl Engine {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
         self.per_cpu.enter(&self.keeper, self);
-        let control = self.lock_judged(Renewal::Ahead)?;
-        let config = *control.as_ref()?.config();
+        let driven = self.lock_judged(Renewal::Ahead)?;
+        let config = *driven.control.config();
         if !self.per_cpu.open() {
             self.keeper.notice_closed();
             return None;
@@ -79,4 +82,10 @@ impl Engine {
     pub(crate) fn leave_per_cpu(&self) {
         self.per_cpu.leave(&self.keeper, self);
     }
+}
+
+/// A call of its own: what it takes of the stack is free again before the slow path.
+#[inline(never)]
+fn read_table<K: Kind<Reading = i64>>(table: &Table) -> Option<i64> {
+    table.read::<K>()
 }

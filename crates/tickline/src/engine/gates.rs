@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Config, Control, Renewal};
+use tickline_core::control::{Config, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::{
@@ -17,7 +17,7 @@ use tickline_core::unstable::keeper::{Conclusion, Gated, Stage};
 use tickline_core::unstable::units::signed;
 use tickline_core::unstable::word::Phase;
 
-use super::Engine;
+use super::{Driven, Engine};
 use crate::options::{Policy, Probes};
 use crate::per_cpu::Table;
 use crate::status::State;
@@ -63,15 +63,13 @@ impl Engine {
         (own, comparisons)
     }
 
-    fn facts(&self) -> Facts {
+    /// The facts; `None` while another thread collects them, whose memory this takes.
+    #[inline(never)]
+    fn facts(&self) -> Option<Facts> {
         let (own, comparisons) = self.own();
-        // Another thread may be collecting, for a judgement that this one makes superfluous.
-        let facts = match self.collector() {
-            Some(mut collector) => collector.finish(&own),
-            None => facts::collect(&own),
-        };
+        let facts = self.collector()?.finish(&own);
         self.seen.note(&facts, comparisons);
-        facts
+        Some(facts)
     }
 
     /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
@@ -103,7 +101,7 @@ impl Engine {
         }
         let Some(control) = self.lock() else { return false };
         let before = self.seen.clocksource();
-        let facts = self.facts();
+        let Some(facts) = self.facts() else { return false };
         let verdicts = judge_all(&facts);
         let open = self.keeper.stage() == Stage::Open;
         let same_unix = unix_by_os(&verdicts) == self.reason_of(Gate::UnixCost);
@@ -117,12 +115,12 @@ impl Engine {
     }
 
     /// Collects the facts and judges the gates. If all are open, the control loop begins anew.
-    pub(super) fn judge(&self, control: &mut Option<Control>, renewal: Renewal) -> Conclusion {
-        let facts = self.facts();
-        let verdicts = judge_all(&facts);
-        verdicts.iter().for_each(|verdict| self.record(*verdict));
-        *control = None;
-        match first_closed(&verdicts) {
+    #[inline(never)]
+    pub(super) fn judge(&self, driven: &mut Driven, renewal: Renewal) -> Conclusion {
+        let Some(facts) = self.facts() else { return Conclusion::Later };
+        driven.is_begun = false;
+        let (closed, unix_by_os) = self.record_all(&facts);
+        match closed {
             None => {}
             // The kernel decides about the counter within seconds of boot. No other reason goes
             // away by itself.
@@ -135,9 +133,20 @@ impl Engine {
         let mut resolutions =
             facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, facts.resolution_ticks.unwrap_or(0));
         resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
-        let fresh = Control::new(Config { interval_ns: self.interval_ns(), resolutions, renewal });
-        *control = Some(if unix_by_os(&verdicts).is_some() { fresh.without_unix() } else { fresh });
+        driven.control.begin_anew(Config { interval_ns: self.interval_ns(), resolutions, renewal });
+        if unix_by_os {
+            driven.control.leave_unix_to_the_os();
+        }
+        driven.is_begun = true;
         Conclusion::Open
+    }
+
+    /// Judges the facts. Returns the first closed gate's reason, and whether Unix time is the OS's.
+    #[inline(never)]
+    fn record_all(&self, facts: &Facts) -> (Option<Reason>, bool) {
+        let verdicts = judge_all(facts);
+        verdicts.iter().for_each(|verdict| self.record(*verdict));
+        (first_closed(&verdicts), unix_by_os(&verdicts).is_some())
     }
 
     fn record(&self, verdict: Verdict) {

@@ -26,7 +26,7 @@ pub(crate) use linux::counter::counter_readable;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use linux::errno::PreserveErrno;
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::fork::{forgo_page, token};
+pub(crate) use linux::fork::{forgo_page, lock_token, token};
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use linux::mark::ThreadMark;
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -38,7 +38,7 @@ pub(crate) use linux::thread::{SignalsBlocked, make_realtime};
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
     ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, Woken, counter_readable, cpu_ids,
-    forgo_page, make_realtime, sleep_while, token, wake_one,
+    forgo_page, lock_token, make_realtime, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]
 pub(crate) use pin_other::{comparable_cpus, pin_this_thread};

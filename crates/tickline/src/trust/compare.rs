@@ -39,6 +39,9 @@ const TRIES: u32 = 6;
 /// takes a second of CPU time, while one thread waits in vain for the other.
 const RETRY_NS: i64 = 1_000_000_000;
 
+/// Tries to get the lock on the result, each with a turn for other threads.
+const PUBLISH_TRIES: u32 = 10_000;
+
 /// What is known.
 #[derive(Debug, Clone, Copy)]
 struct Known {
@@ -60,9 +63,8 @@ static BUSY: AtomicU64 = AtomicU64::new(0);
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
 fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
-    // SAFETY: the token is the same for all threads of this process, and unlike that of any
-    // ancestor; as for forks in signal handlers, see `Engine::lock`.
-    let mut known = unsafe { RESULT.try_lock(sys::token()) }?;
+    // SAFETY: see `Engine::lock`.
+    let mut known = unsafe { RESULT.try_lock(sys::lock_token()) }?;
     if known.was_abandoned() {
         *known = None;
     }
@@ -82,12 +84,14 @@ pub(crate) fn changes() -> u32 {
 }
 
 fn publish(comparison: Comparison) {
-    let mut known = loop {
-        match known() {
-            Some(known) => break known,
-            None => thread::yield_now(), // others have it for nanoseconds
-        }
-    };
+    // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
+    let taken = (0..PUBLISH_TRIES).find_map(|_| {
+        known().or_else(|| {
+            thread::yield_now();
+            None
+        })
+    });
+    let Some(mut known) = taken else { return };
     let before = *known;
     let next = Known::after(before, comparison, OsClock.monotonic_ns());
     *known = Some(next);

@@ -29,6 +29,12 @@ const fn available_code(available: Option<bool>) -> u8 {
     }
 }
 
+/// Whether the kernel would keep time with this target's counter.
+#[inline(never)]
+fn is_available() -> Option<bool> {
+    facts::is_available(HardwareCounter::CLOCKSOURCE, &mut [0; facts::LIST_BYTES])
+}
+
 impl TrustSnapshot {
     pub(crate) const fn new() -> Self {
         Self {
@@ -66,7 +72,7 @@ impl TrustSnapshot {
         self.comparisons.load(Ordering::Relaxed) == compare::changes()
             && self.clocksource() == Self::code(facts::clocksource())
             && (!self.rests_on_availability() || {
-                let available = facts::is_available(HardwareCounter::CLOCKSOURCE);
+                let available = is_available();
                 // ORDERING: as above.
                 self.available.load(Ordering::Relaxed) == available_code(available)
             })
@@ -112,7 +118,7 @@ mod tests {
             unix_was_slow: false,
         });
         // Not collected where the kernel keeps time with the counter.
-        facts.available = facts::is_available(HardwareCounter::CLOCKSOURCE);
+        facts.available = is_available();
         let was = facts.available;
         let is_current = |facts: &Facts| {
             let seen = TrustSnapshot::new();

@@ -87,9 +87,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "window",
         "a writer extends a line whose counter is before its start",
-        "control.rs",
-        "if shared.is_over(state, before, reference) {",
-        "if ticks_between(old.start_ticks, before) >= 0 && shared.is_over(state, before, reference) {",
+        "control/publish.rs",
+        "if shared.is_over(state, ticks, reference) {",
+        "if ticks_between(state.line.start_ticks, ticks) >= 0 && shared.is_over(state, ticks, reference) {",
     ),
     mutant(
         "resolution",
@@ -136,22 +136,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "resolution",
         "the bound does not allow for what the reference has run on since the counter last moved",
-        "control.rs",
+        "control/publish.rs",
         "allowance.dither, unseen)?;",
         "allowance.dither, unseen & 0)?;",
     ),
     mutant(
         "slew",
         "an offset is removed within the interval, though the line may be used for longer",
-        "control.rs",
-        "steer(&old, at_ticks, &target, window_ticks)",
-        "steer(&old, at_ticks, &target, window_ticks >> 2)",
+        "control/publish.rs",
+        "steer(old, at_ticks, &plan.target, window_ticks)",
+        "steer(old, at_ticks, &plan.target, window_ticks >> 2)",
     ),
     mutant(
         "slew",
         "a line off its target is kept for as long as any other",
-        "control.rs",
-        "let interval_ns = self.interval_at_offset_ns(interval_ns, offset, target.slope);",
+        "control/publish.rs",
+        "let interval_ns = self.interval_at_offset_ns(interval_ns, offset, slope);",
         "",
     ),
     mutant(

@@ -132,7 +132,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "Unix cost",
         "lines serve Unix time whatever the verdict",
-        "control.rs",
+        "control/publish.rs",
         "if self.without_unix { next.without_unix() } else { next }",
         "next",
     ),

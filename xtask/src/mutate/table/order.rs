@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "2",
         "a line is replaced without an announcement",
-        "control.rs",
+        "control/publish.rs",
         "        let replacing = State { word: state.word.replacing(), ..*state };
         if !shared.cell.swap(state.word, replacing.word) {
             return Err(Refusal::Lost);
@@ -31,23 +31,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "2",
         "the counter is read before the replacement is announced, not after",
-        "control.rs",
+        "control/publish.rs",
+        "        let replacing = State { word: state.word.replacing(), ..*state };
+        if !shared.cell.swap(state.word, replacing.word) {
+            return Err(Refusal::Lost);
+        }
+        let at_ticks = counter.now_ordered();",
         "        let at_ticks = counter.now_ordered();
-        let next",
-        "        let at_ticks = before;
-        let next",
+        let replacing = State { word: state.word.replacing(), ..*state };
+        if !shared.cell.swap(state.word, replacing.word) {
+            return Err(Refusal::Lost);
+        }",
     ),
     mutant(
         "2",
         "a writer that comes past the old window extends the line",
-        "control.rs",
-        "next(at_ticks).filter(|_| state.is_valid_at(at_ticks));",
-        "next(at_ticks);",
+        "control/publish.rs",
+        "window_ticks).filter(|()| state.is_valid_at(at_ticks));",
+        "window_ticks);",
     ),
     mutant(
         "2",
         "lines meet without a margin",
-        "control.rs",
+        "control/publish.rs",
         "let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);",
         "let margin_ticks = 0;",
     ),
@@ -184,10 +190,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "5",
         "how long the machine had been suspended is not stored with a line",
-        "control.rs",
-        "        shared.note_suspended(word.slot(), self.suspended_ns);
-        let past = past(at_ticks, word, published.line);",
-        "        let past = past(at_ticks, word, published.line);",
+        "control/publish.rs",
+        "        shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
+        self.publish(",
+        "        self.publish(",
     ),
     mutant(
         "5",
@@ -286,21 +292,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "7",
         "a recovery reads the reference only before it announces itself",
-        "control.rs",
+        "control/publish.rs",
         "let from = target.at(at_ticks).max(most);",
         "let from = target.at(at_ticks);",
     ),
     mutant(
         "7",
         "a recovery starts where the reference was, not where it may be by now",
-        "control.rs",
+        "control/publish.rs",
         "let from = target.at(at_ticks).max(most);",
         "let from = target.at(at_ticks).max(fixed_from_ns(reference_ns));",
     ),
     mutant(
         "7",
         "a recovery does not announce itself before it asks the reference",
-        "control.rs",
+        "control/publish.rs",
         "        let first = State { word: state.word.first_publication(), ..*state };
         if !shared.cell.swap(state.word, first.word) {
             return Err(Refusal::Lost);
@@ -326,29 +332,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "7",
         "a recovery line has the window of any other",
-        "control.rs",
+        "control/publish.rs",
         "least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);",
         "self.window_ticks(slope.ticks_in(interval_ns));",
     ),
     mutant(
         "7",
         "the second publication is due after an interval",
-        "control.rs",
+        "control/publish.rs",
         "Ok((Iteration::Recovered, MIN_INTERVAL_NS))",
         "Ok((Iteration::Recovered, interval_ns))",
     ),
     mutant(
         "7",
         "recovery lines use stale samples",
-        "control.rs",
+        "control/publish.rs",
         "if self.is_stale(at_ticks, slope) {",
         "if false {",
     ),
     mutant(
         "7",
         "lines are steered by stale samples",
-        "control.rs",
-        "if self.is_stale(before, target.slope) {",
+        "control/publish.rs",
+        "if self.is_stale(before, slope) {",
         "if false {",
     ),
     mutant(
@@ -476,24 +482,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "12",
         "a line is published before stamps know it",
-        "control.rs",
-        "    shared.timeline.push(past);
-    if !shared.cell.publish(from, to, next, bounds) {
-        shared.timeline.take_back();
-        return Err(Refusal::Lost);
-    }
+        "control/publish.rs",
+        "        shared.timeline.push(past);
+        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
+            shared.timeline.take_back();
+            return Err(Refusal::Lost);
+        }
 ",
-        "    if !shared.cell.publish(from, to, next, bounds) {
-        return Err(Refusal::Lost);
-    }
-    shared.timeline.push(past);
+        "        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
+            return Err(Refusal::Lost);
+        }
+        shared.timeline.push(past);
 ",
     ),
     mutant(
         "12",
         "a line that was not published stays known to stamps",
-        "control.rs",
-        "        shared.timeline.take_back();
+        "control/publish.rs",
+        "            shared.timeline.take_back();
 ",
         "",
     ),

@@ -7,6 +7,9 @@ use super::file::read;
 /// `Documentation/ABI/testing/sysfs-devices-system-cpu`: isolated CPUs.
 const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
 
+/// How much of the list is read. It can be long; threads of this crate's own read it.
+const LIST_BYTES: usize = 1_024;
+
 /// A set of CPUs, by their ids.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
@@ -78,7 +81,7 @@ pub(crate) fn cpu_ids() -> Option<usize> {
 
 /// Whether `cpu` is isolated (`isolcpus`): its user wants no other threads there.
 pub(crate) fn is_isolated(cpu: usize) -> bool {
-    read(ISOLATED, |list| tickline_core::unstable::cpu_list::names(list, cpu))
+    read(ISOLATED, &mut [0; LIST_BYTES], |list| tickline_core::unstable::cpu_list::names(list, cpu))
 }
 
 /// The CPUs on which a thread of this process may run now, without isolated ones, in ascending

@@ -2,9 +2,6 @@
 
 use core::ffi::CStr;
 
-/// How much of a file is read, bytes. A list of isolated CPUs can be long.
-const FILE_BYTES: usize = 1_024;
-
 /// An open file, closed when it is dropped. Each use opens it again: a daemon may close a
 /// descriptor that is kept, and its number may become another file's.
 pub(crate) struct File(libc::c_int);
@@ -31,11 +28,11 @@ impl Drop for File {
     }
 }
 
-/// The beginning of a small file; empty if it cannot be read.
-pub(crate) fn read<T>(path: &CStr, parse: impl FnOnce(&[u8]) -> T) -> T {
-    let mut buffer = [0_u8; FILE_BYTES];
+/// What `parse` makes of the beginning of a small file, read into `buffer`; of nothing if it cannot
+/// be read.
+pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) -> T) -> T {
     let Some(file) = File::open(path, libc::O_RDONLY) else { return parse(&[]) };
-    let length = file.read(&mut buffer);
+    let length = file.read(buffer);
     drop(file);
     parse(length.and_then(|length| buffer.get(..length)).unwrap_or(&[]))
 }

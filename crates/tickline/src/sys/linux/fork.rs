@@ -52,6 +52,20 @@ pub(crate) fn token() -> u64 {
     }
 }
 
+/// A number for the locks in this memory: the same for all processes that share it, also those that
+/// `clone` made with `CLONE_VM`. It differs from that of a process whose copy it is, so that a
+/// forked child takes over what its parent's threads hold.
+///
+/// Without the page nothing tells a forked child from one that shares this memory: both have a
+/// process id of their own. Then the number is the same for all, and nothing is taken over. A lock
+/// that another thread holds at a fork stays held in the child, whose readings the OS clock serves.
+pub(crate) fn lock_token() -> u64 {
+    if page().is_some() { token() } else { NEVER_TAKEN_OVER }
+}
+
+/// Not a [`token`] that a page holds, whose higher half is not empty.
+const NEVER_TAKEN_OVER: u64 = 1;
+
 fn process_id() -> u64 {
     // SAFETY: getpid always succeeds and touches no memory.
     u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)

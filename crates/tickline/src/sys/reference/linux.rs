@@ -80,12 +80,16 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
 }
 
-fn kernel_timex() -> Option<(libc::timex, i32)> {
-    // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
-    let mut timex: libc::timex = unsafe { core::mem::zeroed() };
+/// What `read` makes of the kernel's `timex` and its state. The structure has 208 bytes, so it is
+/// not passed on.
+#[inline(never)]
+fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
+    let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
-    let state = unsafe { libc::adjtimex(&raw mut timex) };
-    (state >= 0).then_some((timex, state))
+    let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
+    // SAFETY: `timex` is plain data, of which all zeros is a valid value.
+    let timex = unsafe { timex.assume_init_ref() };
+    (state >= 0).then(|| read(timex, state))
 }
 
 impl Reference for OsClock {
@@ -102,9 +106,8 @@ impl Reference for OsClock {
     /// From `adjtimex(2)`: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100
     /// s, so one more is 100 ppm.
     fn steering_ppb(&self) -> Option<i64> {
-        let (timex, _) = kernel_timex()?;
         #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-        let (freq, tick) = (i64::from(timex.freq), i64::from(timex.tick));
+        let (freq, tick) = with_timex(|timex, _| (i64::from(timex.freq), i64::from(timex.tick)))?;
         let from_freq = freq.saturating_mul(1_000) >> 16;
         Some(from_freq.saturating_add(tick.saturating_sub(10_000).saturating_mul(100_000)))
     }
@@ -130,11 +133,11 @@ impl Reference for OsClock {
 /// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex`
 /// maxerror), ns; `None` while it says that the clock is not synchronised.
 pub(crate) fn utc_error_ns() -> Option<u64> {
-    let (timex, state) = kernel_timex()?;
-    if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
-        return None;
-    }
-    u64::try_from(timex.maxerror).ok()?.checked_mul(1_000)
+    let error_us = with_timex(|timex, state| {
+        let is_synchronised = state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;
+        is_synchronised.then_some(timex.maxerror)
+    });
+    u64::try_from(error_us??).ok()?.checked_mul(1_000)
 }
 
 #[cfg(test)]

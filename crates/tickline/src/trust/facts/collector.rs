@@ -7,7 +7,7 @@
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
-use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks_in};
 use tickline_core::gate::Comparison;
 use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
 use tickline_core::sample::Reference;
@@ -15,7 +15,7 @@ use tickline_core::sample::Reference;
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
-use super::kernel::{clocksource, find_clocksource, is_available};
+use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_available};
 use crate::options::{Environment, Policy, Probes};
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, counter_readable};
@@ -51,6 +51,9 @@ pub(crate) struct Collector {
     available: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
+    /// Memory for the stages: the caller may be a signal handler with a small stack.
+    scratch: Scratch,
+    list: [u8; LIST_BYTES],
 }
 
 /// The clock's own facts.
@@ -91,6 +94,7 @@ impl OsClockFacts {
 }
 
 /// Everything that the gates judge, in one go.
+#[cfg(test)]
 pub(crate) fn collect(own: &OsClockFacts) -> Facts {
     Collector::new().finish(own)
 }
@@ -104,7 +108,16 @@ impl Collector {
             available: None,
             resolution_ticks: None,
             cost: None,
+            scratch: Scratch::new(),
+            list: [0; LIST_BYTES],
         }
+    }
+
+    /// Forgets what is known.
+    pub(crate) fn begin_anew(&mut self) {
+        self.next = Stage::Begin;
+        self.clocksource = Clocksource::Unknown;
+        (self.available, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
     /// Does one stage, and returns whether there was none left to do.
@@ -118,8 +131,14 @@ impl Collector {
     fn forget_if_old(&mut self) {
         let now_ns = OsClock.monotonic_ns();
         if self.next == Stage::Begin || now_ns.saturating_sub(self.begun_ns) > GOOD_FOR_NS {
-            *self = Self { begun_ns: now_ns, ..Self::new() };
+            self.begin_anew();
+            self.begun_ns = now_ns;
         }
+    }
+
+    #[inline(never)]
+    fn measure_resolution(&mut self, counter: Option<HardwareCounter>) -> Option<u64> {
+        counter.map(|counter| resolution_ticks_in(&counter, &mut self.scratch))
     }
 
     fn advance(&mut self, own: &OsClockFacts) {
@@ -143,11 +162,11 @@ impl Collector {
                 if uses { Stage::Resolution } else { Stage::Available }
             }
             Stage::Available => {
-                self.available = is_available(HardwareCounter::CLOCKSOURCE);
+                self.available = is_available(HardwareCounter::CLOCKSOURCE, &mut self.list);
                 Stage::Resolution
             }
             Stage::Resolution => {
-                self.resolution_ticks = own.counter().map(|counter| resolution_ticks(&counter));
+                self.resolution_ticks = self.measure_resolution(own.counter());
                 Stage::Cost
             }
             Stage::Cost => {
@@ -164,8 +183,9 @@ impl Collector {
         while self.next != Stage::Done {
             self.advance(own);
         }
-        let Self { clocksource, available, resolution_ticks: known, cost, .. } =
-            core::mem::replace(self, Self::new());
+        let (clocksource, available) = (self.clocksource, self.available);
+        let (known, cost) = (self.resolution_ticks, self.cost);
+        self.begin_anew();
         // Asked again: since the measurement the right to read the counter may have come or gone.
         let readable = own.is_readable();
         let counter = COUNTER.filter(|_| readable && own.may_measure());
@@ -189,7 +209,9 @@ impl Collector {
             cost: counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter))),
             was_slow: own.was_slow,
             unix_was_slow: own.unix_was_slow,
-            resolution_ticks: counter.map(|counter| known.unwrap_or_else(|| resolution_ticks(&counter))),
+            resolution_ticks: known
+                .filter(|_| counter.is_some())
+                .or_else(|| self.measure_resolution(counter)),
         }
     }
 }

@@ -60,9 +60,10 @@ mod leaf {
             // ORDERING: Release, pairs with the Acquire load above.
             leaf.is_known.store(true, Ordering::Release);
         }
+        let [eax, ebx, ecx, edx] = &leaf.registers;
         // ORDERING: Relaxed, ordered by the load above.
-        let [eax, ebx, ecx, edx] = leaf.registers.each_ref().map(|register| register.load(Ordering::Relaxed));
-        CpuidResult { eax, ebx, ecx, edx }
+        let known = |register: &AtomicU32| register.load(Ordering::Relaxed);
+        CpuidResult { eax: known(eax), ebx: known(ebx), ecx: known(ecx), edx: known(edx) }
     }
 
     #[cfg(test)]

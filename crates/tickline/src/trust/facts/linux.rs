@@ -10,6 +10,11 @@ use crate::sys::linux::file::{File, read};
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
+/// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
+const NAME_BYTES: usize = 64;
+/// A dozen such names. No machine is known to have more than five.
+pub(crate) const LIST_BYTES: usize = 512;
+
 /// Resolves the path of the file that [`clocksource`] reads.
 pub(crate) fn find_clocksource() {
     drop(File::open(CURRENT, libc::O_PATH));
@@ -17,10 +22,11 @@ pub(crate) fn find_clocksource() {
 
 /// What the kernel keeps time with.
 pub(crate) fn clocksource() -> Clocksource {
-    read(CURRENT, Clocksource::from_name)
+    read(CURRENT, &mut [0; NAME_BYTES], Clocksource::from_name)
 }
 
-/// Whether the kernel would keep time with `clocksource`; `None` if it does not say.
-pub(crate) fn is_available(clocksource: Clocksource) -> Option<bool> {
-    read(AVAILABLE, |list| clocksource.is_listed(list))
+/// Whether the kernel would keep time with `clocksource`; `None` if it does not say. `list` is
+/// memory for its list.
+pub(crate) fn is_available(clocksource: Clocksource, list: &mut [u8; LIST_BYTES]) -> Option<bool> {
+    read(AVAILABLE, list, |list| clocksource.is_listed(list))
 }

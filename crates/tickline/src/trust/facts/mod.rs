@@ -17,10 +17,12 @@ mod kernel;
 mod kernel;
 mod nominal;
 
-pub(crate) use collector::{Collector, OsClockFacts, collect};
+#[cfg(test)]
+pub(crate) use collector::collect;
+pub(crate) use collector::{Collector, OsClockFacts};
 #[cfg(test)]
 pub(crate) use cost::played;
 pub(crate) use cpu::hypervisor;
 pub(crate) use environment::{environment, learn_environment};
-pub(crate) use kernel::{clocksource, is_available};
+pub(crate) use kernel::{LIST_BYTES, clocksource, is_available};
 pub(crate) use nominal::nominal_hz;

@@ -2,6 +2,9 @@
 
 use tickline_core::gate::Clocksource;
 
+/// There is no list.
+pub(crate) const LIST_BYTES: usize = 0;
+
 /// Unknown.
 pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
@@ -11,6 +14,6 @@ pub(crate) fn clocksource() -> Clocksource {
 pub(crate) fn find_clocksource() {}
 
 /// Unknown.
-pub(crate) fn is_available(_: Clocksource) -> Option<bool> {
+pub(crate) fn is_available(_: Clocksource, _: &mut [u8; LIST_BYTES]) -> Option<bool> {
     None
 }

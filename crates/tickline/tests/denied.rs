@@ -1,0 +1,130 @@
+//! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated. Runs in processes of their
+//! own.
+//!
+//! The vDSO reads the counter as well, so a handler stands in for it: it notes who has executed the
+//! instruction, puts a number in place of the counter, and goes on behind it.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+mod common;
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{in_child, skip, until_fast};
+use tickline::{Clock, Driver, Instant, Probes, State, UnixTime};
+
+/// Where the vDSO is, and how long it is at the most, bytes.
+static VDSO: AtomicUsize = AtomicUsize::new(0);
+const VDSO_BYTES: usize = 4 << 12;
+
+/// What stands in for the counter, ticks.
+static TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// How often the counter was read by the vDSO, and by anybody else.
+static BY_VDSO: AtomicU32 = AtomicU32::new(0);
+static BY_OTHERS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn stand_in(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes the context of what was interrupted.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let place = |register: libc::c_int| usize::try_from(register).unwrap_or(0);
+    let at = usize::try_from(registers[place(libc::REG_RIP)]).unwrap_or(0);
+    // SAFETY: an instruction is there, of two bytes at the least.
+    let code = unsafe { (at as *const [u8; 2]).read_unaligned() };
+    let bytes = match code {
+        [0x0f, 0x31] => 2, // rdtsc
+        [0x0f, 0x01] => 3, // rdtscp
+        // SAFETY: ends the process: this was another fault.
+        _ => unsafe { libc::_exit(99) },
+    };
+    let is_vdso = at.wrapping_sub(VDSO.load(Ordering::Relaxed)) < VDSO_BYTES;
+    if is_vdso { &BY_VDSO } else { &BY_OTHERS }.fetch_add(1, Ordering::Relaxed);
+    let ticks = TICKS.fetch_add(1_000, Ordering::Relaxed);
+    let half = |ticks: u64| i64::try_from(ticks & 0xffff_ffff).unwrap_or(0);
+    registers[place(libc::REG_RAX)] = half(ticks);
+    registers[place(libc::REG_RDX)] = half(ticks >> 32);
+    registers[place(libc::REG_RIP)] += bytes;
+}
+
+/// Denies this thread, and those that it starts, the counter, or gives it back. Returns whether the
+/// kernel did so.
+fn deny(denied: bool) -> bool {
+    let mode = if denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+    // SAFETY: passes a number.
+    unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
+}
+
+/// How often the counter was read by others than the vDSO during `calls`.
+fn reads_during(calls: impl FnOnce()) -> Option<u32> {
+    // SAFETY: asks for a number.
+    let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    VDSO.store(usize::try_from(vdso).unwrap_or(0), Ordering::Relaxed);
+    // SAFETY: every x86_64 processor has this instruction, and it is not denied yet.
+    TICKS.store(unsafe { core::arch::x86_64::_rdtsc() }, Ordering::Relaxed);
+    // SAFETY: plain data; zeros mean no flags and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = stand_in as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the handler is above; it touches nothing but its context and atomics.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) }, 0);
+    let before = BY_OTHERS.load(Ordering::Relaxed);
+    if !deny(true) {
+        skip("this kernel cannot deny the counter");
+        return None;
+    }
+    calls();
+    assert!(deny(false));
+    Some(BY_OTHERS.load(Ordering::Relaxed) - before)
+}
+
+fn every_call(clock: &Clock, stamp: tickline::Stamp) {
+    for _ in 0..200 {
+        black_box((tickline::now_ns(), tickline::now_ordered_ns(), tickline::unix_ns()));
+        black_box((tickline::recent_ns(), Instant::now().elapsed(), Instant::recent()));
+        black_box((Instant::now_ordered(), UnixTime::now()));
+        black_box((clock.now_ns(), clock.now_ordered_ns(), clock.unix_ns(), clock.recent_ns()));
+        black_box((clock.reading(), clock.unix_reading(), clock.maintain(), clock.status()));
+        let now = clock.ticks();
+        black_box((clock.ticks_to_ns(stamp), clock.ticks_to_ns(now), clock.ticks_between_ns(stamp, now)));
+        clock.disable();
+    }
+}
+
+#[test]
+fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
+    in_child("nobody_reads_the_counter_after_disable_with_minimal_probes", &[], || {
+        let clock = Clock::global();
+        let fast = until_fast(clock).is_some();
+        let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
+        let guard = settings.start_global().unwrap();
+        let stamp = clock.ticks();
+        // The control: a line in use reads the counter.
+        let Some(reads) = reads_during(|| {
+            for _ in 0..100 {
+                black_box(clock.now_ns());
+            }
+        }) else {
+            return;
+        };
+        assert!(reads > 0 || !fast || clock.status().state != State::Fast, "the denial was not noticed");
+        clock.disable();
+        let reads = reads_during(|| every_call(clock, stamp));
+        assert_eq!(reads, Some(0), "with a thread");
+        drop(guard);
+        let reads = reads_during(|| {
+            every_call(clock, stamp);
+            // Not a thread, which would inherit the denial: its signals are blocked, and the vDSO reads
+            // the counter there as well.
+            for driver in [Driver::Reader, Driver::Manual] {
+                let own = Clock::builder().probes(Probes::Minimal).driver(driver).start().unwrap();
+                own.disable();
+                every_call(&own, stamp);
+            }
+        });
+        assert_eq!(reads, Some(0), "without a thread");
+        println!("{BY_VDSO:?} reads by the vDSO");
+        clock.enable();
+        black_box(clock.now_ns());
+    });
+}

@@ -1,0 +1,197 @@
+//! How much stack a reading needs, whatever it does: a signal handler may run on an alternate stack
+//! of a few KiB. Each test runs in a process of its own.
+//!
+//! The handler runs on an alternate stack that was painted before. It notes where its own frame is,
+//! and calls one function, which makes one public call. What is not paint any more below that frame
+//! is what the call used, all the way down: tickline, libc, the vDSO. The kernel's signal frame and
+//! the handler's own are above it, so they do not count.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::hint::black_box;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{in_child, until_fast};
+use tickline::{Clock, Instant, Probes, Trust, UnixTime};
+
+/// What README and crate docs promise, bytes.
+const PROMISED_BYTES: usize = if cfg!(debug_assertions) { 4096 } else { 2048 };
+
+/// The alternate stack, bytes: room for the largest signal frame, and for what is too much.
+const STACK_BYTES: usize = 64 << 10;
+
+/// What nothing leaves on a stack by chance, eight times over.
+const PAINT: u64 = 0xa5c3_96e1_5a3c_691e;
+
+/// The function that the handler calls, as a number.
+static CALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the stack stood when it was called.
+static TOP: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes where the stack stands, and makes the call.
+extern "C" fn handler(_: libc::c_int) {
+    let mark = 0_u8;
+    TOP.store((&raw const mark).addr(), Ordering::Relaxed);
+    let call = CALL.load(Ordering::Relaxed);
+    // SAFETY: `bytes_of` has stored a function of this type.
+    let call = unsafe { std::mem::transmute::<usize, fn()>(call) };
+    call();
+    black_box(&mark);
+}
+
+/// An alternate stack for this thread, for good.
+struct Painted {
+    words: *mut u64,
+}
+
+const WORDS: usize = STACK_BYTES / 8;
+
+impl Painted {
+    fn new() -> Self {
+        // SAFETY: a new mapping; no existing memory is touched.
+        let bottom = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                STACK_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(bottom, libc::MAP_FAILED);
+        let stack = libc::stack_t { ss_sp: bottom, ss_flags: 0, ss_size: STACK_BYTES };
+        // SAFETY: the stack stays mapped until the process ends.
+        assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
+        // SAFETY: plain data; zeros mean no flags and an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_ONSTACK;
+        // SAFETY: the handler does what is safe in a handler: that is what is tested.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
+        Self { words: bottom.cast() }
+    }
+
+    /// The stack that `call` uses below its caller's frame, bytes.
+    fn bytes_of(&self, call: fn()) -> usize {
+        // SAFETY: the mapping has this length, and nothing runs on it now.
+        let words = unsafe { std::slice::from_raw_parts_mut(self.words, WORDS) };
+        words.fill(PAINT);
+        CALL.store(call as usize, Ordering::Relaxed);
+        // SAFETY: a signal to this thread, whose handler is above.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+        // SAFETY: the handler is done. Its stores are behind the compiler's back, so the words are
+        // looked at through a new reference.
+        let words = unsafe { std::slice::from_raw_parts(black_box(self.words), WORDS) };
+        let lowest = words.iter().position(|word| *word != PAINT).expect("the handler ran");
+        TOP.load(Ordering::Relaxed) - (self.words.addr() + 8 * lowest)
+    }
+}
+
+/// Calls by name, and the most stack that each has used, bytes.
+struct Calls(Vec<(&'static str, fn(), usize)>);
+
+impl Calls {
+    /// Makes each once, in this order.
+    fn make(&mut self, stack: &Painted) {
+        for (_, call, most) in &mut self.0 {
+            *most = stack.bytes_of(*call).max(*most);
+        }
+    }
+
+    fn check(&self, when: &str) {
+        for (name, _, most) in &self.0 {
+            writeln!(std::io::stdout(), "{when}: {name}: {most} bytes").expect("stdout");
+        }
+        for (name, _, most) in &self.0 {
+            assert!(*most <= PROMISED_BYTES, "{when}: {name} took {most} bytes of stack");
+        }
+    }
+}
+
+macro_rules! calls {
+    ($($name:literal: $call:expr;)*) => {
+        Calls(vec![$(($name, || { black_box($call); }, 0)),*])
+    };
+}
+
+/// Every call that a handler may make, on the global clock.
+fn all_calls() -> Calls {
+    calls! {
+        "now_ns": tickline::now_ns();
+        "now_ordered_ns": tickline::now_ordered_ns();
+        "unix_ns": tickline::unix_ns();
+        "recent_ns": tickline::recent_ns();
+        "Instant": (Instant::now().elapsed(), Instant::now_ordered(), Instant::recent());
+        "UnixTime": UnixTime::now();
+        "reading": Clock::global().reading();
+        "unix_reading": Clock::global().unix_reading();
+        "ticks": Clock::global().ticks();
+        "ticks_to_ns": Clock::global().ticks_to_ns(Clock::global().ticks());
+        "status": Clock::global().status();
+        "maintain": Clock::global().maintain();
+        "disable": Clock::global().disable();
+        "reading, disabled": Clock::global().reading();
+        "maintain, disabled": Clock::global().maintain();
+        "enable": Clock::global().enable();
+    }
+}
+
+/// The first reading of the process, and all others until a line serves: they judge the gates, one
+/// stage a call, and do the first iterations. Then every call, again and again.
+#[test]
+fn readings_need_little_stack() {
+    in_child("readings_need_little_stack", &[], || {
+        let stack = Painted::new();
+        let mut first = calls! { "now_ns": tickline::now_ns(); };
+        for _ in 0..300 {
+            first.make(&stack);
+        }
+        let mut second = calls! { "reading": Clock::global().reading(); };
+        for _ in 0..300 {
+            second.make(&stack);
+        }
+        let mut all = all_calls();
+        for _ in 0..300 {
+            all.make(&stack);
+        }
+        println!("state: {}, {:?}", Clock::global().status().state, Clock::global().status().events);
+        first.check("at first");
+        second.check("then");
+        all.check("any time");
+    });
+}
+
+/// `maintain` is the first call, and judges the gates in one go. Also where the process asked for
+/// minimal probes, and where the verdict needs a comparison, which a thread makes.
+#[test]
+fn maintaining_needs_little_stack() {
+    for (name, probes) in [("full", Probes::Full), ("minimal", Probes::Minimal)] {
+        in_child("maintaining_needs_little_stack", &[("TICKLINE_TEST_PROBES", name)], || {
+            let probes = if std::env::var("TICKLINE_TEST_PROBES").is_ok_and(|name| name == "minimal") {
+                Probes::Minimal
+            } else {
+                probes
+            };
+            let stack = Painted::new();
+            let mut first = calls! { "maintain": Clock::global().maintain(); };
+            first.make(&stack);
+            let guard = Clock::builder().probes(probes).trust(Trust::Measured).start_global().unwrap();
+            if probes == Probes::Full {
+                until_fast(Clock::global());
+            }
+            drop(guard);
+            let mut all = all_calls();
+            for _ in 0..300 {
+                all.make(&stack);
+                first.make(&stack);
+            }
+            println!("state: {}, {:?}", Clock::global().status().state, Clock::global().status().events);
+            first.check("alone");
+            all.check("after a thread");
+        });
+    }
+}
