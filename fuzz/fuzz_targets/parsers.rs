@@ -4,11 +4,7 @@
 //! call from outside.
 #![no_main]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
 use libfuzzer_sys::fuzz_target;
-use tickline::{Clock, Environment};
 use tickline_core::gate::Clocksource;
 use tickline_core::unstable::cpu_list::ids_in_list;
 
@@ -40,8 +36,6 @@ const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[
     (b"\n", Clocksource::Unknown),
 ];
 
-const SWITCHES: &[(&[u8], Environment)] = &[(b"on", Environment::On), (b"off", Environment::Off)];
-
 fn meaning<T: Copy>(table: &[(&[u8], T)], text: &[u8], otherwise: T) -> T {
     table.iter().find(|(name, _)| *name == text).map_or(otherwise, |(_, meaning)| *meaning)
 }
@@ -67,19 +61,6 @@ fn check_cpus(text: &[u8]) {
     }
 }
 
-fn check_switch(text: &[u8]) {
-    // No environment can hold a zero; and glibc keeps every value that was ever set, so long
-    // ones, which are no nearer to a name, would fill the memory.
-    if text.contains(&0) || text.len() > 4 {
-        return;
-    }
-    // SAFETY: nothing else in this process reads or writes the environment: the global clock has
-    // no thread here.
-    unsafe { std::env::set_var("TICKLINE", OsStr::from_bytes(text)) };
-    let expected = meaning(SWITCHES, text, Environment::Unrecognised);
-    assert_eq!(Clock::global().status().environment, expected, "{}", text.escape_ascii());
-}
-
 /// `name` with one byte changed, added or taken out.
 fn near_miss(name: &[u8], change: &[u8]) -> Vec<u8> {
     let mut text = name.to_vec();
@@ -98,9 +79,7 @@ fuzz_target!(|text: &[u8]| {
     check_clocksource(text);
     check_list(text);
     check_cpus(text);
-    check_switch(text);
     if let Some((&first, change)) = text.split_first() {
         check_clocksource(&near_miss(CLOCKSOURCES[usize::from(first) % CLOCKSOURCES.len()].0, change));
-        check_switch(&near_miss(SWITCHES[usize::from(first) % SWITCHES.len()].0, change));
     }
 });

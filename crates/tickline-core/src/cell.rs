@@ -38,7 +38,7 @@
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
 use crate::sample::Point;
-use crate::units::{FixedNs, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
+use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 use crate::word::{Phase, SLOT_BYTES, Slot, Word};
 
 /// The word, and what the slot that it names holds.
@@ -118,22 +118,29 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The same bounds from `start_ticks` on, rounded outwards. If the newest sample is later
+    /// Starts both bounds at `start_ticks`, at these values, rounded outwards.
+    pub(crate) fn round_outwards(&mut self, start_ticks: u64, low: FixedNs, high: FixedNs) {
+        (self.lower.start_ticks, self.upper.start_ticks) = (start_ticks, start_ticks);
+        (self.lower.base_ns, self.upper.base_ns) = (fixed_to_ns_floor(low), fixed_to_ns_ceil(high));
+        self.lower_rounding = low.saturating_sub(fixed_from_ns(self.lower.base_ns));
+        self.upper_rounding = fixed_from_ns(self.upper.base_ns).saturating_sub(high);
+    }
+
+    /// Where both are at `start_ticks`, ns, rounded outwards. If the newest sample is later
     /// than that, the bounds widen towards the past by the difference of their rates, because the
     /// reference's rate was between the two.
-    fn from(&self, start_ticks: u64) -> Self {
+    fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
+        let spread = self.spread(start_ticks);
+        let low = self.lower.fixed_at(start_ticks).saturating_add(self.lower_rounding);
+        let lower_ns = fixed_to_ns_floor(low.saturating_sub(spread));
+        let high = self.upper.fixed_at(start_ticks).saturating_sub(self.upper_rounding);
+        (lower_ns, fixed_to_ns_ceil(high.saturating_add(spread)))
+    }
+
+    /// By how much their rates move them apart from `start_ticks` to where they start.
+    fn spread(&self, start_ticks: u64) -> FixedNs {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
-        let spread = self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks));
-        let low = self.lower.fixed_at(start_ticks).saturating_add(self.lower_rounding).saturating_sub(spread);
-        let high =
-            self.upper.fixed_at(start_ticks).saturating_sub(self.upper_rounding).saturating_add(spread);
-        Self {
-            lower: Line { start_ticks, base_ns: fixed_to_ns_floor(low), slope: self.lower.slope },
-            upper: Line { start_ticks, base_ns: fixed_to_ns_ceil(high), slope: self.upper.slope },
-            unix_offset_ns: self.unix_offset_ns,
-            unix_bound_ns: self.unix_bound_ns,
-            ..Self::default()
-        }
+        self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks))
     }
 }
 
@@ -272,8 +279,7 @@ impl SlotWords {
     }
 
     fn fill(&self, published: &Published, bounds: &Bounds) {
-        let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
-        let bounds = bounds.from(published.line.start_ticks);
+        let (lower_ns, upper_ns) = bounds.base_ns_at(published.line.start_ticks);
         let (line, words) = (&self.line, &self.bounds);
         // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's
         // earlier line that has seen one of these values also sees the swap that had taken that
@@ -284,13 +290,13 @@ impl SlotWords {
         line.window_ticks.store(published.window_ticks, order);
         line.unix_base_ns.store(published.line.base_ns.wrapping_add(bounds.unix_offset_ns), order);
         line.start_ticks.store(published.line.start_ticks, order);
-        words.lower_base_ns.store(bounds.lower.base_ns, order);
+        words.lower_base_ns.store(lower_ns, order);
         words.lower_slope.store(bounds.lower.slope.to_bits(), order);
-        words.upper_base_ns.store(bounds.upper.base_ns, order);
+        words.upper_base_ns.store(upper_ns, order);
         words.upper_slope.store(bounds.upper.slope.to_bits(), order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
-        words.proven_ticks.store(proven.ticks, order);
-        words.proven_ns.store(proven.ns, order);
+        words.proven_ticks.store(bounds.lower.start_ticks, order);
+        words.proven_ns.store(bounds.lower.base_ns, order);
     }
 }
 

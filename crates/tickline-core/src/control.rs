@@ -304,18 +304,15 @@ impl Control {
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
-                    // Nothing that is known about this line's slope holds any more. Readers get
-                    // the OS clock until there is another line.
-                    if shared.cell.swap(state.word, state.word.replacing()) {
-                        let replacing = State { word: state.word.replacing(), ..state };
-                        shared.help(&replacing, counter, reference);
-                    }
+                    end_line(&state, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self.replace(&state, shared, counter, reference, fit.as_ref()),
-                Phase::NoLine => match fit.filter(|_| self.stability.is_confirmed()) {
-                    None => return (Iteration::Learning, self.patience_ns()),
-                    Some(fit) => self.recover_line(&state, shared, counter, reference, &fit),
+                Phase::NoLine => match &fit {
+                    Some(fit) if self.stability.is_confirmed() => {
+                        self.recover_line(&state, shared, counter, reference, fit)
+                    }
+                    _ => return (Iteration::Learning, self.patience_ns()),
                 },
             };
             is_stale = matches!(result, Err(Refusal::Stale));
@@ -373,6 +370,21 @@ impl Control {
             },
             None => Effort::fixed(BRACKETS),
         }
+    }
+}
+
+/// Ends a line of whose slope nothing is known any more. Readers get the OS clock until there is
+/// another line.
+#[inline(never)]
+fn end_line<S: StateCell, P: PastLines>(
+    state: &State,
+    shared: &Shared<S, P>,
+    counter: &impl Counter,
+    reference: &impl Reference,
+) {
+    if shared.cell.swap(state.word, state.word.replacing()) {
+        let replacing = State { word: state.word.replacing(), ..*state };
+        shared.help(&replacing, counter, reference);
     }
 }
 

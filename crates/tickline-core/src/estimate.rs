@@ -20,11 +20,9 @@
 //! maximum drift.
 
 use crate::cell::Bounds;
-use crate::line::{Line, Slope};
+use crate::line::Slope;
 use crate::sample::{Point, Sample};
-use crate::units::{
-    FRACTION_BITS, FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between, unsigned,
-};
+use crate::units::{FRACTION_BITS, FixedNs, fixed_from_ns, ticks_between, unsigned};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
@@ -98,19 +96,19 @@ impl Fraction {
 
     /// Lowers `most` to `limit`, if that is less.
     fn lower(most: &mut Option<Self>, limit: Option<Self>) {
-        if let Some(limit) = limit {
-            if most.is_none_or(|most| limit.less_than(most)) {
-                *most = Some(limit);
-            }
+        match (&most, limit) {
+            (_, None) => {}
+            (Some(most), Some(limit)) if !limit.less_than(*most) => {}
+            _ => *most = limit,
         }
     }
 
     /// Raises `least` to `limit`, if that is more.
     fn raise(least: &mut Option<Self>, limit: Option<Self>) {
-        if let Some(limit) = limit {
-            if least.is_none_or(|least| least.less_than(limit)) {
-                *least = Some(limit);
-            }
+        match (&least, limit) {
+            (_, None) => {}
+            (Some(least), Some(limit)) if !least.less_than(limit) => {}
+            _ => *least = limit,
         }
     }
 
@@ -127,14 +125,27 @@ impl Fraction {
 }
 
 impl Fit {
+    /// By how much the largest feasible slope exceeds the smallest, ppb.
+    pub(crate) fn spread_ppb(&self) -> i64 {
+        self.slope_max.ppb_above(self.slope_min)
+    }
+
+    /// The feasible slope next to that of `ns` over so many ticks. `None` if there are none.
+    fn slope_over(&self, ticks: u64, ns: FixedNs) -> Option<Slope> {
+        let bits = ns.checked_div_euclid(i128::from(ticks))?;
+        Some(Slope::saturating_from(bits).clamp(self.slope_min, self.slope_max))
+    }
+
     /// The slopes between two fractions; `None` if there are none.
-    fn between(least: &Fraction, most: &Fraction) -> Option<Self> {
-        (!most.less_than(*least)).then(|| {
-            let slope_max = Slope::saturating_from(most.floor());
-            // Rounding must not turn the two around.
-            let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
-            Self { slope_min, slope_max, exact: true }
-        })
+    fn between(least: Option<&Fraction>, most: Option<&Fraction>) -> Option<Self> {
+        let (Some(least), Some(most)) = (least, most) else { return None };
+        if most.less_than(*least) {
+            return None;
+        }
+        let slope_max = Slope::saturating_from(most.floor());
+        // Rounding must not turn the two around.
+        let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
+        Some(Self { slope_min, slope_max, exact: true })
     }
 }
 
@@ -295,29 +306,39 @@ impl History {
     }
 
     fn fit_with(&self, tolerance_ns: i64) -> Option<Fit> {
+        let (mut least, mut most) = (None, None);
+        self.limit_slopes(tolerance_ns, &mut least, &mut most);
+        Fit::between(least.as_ref(), most.as_ref())
+    }
+
+    /// Sets the limits of the slope, if there are two samples. A function of its own, so that its
+    /// frame is gone before the limits are divided.
+    #[inline(never)]
+    fn limit_slopes(&self, tolerance_ns: i64, least: &mut Option<Fraction>, most: &mut Option<Fraction>) {
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
-        let (mut least, mut most): (Option<Fraction>, Option<Fraction>) = (None, None);
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
             for newer in newer {
-                Fraction::lower(&mut most, Fraction::new(older.lower, newer.upper, tolerance_ns));
+                Fraction::lower(most, Fraction::new(older.lower, newer.upper, tolerance_ns));
                 Fraction::raise(
-                    &mut least,
+                    least,
                     Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg()),
                 );
             }
             rest = newer;
         }
-        Fit::between(&least?, &most?)
     }
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
     #[must_use]
     pub fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        let mut least: Option<FixedNs> = None;
+        let mut least = None;
         for sample in self.samples() {
             let ns = sample.upper.carried(ticks, slope);
-            least = Some(least.map_or(ns, |least| least.min(ns)));
+            match least {
+                Some(least) if least <= ns => {}
+                _ => least = Some(ns),
+            }
         }
         least
     }
@@ -325,10 +346,13 @@ impl History {
     /// The highest of the lower points carried to `ticks` at `slope`.
     #[must_use]
     pub fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        let mut most: Option<FixedNs> = None;
+        let mut most = None;
         for sample in self.samples() {
             let ns = sample.lower.carried(ticks, slope);
-            most = Some(most.map_or(ns, |most| most.max(ns)));
+            match most {
+                Some(most) if most >= ns => {}
+                _ => most = Some(ns),
+            }
         }
         most
     }
@@ -336,17 +360,26 @@ impl History {
     /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
     #[must_use]
     pub fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
-        let ticks = self.newest()?.lower.ticks;
-        let middle = |ticks| {
-            let (low, high) =
-                (self.lower_bound(ticks, fit.slope_min)?, self.upper_bound(ticks, fit.slope_max)?);
-            Some(low.saturating_add(high) >> 1)
-        };
-        let ns = middle(ticks)?;
-        let later = middle(ticks.wrapping_add(horizon_ticks))?;
-        let bits = later.saturating_sub(ns).checked_div_euclid(i128::from(horizon_ticks))?;
-        let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
-        Some(Target { ticks, ns, slope })
+        let mut target = Target { ticks: 0, ns: 0, slope: Slope::default() };
+        self.put_target(&mut target, fit, horizon_ticks)?;
+        Some(target)
+    }
+
+    /// The same. Writes into `target`: each copy takes stack.
+    pub(crate) fn put_target(&self, target: &mut Target, fit: &Fit, horizon_ticks: u64) -> Option<()> {
+        target.ticks = self.samples().last()?.lower.ticks;
+        self.put_middle(&mut target.ns, target.ticks, fit)?;
+        let mut later = 0;
+        self.put_middle(&mut later, target.ticks.wrapping_add(horizon_ticks), fit)?;
+        target.slope = fit.slope_over(horizon_ticks, later.saturating_sub(target.ns))?;
+        Some(())
+    }
+
+    /// The middle of the feasible set at `ticks`.
+    fn put_middle(&self, middle: &mut FixedNs, ticks: u64, fit: &Fit) -> Option<()> {
+        *middle = self.lower_bound(ticks, fit.slope_min)?;
+        *middle = middle.saturating_add(self.upper_bound(ticks, fit.slope_max)?) >> 1;
+        Some(())
     }
 
     /// The proven bounds: the reference is between them if its rate has stayed within
@@ -354,46 +387,38 @@ impl History {
     /// at 0.
     #[must_use]
     pub fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
-        self.bounds_with(slope, max_drift_ppb, 0, 0)
+        let mut bounds = Bounds::default();
+        self.put_bounds(&mut bounds, slope, max_drift_ppb, 0, 0)?;
+        Some(bounds)
     }
 
     /// The same for a reference that wanders by up to `range` about its intended line, and may be
-    /// up to `ahead` further on than readings show.
-    #[must_use]
-    pub fn bounds_with(
+    /// up to `ahead` further on than readings show. Writes into `bounds`: each copy of them takes
+    /// stack.
+    pub(crate) fn put_bounds(
         &self,
+        bounds: &mut Bounds,
         slope: Slope,
         max_drift_ppb: u32,
         range: FixedNs,
         ahead: FixedNs,
-    ) -> Option<Bounds> {
-        let start_ticks = self.samples().last()?.lower.ticks;
-        let max_drift_ppb = i64::from(max_drift_ppb);
-        let (slow, fast) =
-            (slope.adjusted_ppb(max_drift_ppb.saturating_neg()), slope.adjusted_ppb(max_drift_ppb));
-        let (low, high) = self.extremes(start_ticks, slow, fast)?;
-        let (low, high) = (low.saturating_sub(range), high.saturating_add(range).saturating_add(ahead));
-        let (lower_ns, upper_ns) = (fixed_to_ns_floor(low), fixed_to_ns_ceil(high));
-        Some(Bounds {
-            lower: Line { start_ticks, base_ns: lower_ns, slope: slow },
-            upper: Line { start_ticks, base_ns: upper_ns, slope: fast },
-            unix_offset_ns: 0,
-            unix_bound_ns: 0,
-            lower_rounding: low.saturating_sub(fixed_from_ns(lower_ns)),
-            upper_rounding: fixed_from_ns(upper_ns).saturating_sub(high),
-        })
-    }
-
-    /// The least and the most that the reference can be at `ticks`, those of the newest sample.
-    fn extremes(&self, ticks: u64, slow: Slope, fast: Slope) -> Option<(FixedNs, FixedNs)> {
-        let (low, high) = (self.lower_bound(ticks, slow)?, self.upper_bound(ticks, fast)?);
-        if low <= high {
-            return Some((low, high));
-        }
-        // Some older sample needs a larger maximum drift. The newest one proves the present without
-        // any.
+    ) -> Option<()> {
         let newest = self.samples().last()?;
-        Some((newest.lower.carried(ticks, slow), newest.upper.carried(ticks, fast)))
+        let ticks = newest.lower.ticks;
+        let max_drift_ppb = i64::from(max_drift_ppb);
+        bounds.lower.slope = slope.adjusted_ppb(max_drift_ppb.saturating_neg());
+        bounds.upper.slope = slope.adjusted_ppb(max_drift_ppb);
+        let mut low = self.lower_bound(ticks, bounds.lower.slope)?;
+        let mut high = self.upper_bound(ticks, bounds.upper.slope)?;
+        if low > high {
+            // Some older sample needs a larger maximum drift. The newest one proves the present
+            // without any.
+            low = newest.lower.carried(ticks, bounds.lower.slope);
+            high = newest.upper.carried(ticks, bounds.upper.slope);
+        }
+        high = high.saturating_add(range).saturating_add(ahead);
+        bounds.round_outwards(ticks, low.saturating_sub(range), high);
+        Some(())
     }
 }
 

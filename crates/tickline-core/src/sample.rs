@@ -176,29 +176,47 @@ pub fn burst(
     effort: Effort,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let (mut best, mut start_ticks): (Option<Sample>, _) = (None, None);
+    let (mut best, mut start_ticks) = (None, None);
     let mut read = Read::new(resolutions.resolution_ticks);
     for bracket in 0..effort.most_brackets {
-        let before_ticks = read.ordered(counter);
-        let reference_ns = reference.monotonic_ns();
-        let after_ticks = counter.now_ordered();
-        let start_ticks = *start_ticks.get_or_insert(before_ticks);
-        let Some(sample) = (Bracket { before_ticks, reference_ns, after_ticks }).sample(resolutions) else {
-            continue;
+        let taken = Bracket {
+            before_ticks: read.ordered(counter),
+            reference_ns: reference.monotonic_ns(),
+            after_ticks: counter.now_ordered(),
         };
-        let folded = best.map_or(sample, |best| tighter(best, sample, slope));
-        best = Some(folded);
-        let enough =
-            || slope.is_none_or(|slope| read.taken_off(folded, Some(slope)).width(slope) <= effort.wanted);
-        let long = || after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
-        if bracket.saturating_add(1) >= effort.brackets && (enough() || long()) {
+        let start_ticks = *start_ticks.get_or_insert(taken.before_ticks);
+        if !fold(&mut best, &taken, resolutions, slope) {
+            continue;
+        }
+        let is_long = taken.after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
+        if bracket.saturating_add(1) >= effort.brackets
+            && (is_long || read.is_enough(&best, slope, effort.wanted))
+        {
             break;
         }
     }
     if read.is_of_use() {
         read.ordered(counter);
     }
-    best.map(|best| read.taken_off(best, slope))
+    read.take_off(&mut best, slope);
+    best
+}
+
+/// Makes `best` as narrow as this bracket shows it to be. Returns whether the bracket is of use.
+/// A function of its own, as the next ones: so their frames do not lie in that of [`burst`].
+#[inline]
+fn fold(
+    best: &mut Option<Sample>,
+    bracket: &Bracket,
+    resolutions: Resolutions,
+    slope: Option<Slope>,
+) -> bool {
+    let Some(sample) = bracket.sample(resolutions) else { return false };
+    *best = Some(match best {
+        None => sample,
+        Some(best) => tighter(*best, sample, slope),
+    });
+    true
 }
 
 /// How long an ordered read of the counter takes at the least.
@@ -239,6 +257,21 @@ impl Read {
         let apart_ticks = unsigned(ticks_between(first_ticks, second_ticks).max(0));
         self.least_ticks = self.least_ticks.min(apart_ticks);
         second_ticks
+    }
+
+    /// Whether `sample` is as narrow as was wanted; without a slope nobody can say.
+    fn is_enough(&self, sample: &Option<Sample>, slope: Option<Slope>, wanted: FixedNs) -> bool {
+        match (sample, slope) {
+            (Some(sample), Some(exact)) => self.taken_off(*sample, slope).width(exact) <= wanted,
+            _ => true,
+        }
+    }
+
+    /// Takes off what [`taken_off`](Self::taken_off) does.
+    fn take_off(&self, sample: &mut Option<Sample>, slope: Option<Slope>) {
+        if let Some(sample) = sample {
+            *sample = self.taken_off(*sample, slope);
+        }
     }
 
     /// `sample` with both points moved towards each other by half a read. Unchanged if they would

@@ -109,6 +109,8 @@ pub(crate) struct StabilityMonitor {
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
     dither: Dither,
+    /// What the newest sample says about the dither.
+    departure: Departure,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
@@ -129,6 +131,7 @@ impl StabilityMonitor {
             stable_since_ticks: 0,
             steering_ppb: None,
             dither: Dither::new(),
+            departure: Departure::NONE,
             slopes: None,
             target: None,
             open_ppb: MAX_STABILITY_PPB,
@@ -151,7 +154,12 @@ impl StabilityMonitor {
         interval_ns: u64,
         events: &Events,
     ) -> SampleOutcome {
-        let outcome = self.note_sample(sample, slope, interval_ns, events);
+        let is_evidence = self.put_departure(sample, slope).is_some();
+        let contradiction = self.contradiction(sample);
+        let outcome = self.note_sample(sample, contradiction, slope, interval_ns, events);
+        if is_evidence && contradiction.is_none() && outcome == SampleOutcome::Consistent {
+            self.dither.note(&self.departure, slope);
+        }
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
@@ -161,6 +169,7 @@ impl StabilityMonitor {
     fn note_sample(
         &mut self,
         sample: &Sample,
+        contradiction: Option<(u128, u128)>,
         slope: Slope,
         interval_ns: u64,
         events: &Events,
@@ -175,7 +184,6 @@ impl StabilityMonitor {
             return self.disrupted(sample, events);
         }
         let broken = unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
-        let contradiction = self.contradiction(sample);
         if let Some((excess_ns, age_ns)) = contradiction {
             events.count(Event::BoundViolation);
             let rate_ppb =
@@ -188,8 +196,6 @@ impl StabilityMonitor {
                 self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
-        } else if let Some(departure) = self.departure(sample, unsigned(gap_ticks), slope) {
-            self.dither.note(&departure, slope);
         }
         if broken {
             // This also applies where the sample contradicts the bounds: a slope across the break
@@ -224,32 +230,50 @@ impl StabilityMonitor {
         self.steering_ppb = steering_ppb;
     }
 
-    /// The distance of `sample`'s middle from the last target, and how wide the sample is. `None`
-    /// while the slope is too uncertain: a gap of a sixteenth of the time watched moves the line
-    /// by a sixteenth of a bracket.
-    fn departure(&self, sample: &Sample, gap_ticks: u64, slope: Slope) -> Option<Departure> {
-        let watched_ticks = unsigned(ticks_between(self.since_ticks, sample.lower.ticks).max(0));
+    /// Sets `departure` to what `sample` says about the dither. `None` while the slope is too
+    /// uncertain. It lies in the monitor: each copy takes stack.
+    #[inline(never)]
+    fn put_departure(&mut self, sample: &Sample, slope: Slope) -> Option<()> {
+        if !self.knows_slope_at(sample.lower.ticks, slope) {
+            return None;
+        }
+        self.departure.ticks = sample.lower.ticks;
+        self.departure.distance = self.distance(sample, slope)?;
+        self.departure.width = sample.width(slope);
+        self.departure.narrowest_before = self.history.narrowest(slope)?;
+        self.departure.open = self.open_at(sample.lower.ticks)?;
+        Some(())
+    }
+
+    /// Whether the slope is so certain that it moves the line by a sixteenth of a bracket at most:
+    /// the gap before `ticks` is a sixteenth of the time watched.
+    fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
+        let Some(last) = self.history.samples().last() else { return false };
+        let gap_ticks = unsigned(ticks_between(last.lower.ticks, ticks).max(0));
+        let watched_ticks = unsigned(ticks_between(self.since_ticks, ticks).max(0));
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
-        let is_short = watched_ticks < slope.ticks_in(DITHER_AFTER_NS);
-        let target = self.target.filter(|_| !is_short && gap_ticks <= watched_ticks >> 4)?;
+        watched_ticks >= slope.ticks_in(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
+    }
+
+    /// The distance of `sample`'s middle from the last target.
+    fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
+        let target = self.target.as_ref()?;
         let (ticks, middle) = sample.middle(slope);
+        Some(middle.saturating_sub(target.at(ticks)).saturating_abs())
+    }
+
+    /// How wide the range is that the samples leave open at `ticks`.
+    fn open_at(&self, ticks: u64) -> Option<FixedNs> {
         let (slowest, fastest) = self.slopes?;
         let low = self.history.lower_bound(ticks, slowest)?;
-        let high = self.history.upper_bound(ticks, fastest)?;
-        Some(Departure {
-            ticks,
-            distance: middle.saturating_sub(target.at(ticks)).saturating_abs(),
-            width: sample.width(slope),
-            narrowest_before: self.history.narrowest(slope)?,
-            open: high.saturating_sub(low).max(0),
-        })
+        Some(self.history.upper_bound(ticks, fastest)?.saturating_sub(low).max(0))
     }
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those
     /// were, ns.
     fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
-        let bounds = self.bounds?;
+        let bounds = self.bounds.as_ref()?;
         let below = bounds.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
         let above = fixed_from_ns(sample.lower.ns).saturating_sub(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
@@ -281,11 +305,28 @@ impl StabilityMonitor {
     pub(crate) fn fit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
+        let within = self.slopes_within_dither();
+        self.note_fit(fit.as_ref(), within.as_ref(), dropped, events);
+        // A reference that ran backwards makes a slope of 0. Its line would stand still for
+        // hours, and the cell takes slope 0 for a line that was never published.
+        match fit {
+            Some(fit) if fit.slope_min > Slope::default() && fit.spread_ppb() <= MAX_SPREAD_PPB => Some(fit),
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn slopes_within_dither(&self) -> Option<Fit> {
+        self.history.slopes_within(fixed_to_ns_ceil(self.dither.range() >> 1))
+    }
+
+    /// Takes note of what a fit says. `dropped` samples contradicted the newest. A function of its
+    /// own, because `fit` goes deep.
+    #[inline(never)]
+    fn note_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        let amplitude_ns = fixed_to_ns_ceil(self.dither.range() >> 1);
-        let within = self.history.slopes_within(amplitude_ns);
-        self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(&fit, within.as_ref()));
+        self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(fit, within));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
             // No line, not even with dither, passes between the samples. This shows long before a
@@ -304,10 +345,6 @@ impl StabilityMonitor {
                 self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
             }
         }
-        // A reference that ran backwards makes a slope of 0. Its line would stand still for
-        // hours, and the cell takes slope 0 for a line that was never published.
-        fit.filter(|fit| fit.slope_min > Slope::default())
-            .filter(|fit| fit.slope_max.ppb_above(fit.slope_min) <= MAX_SPREAD_PPB)
     }
 
     /// Whether enough samples agree for a first line.
@@ -324,7 +361,7 @@ impl StabilityMonitor {
         let watched_ns = unsigned(fixed_to_ns_round(fit.slope_min.over(signed(watched_ticks >> 1))).max(0));
         let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
         let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
-        let half_open_ppb = unsigned(fit.slope_max.ppb_above(fit.slope_min).max(0)).div_ceil(2);
+        let half_open_ppb = unsigned(fit.spread_ppb().max(0)).div_ceil(2);
         let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(half_open_ppb).unwrap_or(u64::MAX);
         watched_ns.min(steady_ns)
     }

@@ -135,13 +135,13 @@ fn noise_is_not_taken_for_dither() {
         let (clock, mut control) = new_clock(machine);
         let mut kernel = Kernel::new(machine, seed);
         (kernel.longest_steps, kernel.noise_ticks) = (0, noise_ticks);
-        kernel.run(clock, &mut control, 10_000_000_000);
+        kernel.run(clock, &mut control, 30_000_000_000);
         let mut largest_ns = 0;
         for _ in 0..50 {
             kernel.run(clock, &mut control, 1_000_000_000);
             largest_ns = largest_ns.max(clock.gauges.bound_parts().dither_ns);
         }
-        assert!(largest_ns < 6, "seed {seed}: {largest_ns} ns");
+        assert!(largest_ns <= 12, "seed {seed}: {largest_ns} ns");
     }
 }
 

@@ -76,26 +76,33 @@ impl Control {
         let max_drift_ppb = allowance.max_drift_ppb();
         let fastest = slope.adjusted_ppb(i64::from(max_drift_ppb));
         let unseen = fastest.over(signed(self.config.resolutions.counter_ticks));
-        self.plan.bounds =
-            self.stability.history.bounds_with(slope, max_drift_ppb, allowance.dither, unseen)?;
+        let range = allowance.dither;
+        self.stability.history.put_bounds(&mut self.plan.bounds, slope, max_drift_ppb, range, unseen)?;
         (self.plan.bounds.unix_offset_ns, self.plan.bounds.unix_bound_ns) = (unix_offset_ns, unix_bound_ns);
+        Some(())
+    }
+
+    /// One sample since a jump or a change of rate: it says where the reference is, and the old
+    /// rate must do.
+    #[inline(never)]
+    fn aim_by_newest(&mut self, old: &Line) -> Option<()> {
+        let slope = self.slope.unwrap_or(old.slope);
+        let (ticks, ns) = self.stability.history.newest()?.middle(slope);
+        self.plan.target = Target { ticks, ns, slope };
         Some(())
     }
 
     /// Plans the target of a line that replaces `old`. `None` without a sample.
     #[inline(never)]
     fn plan_replacement(&mut self, old: &Line, fit: Option<&Fit>, interval_ns: u64) -> Option<()> {
-        let target = match fit {
-            Some(fit) => self.stability.history.target(fit, old.slope.ticks_in(interval_ns)),
-            // One sample since a jump or a change of rate: it says where the reference is, and the
-            // old rate must do.
-            None => self.stability.history.newest().map(|newest| {
-                let slope = self.slope.unwrap_or(old.slope);
-                let (ticks, ns) = newest.middle(slope);
-                Target { ticks, ns, slope }
-            }),
-        };
-        self.plan.target = target?;
+        let target = &mut self.plan.target;
+        match fit {
+            Some(fit) => {
+                let horizon_ticks = old.slope.ticks_in(interval_ns);
+                self.stability.history.put_target(target, fit, horizon_ticks)?;
+            }
+            None => self.aim_by_newest(old)?,
+        }
         self.plan.allowance = self.stability.allowance(fit, interval_ns);
         Some(())
     }
@@ -221,9 +228,27 @@ impl Control {
     /// Plans the target of a first line.
     #[inline(never)]
     fn plan_recovery(&mut self, fit: &Fit, interval_ns: u64) -> Option<()> {
-        self.plan.target = self.stability.history.target(fit, fit.slope_max.ticks_in(interval_ns))?;
+        let horizon_ticks = fit.slope_max.ticks_in(interval_ns);
+        self.stability.history.put_target(&mut self.plan.target, fit, horizon_ticks)?;
         self.plan.allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
         Some(())
+    }
+
+    /// Where a first line starts: at the target, or at what the reference may be at most by now. A
+    /// thread has read the reference, and its plain read of the counter is executed before the
+    /// publication, so it meets this line at a tick before `at_ticks`: there, too, the line is not
+    /// below that.
+    #[inline(never)]
+    fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
+        let Plan { target, bounds, .. } = &self.plan;
+        let resolutions = &self.config.resolutions;
+        let since_ticks =
+            ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
+        let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
+            .saturating_add(target.slope.over(since_ticks));
+        // A writer that was stopped in between knows it better by its samples.
+        let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
+        target.at(at_ticks).max(most)
     }
 
     /// Plans the first line at `at_ticks`, where the reference was read as `reference_ns` between
@@ -236,23 +261,10 @@ impl Control {
         before_ticks: u64,
         reference_ns: i64,
     ) -> Result<(), Refusal> {
-        let Plan { target, bounds, .. } = &self.plan;
-        let (slope, resolutions) = (target.slope, &self.config.resolutions);
-        if self.is_stale(at_ticks, slope) {
-            return Err(Refusal::Stale);
-        }
+        let slope = self.plan.target.slope;
         let reset_ticks = reset_tolerance_ticks(slope);
         let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-        // No less than the reference may be by now. A thread has read the reference, and its plain
-        // read of the counter is executed before the publication, so it meets this line at a tick
-        // before `at_ticks`: there, too, the line is not below that.
-        let since_ticks =
-            ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
-        let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
-            .saturating_add(slope.over(since_ticks));
-        // A writer that was stopped in between knows it better by its samples.
-        let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
-        let from = target.at(at_ticks).max(most);
+        let from = self.first_ns(at_ticks, before_ticks, reference_ns);
         let high_water_ns = state.high_water_ns();
         let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
         if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
@@ -288,6 +300,9 @@ impl Control {
             least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
         // A warm-up, as before a replacement; and no first publication is announced in vain.
         let now_ticks = counter.now_ordered();
+        if self.is_stale(now_ticks, slope) {
+            return Err(Refusal::Stale);
+        }
         self.plan_first(state, now_ticks, now_ticks, i64::MIN)?;
         let high_water_ns = state.high_water_ns();
         shared.timeline.make_room(&self.plan.past(self.plan.word.to_bits(), high_water_ns));
@@ -314,9 +329,15 @@ impl Control {
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        self.plan_first(state, at_ticks, before_ticks, reference_ns).inspect_err(|_| {
+        let planned = if self.is_stale(at_ticks, self.plan.target.slope) {
+            Err(Refusal::Stale)
+        } else {
+            self.plan_first(state, at_ticks, before_ticks, reference_ns)
+        };
+        if planned.is_err() {
             shared.help(&first, counter, reference);
-        })?;
+            return planned;
+        }
         let past = self.plan.past(at_ticks, high_water_ns);
         shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
         shared.timeline.note_first(&past);

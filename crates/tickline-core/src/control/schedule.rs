@@ -6,7 +6,6 @@ use super::{
 };
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::sample::Point;
 use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, ticks_between, unsigned};
 
 impl Control {
@@ -63,10 +62,9 @@ impl Control {
 
     /// How old the newest sample is at `ticks`, ticks.
     pub(super) fn age_ticks(&self, ticks: u64) -> u64 {
-        self.stability.history.newest().map_or(u64::MAX, |newest| {
-            let age = |point: Point| ticks_between(point.ticks, ticks).unsigned_abs();
-            age(newest.upper).max(age(newest.lower))
-        })
+        let Some(newest) = self.stability.history.samples().last() else { return u64::MAX };
+        let (upper, lower) = (&newest.upper, &newest.lower);
+        ticks_between(upper.ticks, ticks).unsigned_abs().max(ticks_between(lower.ticks, ticks).unsigned_abs())
     }
 
     /// Whether the newest sample is too old to be used at `ticks`, because the writer was

@@ -53,10 +53,9 @@ const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 /// If fewer than [`BLOCK_SAMPLES`] of so many samples are clear, what was learnt is void.
 const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
-/// The width up to which a sample is clear: an eighth more than the narrowest, and a reference's
-/// rounding.
+/// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
-    narrowest.saturating_add(narrowest >> 3).saturating_add(fixed_from_ns(1))
+    narrowest.saturating_add(narrowest >> 2).saturating_add(fixed_from_ns(3))
 }
 
 /// A sample, and what was known before it.
@@ -75,6 +74,8 @@ pub(super) struct Departure {
 }
 
 impl Departure {
+    pub(super) const NONE: Self = Self { ticks: 0, distance: 0, width: 0, open: 0, narrowest_before: 0 };
+
     fn is_clear(&self, narrowest: FixedNs) -> bool {
         self.width.max(self.open) <= widest_clear(narrowest)
     }
@@ -125,8 +126,8 @@ impl Dither {
         let narrowest = before.min(departure.width);
         self.narrowest = Some(narrowest);
         if before > widest_clear(narrowest) {
-            // What the block took for clear was not.
-            self.current = None;
+            // What was taken for clear was not.
+            (self.current, self.previous) = (None, None);
         }
         let block = self.current.get_or_insert(Block {
             since_ticks: departure.ticks,

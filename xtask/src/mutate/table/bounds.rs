@@ -137,8 +137,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "resolution",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control/publish.rs",
-        "allowance.dither, unseen)?;",
-        "allowance.dither, unseen & 0)?;",
+        "max_drift_ppb, range, unseen)?;",
+        "max_drift_ppb, range, unseen & 0)?;",
     ),
     mutant(
         "slew",
@@ -222,8 +222,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a contradiction leaves the range of the dither as it was learnt",
         "stability.rs",
         "            self.dither.forget();
-        } else if let Some(departure)",
-        "        } else if let Some(departure)",
+        }
+        if broken",
+        "        }
+        if broken",
     ),
     mutant(
         "dither",
@@ -243,8 +245,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "dither",
         "what the slopes leave open of the reference is taken for dither",
         "stability.rs",
-        "let high = self.history.upper_bound(ticks, fastest)?;",
-        "let high = self.history.upper_bound(ticks, slowest)?;",
+        "Some(self.history.upper_bound(ticks, fastest)?",
+        "Some(self.history.upper_bound(ticks, slowest)?",
     ),
     mutant(
         "dither",
@@ -286,8 +288,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "samples",
         "a burst ends however wide its sample is",
         "sample.rs",
-        " && (enough() || long()) {",
-        " {",
+        "&& (is_long || read.is_enough(&best, slope, effort.wanted))",
+        "",
     ),
     mutant(
         "samples",
@@ -300,8 +302,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "samples",
         "a slope of 0 makes a line",
         "stability.rs",
-        "fit.filter(|fit| fit.slope_min > Slope::default())",
-        "fit",
+        "fit.slope_min > Slope::default() && fit.spread_ppb()",
+        "fit.spread_ppb()",
     ),
     mutant(
         "samples",

@@ -153,11 +153,10 @@ pub(crate) fn hypervisor() -> Hypervisor {
         return Hypervisor::None;
     }
     let leaf = cpuid(HYPERVISOR);
-    let mut signature = [0; 12];
-    for (place, register) in signature.chunks_exact_mut(4).zip([leaf.ebx, leaf.ecx, leaf.edx]) {
-        place.copy_from_slice(&register.to_le_bytes());
-    }
-    Hypervisor::from_signature(signature)
+    let [a, b, c, d] = leaf.ebx.to_le_bytes();
+    let [e, f, g, h] = leaf.ecx.to_le_bytes();
+    let [i, j, k, l] = leaf.edx.to_le_bytes();
+    Hypervisor::from_signature([a, b, c, d, e, f, g, h, i, j, k, l])
 }
 
 /// User space has no way to ask.
