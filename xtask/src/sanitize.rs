@@ -74,7 +74,7 @@ const LEFT_OUT: &[LeftOut] = &[
         under: &[THREAD],
         file: "crates/tickline/src/sys/linux/mark.rs",
         tests: &["the_kernel_marks_a_thread_that_ends_without_returning"],
-        why: "the runtime waits for ever for a thread that ends by a bare system call",
+        why: "the runtime does not see a thread end that ends by a bare system call",
     },
     LeftOut {
         under: &[THREAD, ADDRESS],
