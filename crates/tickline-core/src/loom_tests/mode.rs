@@ -173,7 +173,7 @@ fn note(seen: &Seen, what: &str, happened: bool) {
 /// The thread enters the mode while a reader publishes a common line.
 #[test]
 fn the_mode_is_taken_up_under_a_reader() {
-    let wanted = ["swept: true", "swept: false", "published: true", "published: false"];
+    let wanted = ["opened: true", "opened: false", "published: true", "published: false"];
     check(Some(3), &wanted, |seen| {
         let scene = Scene::new();
         let noted = seen.clone();
@@ -208,7 +208,7 @@ fn the_mode_is_given_up_under_a_reader() {
 /// When `disable()` has returned nobody finds the table, though it was just being opened.
 #[test]
 fn the_counter_is_switched_off_while_a_table_is_opened() {
-    check(Some(4), &["swept: true", "swept: false", "open before"], |seen| {
+    check(Some(4), &["opened: true", "opened: false", "open before"], |seen| {
         let scene = Scene::new();
         let noted = seen.clone();
         let switch = spawn(&scene, move |scene| {
