@@ -203,8 +203,7 @@ pub fn burst(
 }
 
 /// Makes `best` as narrow as this bracket shows it to be. Returns whether the bracket is of use.
-/// A function of its own, as the next ones: so their frames do not lie in that of [`burst`].
-#[inline]
+/// Not a part of [`burst`], whose frame would hold the copies.
 fn fold(
     best: &mut Option<Sample>,
     bracket: &Bracket,

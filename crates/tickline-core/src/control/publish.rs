@@ -293,8 +293,8 @@ impl Control {
         self.plan_recovery(fit, interval_ns).ok_or(Refusal::Stale)?;
         self.plan_bounds().ok_or(Refusal::Stale)?;
         let slope = self.plan.target.slope;
-        // 75 us, and twice that for the validity; with a slow counter so long that the second iteration, which must come twice the
-        // start granularity later, comes in time.
+        // 75 us, and twice that for the validity. With a slow counter so long that the second
+        // iteration, which must come twice the start granularity later, comes in time.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
         self.plan.published.window_ticks =
             least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);

@@ -173,7 +173,8 @@ mod tests {
         crate::units::fixed_to_ns_ceil(dither.range())
     }
 
-    /// So many samples at this interval, each at this distance and so wide, after ones that left as much open.
+    /// So many samples at this interval, each at this distance and so wide, after ones that left so
+    /// much open.
     fn feed_wide(
         dither: &mut Dither,
         now_ticks: &mut u64,
@@ -270,5 +271,14 @@ mod tests {
         assert!(!dither.is_known());
         feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
         assert_eq!(range_ns(&dither), 4);
+    }
+
+    #[test]
+    fn what_was_learnt_from_wide_samples_is_void_once_a_narrow_one_comes() {
+        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
+        feed_wide(&mut dither, &mut now_ticks, 32, 100_000_000, 1, (40, 40));
+        assert!(dither.is_known());
+        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
+        assert!(!dither.is_known());
     }
 }
