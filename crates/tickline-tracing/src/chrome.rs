@@ -40,7 +40,7 @@ use tracing_core::span::{Attributes, Id};
 use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::Sink;
+use crate::sink::{OpenSpan, Sink};
 use crate::timing::SpanTiming;
 
 mod fields;
@@ -315,29 +315,32 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     const ENTER_AND_EXIT: bool = true;
-    const CREATION: bool = true;
 
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
-        if self.with_fields {
-            if let Some(fields) = Fields::of(self.trace, attributes) {
-                span.extensions_mut().replace(fields);
-            }
+    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
+        self.with_fields
+    }
+
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
+        if let Some(fields) = Fields::of(self.trace, attributes) {
+            span.extensions_mut().replace(fields);
         }
     }
 
-    fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
+    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
         // A thread that is ending has no thread-local memory any more; its last spans are not in
         // the file.
-        let _ = LOCAL.try_with(|local| local.borrow_mut().enter(self.trace, span.id(), ns));
+        let _ = LOCAL.try_with(|local| local.borrow_mut().enter(self.trace, span.id().clone(), ns));
     }
 
-    fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
+    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
         let _ = LOCAL.try_with(|local| {
             let mut local = local.borrow_mut();
-            let Some(entered_ns) = local.exit(self.trace, &span.id()) else { return };
+            let Some(entered_ns) = local.exit(self.trace, span.id()) else { return };
             self.introduce(&mut local);
             let fields = if self.with_fields {
-                span.extensions().get::<Fields>().and_then(|fields| fields.of_trace(self.trace))
+                span.find().and_then(|span| {
+                    span.extensions().get::<Fields>().and_then(|fields| fields.of_trace(self.trace))
+                })
             } else {
                 None
             };

@@ -1,7 +1,7 @@
 //! The layer that programs use.
 
-use tracing_core::span::{Attributes, Id};
-use tracing_core::{Dispatch, Subscriber};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -74,6 +74,15 @@ where
     #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         self.0.on_new_span(attributes, id, ctx);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        self.0.on_record(id, values, ctx);
+    }
+
+    #[inline]
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        self.0.on_event(event, ctx);
     }
 
     #[inline]

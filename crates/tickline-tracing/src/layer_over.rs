@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tracing_core::span::{Attributes, Id};
-use tracing_core::{Dispatch, Subscriber};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::open_spans::{OpenSpans, change_in_extensions, from_extensions, insert_in_extensions};
-use crate::sink::Sink;
+use crate::sink::{OpenSpan, Sink};
 use crate::source::TimeSource;
 use crate::timing::{Running, SpanTiming};
 use crate::unix_offset::UnixOffset;
@@ -50,6 +50,19 @@ impl<T, K> LayerOver<T, K> {
     }
 }
 
+impl<T, K> LayerOver<T, K> {
+    /// Changes what is known of an open span; `None` if the layer was not there when it was
+    /// created.
+    #[inline]
+    fn change<S, R>(&self, id: &Id, ctx: &Context<'_, S>, change: impl Fn(&mut Running) -> R) -> Option<R>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let changed = self.open_spans.change(id.into_u64(), &change);
+        changed.or_else(|| change_in_extensions(&ctx.span(id)?, self.number, change))
+    }
+}
+
 impl<S, T, K> Layer<S> for LayerOver<T, K>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -61,48 +74,57 @@ where
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
-        let running = Running::new(self.source.now_ns());
-        let is_kept = self.open_spans.insert(id.into_u64(), running.clone());
-        if is_kept && !K::CREATION {
+        let now_ns = self.source.now_ns();
+        let metadata = attributes.metadata();
+        let running = Running::new(metadata, now_ns);
+        let is_kept = self.open_spans.insert(id.into_u64(), &running);
+        let wants_fields = self.sink.wants_fields(metadata);
+        if is_kept && !wants_fields {
             return;
         }
         let Some(span) = ctx.span(id) else { return };
         if !is_kept {
             insert_in_extensions(&span, self.number, running);
         }
-        if K::CREATION {
-            self.sink.created(attributes, &span);
+        if wants_fields {
+            self.sink.created(attributes, &span, now_ns);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
+        if self.sink.wants_fields(metadata) {
+            if let Some(span) = ctx.span(id) {
+                self.sink.recorded(values, &span);
+            }
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        if K::EVENTS {
+            self.sink.event(event, &ctx, self.source.now_ns());
         }
     }
 
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let enter = |running: &mut Running| running.enter(&self.source);
-        let is_kept = self.open_spans.change(id.into_u64(), enter);
-        if is_kept && !K::ENTER_AND_EXIT {
-            return;
-        }
-        let Some(span) = ctx.span(id) else { return };
-        if !is_kept {
-            change_in_extensions(&span, self.number, enter);
-        }
+        let entered = self.change(id, &ctx, |running| (running.metadata(), running.enter(&self.source)));
         if K::ENTER_AND_EXIT {
-            self.sink.entered(&span, self.source.now_ns());
+            let Some((metadata, ns)) = entered else { return };
+            let ns = ns.unwrap_or_else(|| self.source.now_ns());
+            self.sink.entered(&OpenSpan::new(id, metadata, &ctx), ns);
         }
     }
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let exit = |running: &mut Running| running.exit(now_ns);
-        let is_kept = self.open_spans.change(id.into_u64(), exit);
-        if is_kept && !K::ENTER_AND_EXIT {
-            return;
-        }
-        let Some(span) = ctx.span(id) else { return };
-        if !is_kept {
-            change_in_extensions(&span, self.number, exit);
-        }
+        let exit = |running: &mut Running| {
+            running.exit(now_ns);
+            running.metadata()
+        };
+        let exited = self.change(id, &ctx, exit);
         if K::ENTER_AND_EXIT {
-            self.sink.exited(&span, now_ns);
+            let Some(metadata) = exited else { return };
+            self.sink.exited(&OpenSpan::new(id, metadata, &ctx), now_ns);
         }
     }
 

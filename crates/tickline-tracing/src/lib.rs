@@ -29,10 +29,11 @@
 //! # What it costs
 //!
 //! A span costs four readings of the counter, an atomic exchange for each, and storing its times
-//! in its extensions when it is closed. Open spans are in 256 slots of the layer's own (16 KB),
-//! which the layer finds by the span's number. A span whose slot is taken is kept in its
-//! extensions, which cost a lookup in the registry at each of the four readings. A subscriber
-//! without the layer pays nothing. Spans that a filter keeps from the layer cost it nothing.
+//! in its extensions when it is closed. Open spans are in a table of the layer's own, which it
+//! indexes by the span's number: 16 KB, 2 KB for each thread that creates spans, and 64 bytes for
+//! each span beyond 32 that were open at once on a thread, rounded up to a power of two. So 10,000
+//! open spans of one thread take 1 MB. A subscriber without the layer pays nothing. Spans that a
+//! filter keeps from the layer cost it nothing.
 //!
 //! A span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`. From
 //! the [record](https://github.com/tickline/tickline/blob/main/benches/README.md) of an AMD EPYC,
@@ -114,7 +115,7 @@ mod unix_offset;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
-pub use sink::{Callback, ClosedSpan, Sink};
+pub use sink::{Callback, ClosedSpan, OpenSpan, Sink};
 pub use timing::SpanTiming;
 
 /// For this project's tests and benches: the layer over other clocks. This is not part of the

@@ -2,13 +2,17 @@
 //!
 //! The registry's extensions are made for this. But finding a span there takes some 34 ns at each
 //! enter, exit and close, which is as much as ten readings of the counter in all (AMD EPYC,
-//! family 26, record of the benches). So most open spans are in a table of the layer's own, in a
-//! slot that is computed from the span's number. A span whose slot is taken when it is created
-//! goes to the extensions, and stays there.
+//! family 26, record of the benches). So open spans are in a table of the layer's own, in a slot
+//! that is computed from the span's number: the registry's numbers say which thread created the
+//! span, and which place it has among that thread's open spans. A thread's slots are in pages of
+//! 32, 64, 128 and so on, as the registry's are. No thread writes to another's page, except for
+//! spans that move. A span whose slot is taken when it is created goes to the extensions, and
+//! stays there.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::sync::OnceLock;
 use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -16,18 +20,21 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::Running;
 
-/// Slots, one cache line each, 16 KB in all: a third of a first-level cache. A program has few
-/// open spans at a time: the depth of their nesting times the number of threads, and those of
-/// waiting tasks.
-const SLOTS_LOG2: u32 = 8;
+/// The bits of the registry's number less 1, from below, that are the span's place among those
+/// that its thread has created (sharded-slab 0.1.7, `cfg.rs`: half a word of pages, the first of
+/// which has 32 places). The bits of the thread follow, and a count of the uses of the place. A
+/// registry that makes its numbers in another way costs time, and nothing else.
+const PLACE_BITS: u32 = usize::BITS / 2 + 6;
 
-/// The uppermost bits of the registry's numbers, which count how often a place in its slab was
-/// used (sharded-slab 0.1.7, `cfg.rs`: 38 bits of the place and 13 of the thread are below; with
-/// 32 bits the count has two bits, which are left in). A thread's spans take the places that it
-/// has left last. Hashed without the count, they come to the same slots again, which stay in that
-/// CPU's cache. With the count they would go through all slots, and threads would take them from
-/// each other. A registry that makes its numbers in another way costs time, and nothing else.
-const USES_BITS: u32 = 13;
+/// Threads that have pages of their own, a power of two. Others share them with one of these. The
+/// registry gives the number of a thread that has ended to the next that begins.
+const THREADS: usize = 1_024;
+
+/// Slots of a thread's first page, as in the registry.
+const FIRST_PAGE: usize = 32;
+
+/// Pages of a thread, which have 2,097,120 slots in all. Spans beyond are in their extensions.
+const PAGES: usize = 16;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -40,14 +47,14 @@ struct Slot {
     /// The span that `running` belongs to. It changes under the lock, and away from a span's
     /// number only when that span ends. This alone therefore shows that a span is not here.
     span: AtomicU64,
-    running: SpinMutex<Running>,
+    running: SpinMutex<Option<Running>>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
 impl Slot {
-    fn new() -> Self {
-        Self { span: AtomicU64::new(FREE), running: SpinMutex::new(Running::new(0)) }
+    const fn new() -> Self {
+        Self { span: AtomicU64::new(FREE), running: SpinMutex::new(None) }
     }
 
     #[inline]
@@ -61,14 +68,14 @@ impl Slot {
     /// same span, or that has just found in `insert` that it came too late. A forked child has
     /// none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
-    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Running>> {
+    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<Running>>> {
         (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
     }
 
     /// Another thread has the lock for some ns. If that thread was preempted, this one sleeps, so
     /// that the other gets the CPU, whatever their priorities are.
     #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, Running> {
+    fn wait(&self) -> SpinMutexGuard<'_, Option<Running>> {
         loop {
             for _ in 0..100 {
                 if let Some(running) = self.running.try_lock() {
@@ -81,10 +88,36 @@ impl Slot {
     }
 }
 
-/// The open spans of one layer.
+/// What one thread created, or several that share it.
+#[derive(Debug)]
+struct Shard {
+    first: [Slot; FIRST_PAGE],
+    /// Page `n + 1` has twice as many slots as page `n`.
+    more: [OnceLock<Box<[Slot]>>; PAGES - 1],
+}
+
+impl Shard {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            first: [const { Slot::new() }; FIRST_PAGE],
+            more: [const { OnceLock::new() }; PAGES - 1],
+        })
+    }
+
+    /// The page of `place` and the place on it; page 0 has the first 32.
+    #[inline]
+    const fn page(place: usize) -> (usize, usize) {
+        let from_first = place + FIRST_PAGE;
+        let page = (from_first / FIRST_PAGE).ilog2();
+        (page as usize, from_first - (FIRST_PAGE << page))
+    }
+}
+
+/// The open spans of one layer: 16 KB, 2 KB for each thread that creates spans, and 64 bytes for
+/// each span beyond 32 that were open at once on a thread, rounded up to a power of two.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
-    slots: Box<[Slot; 1 << SLOTS_LOG2]>,
+    shards: Box<[OnceLock<Box<Shard>>]>,
 }
 
 /// The extension of a span that found no slot.
@@ -96,34 +129,55 @@ struct InExtensions {
 
 impl OpenSpans {
     pub(crate) fn new() -> Self {
-        Self { slots: Box::new(std::array::from_fn(|_| Slot::new())) }
+        Self { shards: (0..THREADS).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Fibonacci hashing of the bits below the count of uses.
+    /// The shard of a span, and its place there.
     #[inline]
-    fn place(span: u64) -> usize {
-        // BOUND: below 2^SLOTS_LOG2, by the shift.
-        ((span << USES_BITS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SLOTS_LOG2)) as usize
+    fn place(span: u64) -> (usize, usize) {
+        // The registry's numbers are words, less than any machine's `usize` has, and not 0.
+        let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
+        (index >> PLACE_BITS & (THREADS - 1), index & ((1 << PLACE_BITS) - 1))
     }
 
     /// The slot in which `span` is, if it is in any.
     #[inline]
-    fn slot(&self, span: u64) -> &Slot {
-        &self.slots[Self::place(span)]
+    fn slot(&self, span: u64) -> Option<&Slot> {
+        let (shard, place) = Self::place(span);
+        let shard = self.shards.get(shard)?.get()?;
+        shard.first.get(place).or_else(|| {
+            let (page, place) = Shard::page(place);
+            shard.more.get(page - 1)?.get()?.get(place)
+        })
+    }
+
+    /// The same, and makes its page if there is none yet.
+    #[cold]
+    fn make_slot(&self, span: u64) -> Option<&Slot> {
+        let (shard, place) = Self::place(span);
+        let shard = self.shards.get(shard)?.get_or_init(Shard::new);
+        let (page, _) = Shard::page(place);
+        if let Some(page_before) = page.checked_sub(1) {
+            shard
+                .more
+                .get(page_before)?
+                .get_or_init(|| (0..FIRST_PAGE << page).map(|_| Slot::new()).collect());
+        }
+        self.slot(span)
     }
 
     /// Keeps `running` for `span`, if its slot is free. A slot is also free if it has an earlier
     /// span of the same number, whose end the layer missed: the registry uses a number again when
     /// its count of uses wraps. A free slot that another thread has locked counts as taken.
     #[inline]
-    pub(crate) fn insert(&self, span: u64, running: Running) -> bool {
-        let slot = self.slot(span);
+    pub(crate) fn insert(&self, span: u64, running: &Running) -> bool {
+        let Some(slot) = self.slot(span).or_else(|| self.make_slot(span)) else { return false };
         let kept = match slot.span() {
             FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
             _ => slot.get(span),
         };
         let Some(mut kept) = kept else { return false };
-        *kept = running;
+        *kept = Some(running.clone());
         // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(span, Ordering::Relaxed);
         true
@@ -131,19 +185,18 @@ impl OpenSpans {
 
     /// Changes what is kept for `span`, if it is in its slot.
     #[inline]
-    pub(crate) fn change(&self, span: u64, change: impl FnOnce(&mut Running)) -> bool {
-        let kept = self.slot(span).get(span);
-        kept.map(|mut running| change(&mut running)).is_some()
+    pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut Running) -> R) -> Option<R> {
+        self.slot(span)?.get(span)?.as_mut().map(change)
     }
 
     /// Frees the slot of `span`, if it has one, and returns what `end` makes of its content.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
-        let slot = self.slot(span);
+        let slot = self.slot(span)?;
         let kept = slot.get(span)?;
         // ORDERING: as in `insert`.
         slot.span.store(FREE, Ordering::Relaxed);
-        Some(end(&kept))
+        kept.as_ref().map(end)
     }
 }
 
@@ -162,16 +215,14 @@ pub(crate) fn insert_in_extensions<'a, S: LookupSpan<'a>>(
 
 /// Changes what is kept for a span that found no slot.
 #[cold]
-pub(crate) fn change_in_extensions<'a, S: LookupSpan<'a>>(
+pub(crate) fn change_in_extensions<'a, S: LookupSpan<'a>, R>(
     span: &SpanRef<'a, S>,
     layer: u64,
-    change: impl FnOnce(&mut Running),
-) {
-    if let Some(kept) = span.extensions_mut().get_mut::<InExtensions>() {
-        if kept.layer == layer {
-            change(&mut kept.running);
-        }
-    }
+    change: impl FnOnce(&mut Running) -> R,
+) -> Option<R> {
+    let mut extensions = span.extensions_mut();
+    let kept = extensions.get_mut::<InExtensions>().filter(|kept| kept.layer == layer)?;
+    Some(change(&mut kept.running))
 }
 
 /// What was kept for a span that found no slot.
@@ -191,17 +242,20 @@ mod tests {
     use super::*;
     use crate::source::GlobalClock;
 
+    /// Two spans that have the same slot: a number of the same place, used once more.
+    const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (PLACE_BITS + THREADS.ilog2()))];
+
     #[test]
     fn a_slot_is_taken_until_its_span_ends() {
         let spans = OpenSpans::new();
-        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
-        assert!(spans.insert(first, Running::new(10)));
-        assert!(!spans.insert(second, Running::new(20)), "both have the same slot");
-        assert!(!spans.change(second, |_| unreachable!()));
-        assert!(spans.change(first, |running| running.exit(0)));
+        let [first, second] = SAME_SLOT;
+        assert!(spans.insert(first, &Running::of_a_callsite(10)));
+        assert!(!spans.insert(second, &Running::of_a_callsite(20)), "both have the same slot");
+        assert!(spans.change(second, |_| unreachable!()).is_none());
+        assert!(spans.change(first, |running| running.exit(0)).is_some());
         assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
         assert!(spans.remove(first, |_| ()).is_none(), "once");
-        assert!(spans.insert(second, Running::new(20)));
+        assert!(spans.insert(second, &Running::of_a_callsite(20)));
     }
 
     /// Symptom: with one span after the other a thread went through all slots, and took them from
@@ -210,7 +264,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn the_spans_of_a_thread_come_to_the_same_slots_again() {
         const DEEP: usize = 3;
-        let places = || -> BTreeSet<usize> {
+        let places = || -> BTreeSet<(usize, usize)> {
             let place = |span: &tracing::Span| OpenSpans::place(span.id().expect("enabled").into_u64());
             let nested = |_| {
                 let spans = [(); DEEP].map(|()| tracing::info_span!("span"));
@@ -225,13 +279,43 @@ mod tests {
         assert_eq!(here.len(), DEEP, "{here:?}");
     }
 
+    #[test]
+    fn places_are_on_pages_as_in_the_registry() {
+        let at = |place| Shard::page(place);
+        assert_eq!([at(0), at(31), at(32), at(95), at(96)], [(0, 0), (0, 31), (1, 0), (1, 63), (2, 0)]);
+        let last = FIRST_PAGE * ((1 << PAGES) - 1) - 1;
+        assert_eq!((at(last), at(last + 1)), ((PAGES - 1, (FIRST_PAGE << (PAGES - 1)) - 1), (PAGES, 0)));
+    }
+
+    /// Symptom: with 2,000 open spans most had no slot, and a span cost 160 ns more.
+    #[test]
+    fn every_open_span_has_a_slot() {
+        let spans = OpenSpans::new();
+        let number = |place: u64, thread: u64| 1 + place + (thread << PLACE_BITS);
+        for thread in [0, 1, 1_023] {
+            assert!(
+                (0..5_000).all(|place| spans.insert(number(place, thread), &Running::of_a_callsite(place)))
+            );
+        }
+        let created =
+            |span| spans.remove(span, |running| running.close(u64::MAX, |_| 0).created_monotonic_ns());
+        for thread in [0, 1, 1_023] {
+            assert!((0..5_000).all(|place| created(number(place, thread)) == Some(place)));
+        }
+        let beyond = number(FIRST_PAGE as u64 * ((1 << PAGES) - 1), 0);
+        assert!(!spans.insert(beyond, &Running::of_a_callsite(0)) && spans.change(beyond, |_| ()).is_none());
+    }
+
     /// The layer was not there when the first span ended; its number is used again.
     #[test]
     fn what_was_left_behind_is_not_found_by_a_later_span() {
         let spans = OpenSpans::new();
         let source = GlobalClock;
-        assert!(spans.insert(7, Running::new(10)) && spans.change(7, |running| running.enter(&source)));
-        assert!(spans.insert(7, Running::new(20)));
+        assert!(
+            spans.insert(7, &Running::of_a_callsite(10))
+                && spans.change(7, |running| running.enter(&source)).is_some()
+        );
+        assert!(spans.insert(7, &Running::of_a_callsite(20)));
         let times = spans.remove(7, |running| running.close(30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
@@ -241,26 +325,29 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_thread_that_works_on_another_span() {
         let spans = OpenSpans::new();
-        let (first, second) = (1, (2..).find(|span| OpenSpans::place(*span) == OpenSpans::place(1)).unwrap());
-        let lock_for_good = || core::mem::forget(spans.slot(first).running.lock());
-        assert!(spans.insert(first, Running::new(10)));
+        let [first, second] = SAME_SLOT;
+        let lock_for_good = || core::mem::forget(spans.slot(first).unwrap().running.lock());
+        assert!(spans.insert(first, &Running::of_a_callsite(10)));
         lock_for_good();
-        let is_without = |span| !spans.change(span, |_| ()) && spans.remove(span, |_| ()).is_none();
-        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "taken, and locked");
+        let is_without = |span| spans.change(span, |_| ()).is_none() && spans.remove(span, |_| ()).is_none();
+        assert!(
+            !spans.insert(second, &Running::of_a_callsite(20)) && is_without(second),
+            "taken, and locked"
+        );
         // ORDERING: Relaxed, one thread.
-        spans.slot(first).span.store(FREE, Ordering::Relaxed);
-        assert!(!spans.insert(second, Running::new(20)) && is_without(second), "free, and locked");
+        spans.slot(first).unwrap().span.store(FREE, Ordering::Relaxed);
+        assert!(!spans.insert(second, &Running::of_a_callsite(20)) && is_without(second), "free, and locked");
     }
 
     #[test]
     fn one_waits_for_another() {
         let spans = OpenSpans::new();
-        assert!(spans.insert(7, Running::new(0)));
+        assert!(spans.insert(7, &Running::of_a_callsite(0)));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        assert!(spans.change(7, |running| running.enter(&GlobalClock)));
+                        assert!(spans.change(7, |running| running.enter(&GlobalClock)).is_some());
                     }
                 });
             }

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use tracing_core::span::{Attributes, Id};
-use tracing_core::{Dispatch, Metadata, Subscriber};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::SpanTiming;
@@ -23,33 +24,52 @@ pub trait Sink<S>: Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted. They cost a
-    /// lookup in the registry, and each enter costs another reading.
+    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted.
     const ENTER_AND_EXIT: bool = false;
 
-    /// Whether [`created`](Self::created) is wanted. It costs a lookup in the registry.
-    const CREATION: bool = false;
+    /// Whether [`event`](Self::event) is wanted. It costs a reading for each event.
+    const EVENTS: bool = false;
+
+    /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the
+    /// spans of this callsite. They cost a lookup in the registry.
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        let _ = metadata;
+        false
+    }
 
     /// The layer became part of a subscriber.
     fn attached(&self, dispatch: &Dispatch) {
         let _ = dispatch;
     }
 
-    /// A span was created; called if [`CREATION`](Self::CREATION).
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
-        let _ = (attributes, span);
+    /// A span was created at `ns` of `CLOCK_MONOTONIC`; called if
+    /// [`wants_fields`](Self::wants_fields).
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
+        let _ = (attributes, span, ns);
+    }
+
+    /// Values of a span's fields were recorded after its creation; called if
+    /// [`wants_fields`](Self::wants_fields).
+    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+        let _ = (values, span);
     }
 
     /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`;
     /// called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
-    fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
+    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
         let _ = (span, ns);
     }
 
     /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
     /// [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
-    fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
+    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
         let _ = (span, ns);
+    }
+
+    /// An event came on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
+    /// [`EVENTS`](Self::EVENTS).
+    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
+        let _ = (event, ctx, ns);
     }
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
@@ -70,35 +90,118 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     const ENTER_AND_EXIT: bool = A::ENTER_AND_EXIT || B::ENTER_AND_EXIT;
-    const CREATION: bool = A::CREATION || B::CREATION;
+    const EVENTS: bool = A::EVENTS || B::EVENTS;
+
+    #[inline]
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        self.0.wants_fields(metadata) || self.1.wants_fields(metadata)
+    }
 
     fn attached(&self, dispatch: &Dispatch) {
         self.0.attached(dispatch);
         self.1.attached(dispatch);
     }
 
-    #[inline]
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>) {
-        self.0.created(attributes, span);
-        self.1.created(attributes, span);
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
+        if self.0.wants_fields(span.metadata()) {
+            self.0.created(attributes, span, ns);
+        }
+        if self.1.wants_fields(span.metadata()) {
+            self.1.created(attributes, span, ns);
+        }
+    }
+
+    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+        if self.0.wants_fields(span.metadata()) {
+            self.0.recorded(values, span);
+        }
+        if self.1.wants_fields(span.metadata()) {
+            self.1.recorded(values, span);
+        }
     }
 
     #[inline]
-    fn entered(&self, span: &SpanRef<'_, S>, ns: u64) {
-        self.0.entered(span, ns);
-        self.1.entered(span, ns);
+    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
+        if A::ENTER_AND_EXIT {
+            self.0.entered(span, ns);
+        }
+        if B::ENTER_AND_EXIT {
+            self.1.entered(span, ns);
+        }
     }
 
     #[inline]
-    fn exited(&self, span: &SpanRef<'_, S>, ns: u64) {
-        self.0.exited(span, ns);
-        self.1.exited(span, ns);
+    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
+        if A::ENTER_AND_EXIT {
+            self.0.exited(span, ns);
+        }
+        if B::ENTER_AND_EXIT {
+            self.1.exited(span, ns);
+        }
+    }
+
+    #[inline]
+    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
+        if A::EVENTS {
+            self.0.event(event, ctx, ns);
+        }
+        if B::EVENTS {
+            self.1.event(event, ctx, ns);
+        }
     }
 
     #[inline]
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         self.0.closed(span, times);
         self.1.closed(span, times);
+    }
+}
+
+/// A span that is being entered or exited, as a [`Sink`] gets it. Its callsite is known without a
+/// lookup in the registry; the rest costs one.
+pub struct OpenSpan<'a, S> {
+    id: &'a Id,
+    metadata: &'static Metadata<'static>,
+    ctx: &'a Context<'a, S>,
+}
+
+impl<'a, S> OpenSpan<'a, S>
+where
+    S: Subscriber + for<'b> LookupSpan<'b>,
+{
+    pub(crate) const fn new(
+        id: &'a Id,
+        metadata: &'static Metadata<'static>,
+        ctx: &'a Context<'a, S>,
+    ) -> Self {
+        Self { id, metadata, ctx }
+    }
+
+    /// Its number, which another span may have later.
+    #[must_use]
+    pub const fn id(&self) -> &'a Id {
+        self.id
+    }
+
+    /// Its name, target, level and place in the source.
+    #[must_use]
+    pub const fn metadata(&self) -> &'static Metadata<'static> {
+        self.metadata
+    }
+
+    /// The span in the registry, with its extensions; `None` if a filter hides it from the layer.
+    #[must_use]
+    pub fn find(&self) -> Option<SpanRef<'_, S>> {
+        self.ctx.span(self.id)
+    }
+}
+
+impl<S> fmt::Debug for OpenSpan<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenSpan")
+            .field("id", self.id)
+            .field("name", &self.metadata.name())
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use tickline::UnixTime;
+use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::source::TimeSource;
@@ -10,37 +11,45 @@ use crate::source::TimeSource;
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
+    metadata: &'static Metadata<'static>,
     created_ns: u64,
-    /// The start and end of the present or last busy interval. `busy_ns` has the earlier ones.
+    /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
     entered_ns: u64,
+    /// The latest exit in the present or last busy interval; its start if it was entered again
+    /// before an exit; 0 before both.
     exited_ns: u64,
     busy_ns: u64,
     /// Enters without an exit, on any thread.
     depth: u32,
-    /// Whether it was entered again in this busy interval before it was exited. Then `exited_ns`
-    /// is the latest exit so far.
-    overlaps: bool,
-    enters: u64,
+    enters: u32,
 }
 
 impl Running {
-    pub(crate) const fn new(created_ns: u64) -> Self {
-        Self { created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, overlaps: false, enters: 0 }
+    pub(crate) const fn new(metadata: &'static Metadata<'static>, created_ns: u64) -> Self {
+        Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
     }
 
+    pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
+        self.metadata
+    }
+
+    /// Returns when it was entered, ns; `None` for a re-entry, which takes no reading.
     #[inline]
-    pub(crate) fn enter(&mut self, source: &impl TimeSource) {
-        if self.depth == 0 {
-            let last_ns = if self.enters == 0 { 0 } else { self.interval_ns(self.exited_ns) };
-            // Last, so that this layer's own work is not in the span's busy time.
-            self.entered_ns = source.now_ns();
-            self.busy_ns = self.busy_ns.saturating_add(last_ns);
-            self.overlaps = false;
-        } else if !self.overlaps {
-            (self.overlaps, self.exited_ns) = (true, self.entered_ns);
-        }
-        self.depth = self.depth.saturating_add(1);
+    pub(crate) fn enter(&mut self, source: &impl TimeSource) -> Option<u64> {
         self.enters = self.enters.saturating_add(1);
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > 1 {
+            if self.exited_ns == 0 {
+                self.exited_ns = self.entered_ns;
+            }
+            return None;
+        }
+        let last_ns = if self.enters == 1 { 0 } else { self.interval_ns(self.exited_ns) };
+        self.busy_ns = self.busy_ns.saturating_add(last_ns);
+        self.exited_ns = 0;
+        // Last, so that this layer's own work is not in the span's busy time.
+        self.entered_ns = source.now_ns();
+        Some(self.entered_ns)
     }
 
     /// For the same reason the layer reads the clock before it finds the span. So two threads may
@@ -51,9 +60,7 @@ impl Running {
             return; // entered while the layer was not there
         }
         self.depth -= 1;
-        if !self.overlaps || now_ns > self.exited_ns {
-            self.exited_ns = now_ns;
-        }
+        self.exited_ns = self.exited_ns.max(now_ns);
     }
 
     /// The busy interval that ends at `end_ns`. If enter and exit are on two threads, their
@@ -78,7 +85,7 @@ impl Running {
             created_ns,
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
-            enters: self.enters,
+            enters: u64::from(self.enters),
             unix_offset_ns: unix_offset_ns(closed_ns),
         }
     }
@@ -152,7 +159,8 @@ impl SpanTiming {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// How often it was entered, re-entries while it was entered included.
+    /// How often it was entered, re-entries while it was entered included; 4,294,967,295 if more
+    /// often.
     #[inline]
     #[must_use]
     pub const fn enters(&self) -> u64 {
@@ -190,6 +198,17 @@ impl SpanTiming {
 }
 
 #[cfg(test)]
+impl Running {
+    /// Of the one callsite that tests have for this.
+    pub(crate) fn of_a_callsite(created_ns: u64) -> Self {
+        let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            tracing::info_span!("span").metadata().expect("a registry enables all")
+        });
+        Self::new(metadata, created_ns)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -214,7 +233,7 @@ mod tests {
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
         let source = Hand::default();
-        let mut running = Running::new(0);
+        let mut running = Running::of_a_callsite(0);
         for start in [100, 1_000] {
             // ORDERING: as above.
             source.0.store(start, Ordering::Relaxed);

@@ -385,8 +385,7 @@ fn a_gate_may_close_in_a_span() {
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
 }
 
-/// Far more open spans than the layer has slots: the others are kept in their extensions, and
-/// timed as well.
+/// Far more open spans than the first page of the table has.
 #[test]
 fn thousands_of_open_spans() {
     let (hand, closed) = (Hand::default(), Closed::default());

@@ -122,12 +122,34 @@ fn text(report: &Report) {
         of(TIMING) - of(STORES),
         of(TIMING) - of(LOOKS)
     );
+    let ns = |name: &str| {
+        let found = report.spans.iter().find(|span| span.subject == name);
+        found.map_or(f64::NAN, |span| span.one_thread_ns)
+    };
+    println!(
+        "with 10,000 open spans SpanTiming costs {:+.1} ns, the storing layer {:+.1} ns",
+        ns(TIMING_AMONG_MANY) - ns(TIMING),
+        ns(STORES_AMONG_MANY) - ns(STORES)
+    );
     println!("the trace: {}", report.trace);
 }
 
 const STORES: &str = "a layer that stores an extension";
 const LOOKS: &str = "... and looks it up at enter, exit, close";
 const TIMING: &str = "SpanTiming";
+const STORES_AMONG_MANY: &str = "a layer that stores, 10,000 spans open";
+const TIMING_AMONG_MANY: &str = "SpanTiming, 10,000 spans open";
+
+/// Spans of the measuring thread that stay open meanwhile.
+const MANY: u32 = 10_000;
+
+/// The same while many other spans are open.
+fn among_many(name: &'static str, dispatch: MakeDispatch) -> Subject {
+    let open: Vec<_> = tracing::dispatcher::with_default(&dispatch(), || {
+        (0..MANY).map(|number| info_span!("open", number)).collect()
+    });
+    Subject { name, dispatch, spans: empty_spans, _keep: Some(Box::new(Held(Mutex::new(open)))) }
+}
 
 fn subjects() -> (Vec<Subject>, Guard) {
     let plain = |name, dispatch: MakeDispatch| Subject { name, dispatch, spans: empty_spans, _keep: None };
@@ -147,6 +169,8 @@ fn subjects() -> (Vec<Subject>, Guard) {
         plain(STORES, shared(registry().with(Stores))),
         plain(LOOKS, shared(registry().with(LooksUp))),
         plain(TIMING, shared(registry().with(SpanTimingLayer::new()))),
+        among_many(STORES_AMONG_MANY, shared(registry().with(Stores))),
+        among_many(TIMING_AMONG_MANY, shared(registry().with(SpanTimingLayer::new()))),
         plain("SpanTiming over std", shared(registry().with(LayerOver::new(StdClock::new())))),
         plain(
             "SpanTiming, histograms",
