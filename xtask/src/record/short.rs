@@ -40,8 +40,9 @@ pub(super) fn block(records: &[Record]) -> Result<String, String> {
     })?;
     let notes =
         records.iter().filter_map(|record| Some((title(record, records), text(&record.json, "note").ok()?)));
-    for (title, note) in notes {
-        block += &format!("\n{title}: **{note}**.\n");
+    let notes: Vec<_> = notes.map(|(title, note)| format!("{title}: **{note}**.")).collect();
+    if !notes.is_empty() {
+        block += &format!("\n{}\n", notes.join(" "));
     }
     Ok(block)
 }
