@@ -4,7 +4,7 @@
 use core::arch::x86_64::__cpuid;
 
 use tickline_core::gate::Comparison;
-use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Switch, Trust};
+use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Trust};
 
 use crate::say;
 
@@ -15,28 +15,20 @@ fn is_invariant() -> bool {
 
 /// Judges the gates and shows them. The first reason not to use the counter, if there is one.
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
-    let facts = Facts {
-        switch: Switch::On,
-        // There is no kernel whose verdict could count.
-        trust: Trust::Measured,
-        clocksource: Clocksource::Unknown,
-        counters_clocksource: Clocksource::Tsc,
-        available: None,
-        // QEMU's emulation does not call its counter invariant, though nothing here changes its
-        // rate. On a real machine this should be `false`.
-        assumed_invariant: true,
-        invariant: Some(is_invariant()),
-        counter_present: true,
-        readable: true,
-        hypervisor: Hypervisor::None,
-        // The other CPUs, if there are any, were never started.
-        comparison: Comparison::Single,
-        line_per_cpu: false,
-        cost: None,
-        was_slow: false,
-        unix_was_slow: false,
-        resolution_ticks: Some(counter_ticks),
-    };
+    let mut facts = Facts::UNKNOWN;
+    facts.counter_present = true;
+    facts.readable = true;
+    facts.counters_clocksource = Clocksource::Tsc;
+    facts.hypervisor = Hypervisor::None;
+    // There is no kernel whose verdict could count.
+    facts.trust = Trust::Measured;
+    // QEMU's emulation does not call its counter invariant, though nothing here changes its rate.
+    // On a real machine this should be `false`.
+    facts.assumed_invariant = true;
+    facts.invariant = Some(is_invariant());
+    // The other CPUs, if there are any, were never started.
+    facts.comparison = Comparison::Single;
+    facts.resolution_ticks = Some(counter_ticks);
     let verdicts = gate::judge_all(&facts);
     for verdict in verdicts.iter() {
         say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));

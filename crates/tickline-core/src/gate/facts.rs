@@ -225,8 +225,19 @@ pub enum Switch {
     SwitchedOff,
 }
 
-/// What the gates judge.
+/// What the gates judge. Begins as [`UNKNOWN`](Self::UNKNOWN), which keeps the counter from being
+/// used; whoever has found out a fact sets its field. Later versions may add fields.
+///
+/// ```
+/// use tickline_core::gate::{self, Facts, Reason};
+///
+/// let mut facts = Facts::UNKNOWN;
+/// assert_eq!(gate::first_closed(&gate::judge_all(&facts)), Some(Reason::NoCounter));
+/// facts.counter_present = true;
+/// assert_ne!(gate::first_closed(&gate::judge_all(&facts)), Some(Reason::NoCounter));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Facts {
     /// Who switched the counter off.
     pub switch: Switch,
@@ -260,4 +271,26 @@ pub struct Facts {
     pub unix_was_slow: bool,
     /// Resolution of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub resolution_ticks: Option<u64>,
+}
+
+impl Facts {
+    /// Nothing is known, and there is no counter.
+    pub const UNKNOWN: Self = Self {
+        switch: Switch::On,
+        trust: Trust::Auto,
+        assumed_invariant: false,
+        counter_present: false,
+        readable: false,
+        invariant: Some(false),
+        hypervisor: Hypervisor::Other,
+        clocksource: Clocksource::Unknown,
+        counters_clocksource: Clocksource::Unknown,
+        available: None,
+        comparison: Comparison::Pending,
+        line_per_cpu: false,
+        cost: None,
+        was_slow: false,
+        unix_was_slow: false,
+        resolution_ticks: None,
+    };
 }

@@ -17,12 +17,10 @@ fn own(probes: Probes) -> OsClockFacts {
 }
 
 /// The facts that two collections have in common.
-fn lasting(facts: Facts) -> Facts {
-    Facts {
-        cost: facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 }),
-        resolution_ticks: None,
-        ..facts
-    }
+fn lasting(mut facts: Facts) -> Facts {
+    facts.cost = facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 });
+    facts.resolution_ticks = None;
+    facts
 }
 
 #[test]
