@@ -131,10 +131,17 @@ impl Bounds {
     /// reference's rate was between the two.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
         let spread = self.spread(start_ticks);
+        (self.lower_ns_at(start_ticks, spread), self.upper_ns_at(start_ticks, spread))
+    }
+
+    fn lower_ns_at(&self, start_ticks: u64, spread: FixedNs) -> i64 {
         let low = self.lower.fixed_at(start_ticks).saturating_add(self.lower_rounding);
-        let lower_ns = fixed_to_ns_floor(low.saturating_sub(spread));
+        fixed_to_ns_floor(low.saturating_sub(spread))
+    }
+
+    fn upper_ns_at(&self, start_ticks: u64, spread: FixedNs) -> i64 {
         let high = self.upper.fixed_at(start_ticks).saturating_sub(self.upper_rounding);
-        (lower_ns, fixed_to_ns_ceil(high.saturating_add(spread)))
+        fixed_to_ns_ceil(high.saturating_add(spread))
     }
 
     /// By how much their rates move them apart from `start_ticks` to where they start.

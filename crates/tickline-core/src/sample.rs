@@ -211,10 +211,10 @@ fn fold(
     slope: Option<Slope>,
 ) -> bool {
     let Some(sample) = bracket.sample(resolutions) else { return false };
-    *best = Some(match best {
-        None => sample,
-        Some(best) => tighter(*best, sample, slope),
-    });
+    match best {
+        None => *best = Some(sample),
+        Some(best) => *best = tighter(best, &sample, slope),
+    }
     true
 }
 
@@ -291,10 +291,10 @@ impl Read {
     }
 }
 
-fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
+fn tighter(best: &Sample, sample: &Sample, slope: Option<Slope>) -> Sample {
     let Some(slope) = slope else {
         let ticks = |sample: &Sample| ticks_between(sample.upper.ticks, sample.lower.ticks);
-        return if ticks(&sample) < ticks(&best) { sample } else { best };
+        return if ticks(sample) < ticks(best) { *sample } else { *best };
     };
     let at = sample.lower.ticks;
     let folded = Sample {
@@ -311,7 +311,7 @@ fn tighter(best: Sample, sample: Sample, slope: Option<Slope>) -> Sample {
     };
     // If they cross, the reference or the counter has jumped between two brackets, and only the
     // last bracket is of the present.
-    if folded.width(slope) < 0 { sample } else { folded }
+    if folded.width(slope) < 0 { *sample } else { folded }
 }
 
 #[cfg(test)]
@@ -341,11 +341,11 @@ mod tests {
         };
         // One is wide before, the other after: together they are narrower than either.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
-        let both = tighter(first, second, Some(slope));
+        let both = tighter(&first, &second, Some(slope));
         assert_eq!((both.lower, both.upper), (first.lower, second.upper));
         assert!(both.width(slope) < first.width(slope).min(second.width(slope)));
         // Without a slope the narrowest one is kept.
-        assert_eq!(tighter(first, second, None), second);
+        assert_eq!(tighter(&first, &second, None), second);
     }
 
     /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference made of its own

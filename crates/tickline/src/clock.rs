@@ -342,10 +342,8 @@ impl Clock {
     pub fn reading(&self) -> Reading<Instant> {
         #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
-            return {
-                let ns = signed(mock.now_ns());
-                Reading::<Instant>::by_os(ns, ns, self.state_without_line())
-            };
+            let ns = signed(mock.now_ns());
+            return self.reading_without_line(ns, ns);
         }
         match self.engine().read_bounds() {
             Some(line) => Reading::<Instant>::by_line(&line),
@@ -376,8 +374,14 @@ impl Clock {
         let ns = self.engine().read_bounds_slow(&mut line);
         match &line {
             Some(line) => Reading::<Instant>::by_line(line),
-            None => Reading::<Instant>::by_os(ns, OsClock.monotonic_ns(), self.state_without_line()),
+            None => self.reading_without_line(ns, OsClock.monotonic_ns()),
         }
+    }
+
+    /// Not a part of its callers, whose frames all that a reading does has above it.
+    #[inline(never)]
+    fn reading_without_line(&self, ns: i64, os_ns: i64) -> Reading<Instant> {
+        Reading::<Instant>::by_os(ns, os_ns, self.state_without_line())
     }
 
     #[cold]

@@ -48,7 +48,7 @@
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make one, also the
 //!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack beside the
-//!   kernel's signal frame, 4.5 KiB without optimisation. That counts tickline, libc and the vDSO, on
+//!   kernel's signal frame, 4 KiB without optimisation. That counts tickline, libc and the vDSO, on
 //!   Linux, with symbols bound at the start as rustc has it. The frame has up to 3.3 KiB (AVX-512).
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within

@@ -234,10 +234,12 @@ impl Control {
         Some(())
     }
 
-    /// Where a first line starts: at the target, or at what the reference may be at most by now. A
-    /// thread has read the reference, and its plain read of the counter is executed before the
-    /// publication, so it meets this line at a tick before `at_ticks`: there, too, the line is not
-    /// below that.
+    /// Where a first line starts at `at_ticks`: at the target, or at what the reference may be at
+    /// most by now. It was read as `reference_ns` between `before_ticks` and `at_ticks`.
+    ///
+    /// Another thread may have read the reference just before. Its plain read of the counter is
+    /// executed before the publication, so it meets this line at a tick before `at_ticks`. There,
+    /// too, the line is not below what the reference was.
     #[inline(never)]
     fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
         let Plan { target, bounds, .. } = &self.plan;
@@ -251,20 +253,12 @@ impl Control {
         target.at(at_ticks).max(most)
     }
 
-    /// Plans the first line at `at_ticks`, where the reference was read as `reference_ns` between
-    /// `before_ticks` and then.
+    /// Plans the first line, which starts at `at_ticks` from `from`.
     #[inline(never)]
-    fn plan_first(
-        &mut self,
-        state: &State,
-        at_ticks: u64,
-        before_ticks: u64,
-        reference_ns: i64,
-    ) -> Result<(), Refusal> {
+    fn plan_first(&mut self, state: &State, at_ticks: u64, from: FixedNs) -> Result<(), Refusal> {
         let slope = self.plan.target.slope;
         let reset_ticks = reset_tolerance_ticks(slope);
         let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-        let from = self.first_ns(at_ticks, before_ticks, reference_ns);
         let high_water_ns = state.high_water_ns();
         let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
         if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
@@ -303,7 +297,8 @@ impl Control {
         if self.is_stale(now_ticks, slope) {
             return Err(Refusal::Stale);
         }
-        self.plan_first(state, now_ticks, now_ticks, i64::MIN)?;
+        let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
+        self.plan_first(state, now_ticks, from)?;
         let high_water_ns = state.high_water_ns();
         shared.timeline.make_room(&self.plan.past(self.plan.word.to_bits(), high_water_ns));
         self.publish_first(state, shared, counter, reference, high_water_ns)?;
@@ -332,7 +327,8 @@ impl Control {
         let planned = if self.is_stale(at_ticks, self.plan.target.slope) {
             Err(Refusal::Stale)
         } else {
-            self.plan_first(state, at_ticks, before_ticks, reference_ns)
+            let from = self.first_ns(at_ticks, before_ticks, reference_ns);
+            self.plan_first(state, at_ticks, from)
         };
         if planned.is_err() {
             shared.help(&first, counter, reference);

@@ -61,6 +61,33 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
 }
 
+/// Ticks by which a reader may have read the counter after its second load of the word.
+fn margin_ticks(state: &State) -> u64 {
+    state.line.slope.ticks_in(MEETING_MARGIN_NS)
+}
+
+/// Ticks from the line's start to `ticks`; 0 before the start.
+fn since_start(state: &State, ticks: u64) -> u64 {
+    unsigned(ticks_between(state.line.start_ticks, ticks).max(0))
+}
+
+/// Ticks from the line's start for which the reference vouches at `reference_ns`.
+fn vouched_delta(state: &State, first: Point, slowest: Slope, reference_ns: i64) -> u64 {
+    since_start(state, last_ticks(first, slowest, reference_ns, VOUCHED_SLEW_PPB))
+}
+
+/// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
+/// has passed since the point `since`.
+fn reached_delta(state: &State, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+    // A reference that returns an old value is late by microseconds.
+    let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
+    let latest_ns = reference_ns.saturating_add(late_ns);
+    let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
+    // Not before the meeting point with the previous line, whose readings were no larger than this
+    // line is there.
+    since_start(state, reached).max(FIRST_TICKS.saturating_add(margin_ticks(state)))
+}
+
 impl<S: StateCell, P> Shared<S, P> {
     /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its
     /// validity has passed, the counter is before its start, or its window has passed and the
@@ -101,30 +128,22 @@ impl<S: StateCell, P> Shared<S, P> {
         reference: &impl Reference,
     ) -> u64 {
         let (line, valid_ticks, inlined_ticks) = (&state.line, state.valid_ticks(), inlined_ticks(state));
-        let margin_ticks = line.slope.ticks_in(MEETING_MARGIN_NS);
         let delta = ticks.wrapping_sub(line.start_ticks);
         let mut last = valid_ticks;
         if delta < valid_ticks {
-            last = delta.saturating_add(margin_ticks).min(valid_ticks);
+            last = delta.saturating_add(margin_ticks(state)).min(valid_ticks);
         }
         if last > inlined_ticks {
             let unsuspended = ticks_between(line.start_ticks, ticks) < 0
                 && self.suspends.is_none_since(state.word.slot(), reference);
             let reference_ns = reference.monotonic_ns();
             let (first, slope) = (self.cell.proven(state.word.slot()), self.slowest(state));
-            let since_start = |ticks| unsigned(ticks_between(line.start_ticks, ticks).max(0));
-            let vouched = since_start(last_ticks(first, slope, reference_ns, VOUCHED_SLEW_PPB));
+            let vouched = vouched_delta(state, first, slope, reference_ns);
             last = last.min(vouched.max(inlined_ticks));
             if unsuspended {
                 // A point from before a counter reset does not count.
                 let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < valid_ticks);
-                // A reference that returns an old value is late by microseconds.
-                let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
-                let latest_ns = reference_ns.saturating_add(late_ns);
-                let reached = last_ticks(newest.unwrap_or(first), slope, latest_ns, UNNOTICED_SLEW_PPB);
-                // Not before the meeting point with the previous line, whose readings were no
-                // larger than this line is there.
-                last = last.min(since_start(reached).max(FIRST_TICKS.saturating_add(margin_ticks)));
+                last = last.min(reached_delta(state, newest.unwrap_or(first), slope, reference_ns));
             }
         }
         line.start_ticks.wrapping_add(last)

@@ -117,9 +117,17 @@ impl Engine {
     /// Collects the facts and judges the gates. If all are open, the control loop begins anew.
     #[inline(never)]
     pub(super) fn judge(&self, driven: &mut Driven, renewal: Renewal) -> Conclusion {
-        let Some(facts) = self.facts() else { return Conclusion::Later };
+        match self.facts() {
+            Some(facts) => self.judge_by(&facts, driven, renewal),
+            None => Conclusion::Later,
+        }
+    }
+
+    /// Not a part of [`judge`](Self::judge), whose frame the collection of facts has above it.
+    #[inline(never)]
+    fn judge_by(&self, facts: &Facts, driven: &mut Driven, renewal: Renewal) -> Conclusion {
         driven.is_begun = false;
-        let (closed, unix_by_os) = self.record_all(&facts);
+        let (closed, unix_by_os) = self.record_all(facts);
         match closed {
             None => {}
             // The kernel decides about the counter within seconds of boot. No other reason goes

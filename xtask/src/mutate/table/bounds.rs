@@ -295,7 +295,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "samples",
         "folded brackets may cross",
         "sample.rs",
-        "if folded.width(slope) < 0 { sample } else { folded }",
+        "if folded.width(slope) < 0 { *sample } else { folded }",
         "folded",
     ),
     mutant(

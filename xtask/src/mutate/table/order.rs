@@ -147,7 +147,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "a high-water mark has no margin",
         HIGH_WATER,
-        "last = delta.saturating_add(margin_ticks).min(valid_ticks);",
+        "last = delta.saturating_add(margin_ticks(state)).min(valid_ticks);",
         "last = delta;",
     ),
     mutant(

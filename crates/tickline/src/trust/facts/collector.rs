@@ -183,36 +183,45 @@ impl Collector {
         while self.next != Stage::Done {
             self.advance(own);
         }
+        self.take(own)
+    }
+
+    /// The facts, after all stages. Begins anew. Not a part of [`finish`](Self::finish), whose frame
+    /// the stages have below them.
+    fn take(&mut self, own: &OsClockFacts) -> Facts {
         let (clocksource, available) = (self.clocksource, self.available);
         let (known, cost) = (self.resolution_ticks, self.cost);
         self.begin_anew();
         // Asked again: since the measurement the right to read the counter may have come or gone.
         let readable = own.is_readable();
         let counter = COUNTER.filter(|_| readable && own.may_measure());
-        Facts {
-            switch: match (own.disabled, environment(own.probes)) {
-                (true, _) => Switch::Disabled,
-                (false, Environment::Off) => Switch::SwitchedOff,
-                (false, _) => Switch::On,
-            },
-            trust: own.policy.trust,
-            assumed_invariant: own.policy.assumed_invariant,
-            counter_present: COUNTER.is_some(),
-            readable,
-            invariant: cpu::invariant(),
-            hypervisor: hypervisor(),
-            clocksource: if own.is_full() { clocksource } else { Clocksource::Unknown },
-            counters_clocksource: HardwareCounter::CLOCKSOURCE,
-            available: available.filter(|_| own.is_full()),
-            comparison: if own.may_measure() { own.comparison } else { Comparison::Pending },
-            line_per_cpu: own.line_per_cpu,
-            cost: counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter))),
-            was_slow: own.was_slow,
-            unix_was_slow: own.unix_was_slow,
-            resolution_ticks: known
-                .filter(|_| counter.is_some())
-                .or_else(|| self.measure_resolution(counter)),
+        let mut facts = Facts::UNKNOWN;
+        facts.switch = match (own.disabled, environment(own.probes)) {
+            (true, _) => Switch::Disabled,
+            (false, Environment::Off) => Switch::SwitchedOff,
+            (false, _) => Switch::On,
+        };
+        facts.trust = own.policy.trust;
+        facts.assumed_invariant = own.policy.assumed_invariant;
+        facts.counter_present = COUNTER.is_some();
+        facts.readable = readable;
+        facts.invariant = cpu::invariant();
+        facts.hypervisor = hypervisor();
+        facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
+        if own.is_full() {
+            facts.clocksource = clocksource;
+            facts.available = available;
         }
+        if own.may_measure() {
+            facts.comparison = own.comparison;
+        }
+        facts.line_per_cpu = own.line_per_cpu;
+        facts.cost = counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter)));
+        facts.was_slow = own.was_slow;
+        facts.unix_was_slow = own.unix_was_slow;
+        facts.resolution_ticks =
+            known.filter(|_| counter.is_some()).or_else(|| self.measure_resolution(counter));
+        facts
     }
 }
 
