@@ -45,11 +45,15 @@ fn check_clocksource(text: &[u8]) {
     assert_eq!(Clocksource::from_name(text), expected, "{}", text.escape_ascii());
 }
 
-/// `tsc` is listed if it is one of the words.
+/// `tsc` is accepted if it is one of the words, and none before it is a timer.
 fn check_list(text: &[u8]) {
-    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
-    let expected = words.peek().is_some().then(|| words.any(|word| word == b"tsc"));
-    assert_eq!(Clocksource::Tsc.is_listed(text), expected, "{}", text.escape_ascii());
+    const TIMERS: [&[u8]; 4] = [b"hpet", b"acpi_pm", b"jiffies", b"refined-jiffies"];
+    let words: Vec<&[u8]> = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let tsc = words.iter().position(|word| word == b"tsc");
+    let timer = words.iter().position(|word| TIMERS.contains(word));
+    let accepted = tsc.is_some_and(|tsc| timer.is_none_or(|timer| tsc < timer));
+    let expected = (!words.is_empty()).then_some(accepted);
+    assert_eq!(Clocksource::Tsc.is_accepted(text), expected, "{}", text.escape_ascii());
 }
 
 /// A list of CPUs that is understood names an id at its end, and nothing else is understood.

@@ -89,13 +89,28 @@ impl Clocksource {
             .map_or(Self::Other, |(_, clocksource)| *clocksource)
     }
 
-    /// Whether a list of names, as `available_clocksource` in sysfs spells it, has this one;
-    /// `None` for an empty list.
+    /// Whether a kernel accepts this CPU counter's clocksource, by its list as
+    /// `available_clocksource` in sysfs spells it; `None` for an empty list.
+    ///
+    /// The list has the clocksource that the kernel rates highest first
+    /// (`clocksource_enqueue`, `kernel/time/clocksource.c`). A kernel rates each counter above the
+    /// timers hpet (250), `acpi_pm` (200) and jiffies (1), but at 0 once it has marked it unstable
+    /// (`__clocksource_watchdog_kthread`). It then still lists it, unless its tick is in one-shot
+    /// mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
+    ///
+    /// ```
+    /// use tickline_core::gate::Clocksource;
+    ///
+    /// assert_eq!(Clocksource::Tsc.is_accepted(b"tsc hpet acpi_pm \n"), Some(true));
+    /// assert_eq!(Clocksource::Tsc.is_accepted(b"hpet acpi_pm jiffies tsc \n"), Some(false));
+    /// ```
     #[must_use]
-    pub fn is_listed(self, list: &[u8]) -> Option<bool> {
+    pub fn is_accepted(self, list: &[u8]) -> Option<bool> {
         let mut names = list.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()).peekable();
         names.peek()?;
-        Some(names.any(|name| Self::from_name(name) == self))
+        let named = names.map(Self::from_name);
+        let mut ahead = named.take_while(|name| !matches!(name, Self::Hpet | Self::AcpiPm | Self::Jiffies));
+        Some(ahead.any(|name| name == self))
     }
 
     /// The resolutions of a counter that moves by `counter_ticks`, and of a clock that the kernel

@@ -158,6 +158,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "self.0 & GATE_BIT != 0",
     ),
     mutant(
+        "gate",
+        "a counter that the kernel rates below a timer counts as accepted",
+        "gate/facts.rs",
+        "named.take_while(|name| !matches!(name, Self::Hpet | Self::AcpiPm | Self::Jiffies))",
+        "named.take_while(|_| true)",
+    ),
+    mutant(
         "callers",
         "every reader that finds a line past its window renews it",
         "callers.rs",
