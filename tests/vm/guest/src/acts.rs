@@ -113,6 +113,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         machine::choose_clocksource(name)?;
         report::line(&program(phase, &mut tickline()));
     }
+    report::line(&mended()?);
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
     report::line(&program("program_masked", &mut tickline()));
@@ -120,6 +121,17 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     report::line(&program("program_denied", system::without_counter(&mut tickline())));
     lab.watch_until_settled("again", PATIENCE);
     Ok(())
+}
+
+/// What the program does and says about the present clocksource when it is to mend it.
+fn mended() -> io::Result<Value> {
+    let output = tickline().args(["doctor", "--fix", "--yes"]).output()?;
+    Ok(json!({
+        "phase": "program_mended",
+        "clocksource": machine::clocksource(),
+        "exit_code": output.status.code(),
+        "errors": String::from_utf8_lossy(&output.stderr),
+    }))
 }
 
 /// What the clock trusts, by the command line.

@@ -131,6 +131,12 @@ fn asked() -> Scenario {
     .serves(Serves::Counter, Serves::Counter)
     .finds_in("program_hpet", "switched to hpet", "tsc_not_chosen", switch)
     .finds_in("program_acpi_pm", "switched to acpi_pm", "tsc_not_chosen", switch)
+    .expect(
+        "program_mended",
+        "clocksource",
+        Rule::Is("tsc"),
+        "doctor --fix takes the TSC, after a comparison of the CPUs",
+    )
     .finds_in("program_masked", "without /sys", "clocksource_unknown", "mount -t sysfs -o ro sysfs /sys")
     .finds_in("program_denied", "after PR_SET_TSC", "counter_denied", "prctl(PR_SET_TSC, PR_TSC_ENABLE)")
 }
