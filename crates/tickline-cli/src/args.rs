@@ -12,7 +12,7 @@ use crate::measure::pattern::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Changes nothing on the machine and needs no privileges. Without a command it is
+/// Changes nothing on the machine, unless told to by `doctor --fix`, and needs no privileges. Without a command it is
 /// `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
@@ -82,6 +82,15 @@ pub(crate) struct Doctor {
     /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
+
+    /// After the diagnosis, switches the kernel to a better clocksource, where one command takes
+    /// that back: shows all commands first, compares the CPUs' counters, and asks. Needs root
+    #[arg(long, conflicts_with_all = ["facts", "check"])]
+    pub(crate) fix: bool,
+
+    /// With --fix: does not ask
+    #[arg(long, requires = "fix")]
+    pub(crate) yes: bool,
 }
 
 /// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
@@ -135,6 +144,11 @@ pub(crate) struct Bench {
     /// Compares with an earlier run, whose --json has written FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
+
+    /// Exits with 1 if the fastest round of a clock is slower than in FILE by more than P percent,
+    /// such as 10% (0 to 10000), and with 0 if none is
+    #[arg(long, value_name = "P", requires = "compare", value_parser = percent)]
+    pub(crate) fail_above: Option<f64>,
 }
 
 /// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of
@@ -214,6 +228,13 @@ fn interval(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A number of percent, with or without the sign.
+fn percent(value: &str) -> Result<f64, String> {
+    let number = value.strip_suffix('%').unwrap_or(value).trim_end();
+    let percent = number.parse().ok().filter(|percent| (0.0..=10_000.0).contains(percent));
+    percent.ok_or_else(|| format!("{value} is not a number of percent from 0 to 10000"))
+}
+
 fn whole(value: &str, limit: u32) -> Result<u32, String> {
     let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
@@ -242,6 +263,16 @@ mod tests {
             let error =
                 Args::try_parse_from(["tickline", &format!("--secs={value}")]).unwrap_err().to_string();
             assert!(error.contains("1 to 3600") && error.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn percent_is_read_with_or_without_its_sign() {
+        for (value, expected) in [("10%", 10.0), ("10", 10.0), ("2.5 %", 2.5), ("0", 0.0)] {
+            assert!(percent(value).is_ok_and(|percent| (percent - expected).abs() < 1e-9), "{value}");
+        }
+        for value in ["", "%", "-1", "10001", "NaN", "inf", "10%%", "x"] {
+            assert!(percent(value).is_err_and(|error| error.contains("0 to 10000")), "{value}");
         }
     }
 

@@ -64,9 +64,14 @@ Exit codes with --check:
   2  critical: wrong
   3  unknown, or an error
 
+Exit codes with --fix:
+  0  the clocksource was switched
+  1  nothing was changed: nothing to switch, the counters are not in order, or the answer was no
+
 Examples:
   tickline doctor
   tickline doctor --check
+  sudo tickline doctor --fix
   tickline doctor --secs 10 --json - | jq .verdict
   tickline doctor --facts other-machine.json"
 );
@@ -76,14 +81,16 @@ pub(crate) const BENCH: &str = exit_codes!(
 Examples:
   tickline bench --json before.json
   tickline bench --compare before.json
+  tickline bench --compare before.json --fail-above 10%
   tickline bench --rounds 1000 --calls 20000000"
 );
 
 pub(crate) const WARP: &str = "\
 Exit codes:
   0  the counters are synchronised
-  1  they are unsynchronised, or could not all be compared
+  1  they are unsynchronised
   2  an error
+  3  untested: not all could be compared, or this process may not use all CPUs that are online
 
 Examples:
   tickline warp

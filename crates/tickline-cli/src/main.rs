@@ -18,6 +18,7 @@ mod doctor;
 mod document;
 mod exit;
 mod help;
+mod input;
 mod machine;
 mod manual;
 mod measure;
@@ -56,12 +57,7 @@ fn main() -> ExitCode {
         Command::Served { from } => measure::served::filtered(from),
         Command::Watch(args) => watch::run(&args),
     };
-    let exit = result.unwrap_or_else(|error| {
-        // A failure here cannot be reported any more.
-        writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
-        Exit::Error
-    });
-    exit.into()
+    finish(result)
 }
 
 /// Prints help or an error of the command line. For a monitoring system such an error leaves
@@ -70,5 +66,24 @@ fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
         return doctor::unknown(error).unwrap_or(Exit::Unknown).into();
     }
-    error.exit()
+    if error.use_stderr() {
+        error.exit();
+    }
+    // Help and version: clap's own `exit` does not notice that they could not be written.
+    let text = error.render();
+    let printed = output::to_stdout(|out| match terminal::Colour::of_stdout() {
+        terminal::Colour::Ansi => write!(out, "{}", text.ansi()),
+        terminal::Colour::None => write!(out, "{text}"),
+    });
+    finish(printed.map(|()| Exit::Fast))
+}
+
+/// The exit code, after an error's message.
+fn finish(result: io::Result<Exit>) -> ExitCode {
+    let exit = result.unwrap_or_else(|error| {
+        // A failure here cannot be reported any more.
+        writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
+        Exit::Error
+    });
+    exit.into()
 }

@@ -5,18 +5,23 @@
 
 use crate::measure::track::Point;
 
+/// The widest plot, columns without the labels.
 const COLUMNS: usize = 64;
+/// Columns of the labels.
+const LABELS: usize = 10;
 /// Odd, so that 0 has a row of its own.
 const ROWS: usize = 11;
 
-/// The lines of a plot of offset and bound over time. Empty without points.
-pub(crate) fn lines(points: &[Point]) -> Vec<String> {
+/// The lines of a plot of offset and bound over time, for a terminal of this width. Empty without
+/// points.
+pub(crate) fn lines(points: &[Point], columns: usize) -> Vec<String> {
+    let columns = columns.saturating_sub(LABELS).clamp(10, COLUMNS);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let limit = nice_limit(points.iter().map(extent).fold(1.0, f64::max));
     let span = (last.at_s - first.at_s).max(f64::MIN_POSITIVE);
-    let mut grid = vec![[' '; COLUMNS]; ROWS];
+    let mut grid = vec![vec![' '; columns]; ROWS];
     for point in points {
-        let column = place((point.at_s - first.at_s) / span, COLUMNS);
+        let column = place((point.at_s - first.at_s) / span, columns);
         let low = row(point.offset_ns - as_f64(point.before_ns), limit);
         let high = row(point.offset_ns + as_f64(point.after_ns), limit);
         for line in &mut grid[high..=low] {
@@ -36,8 +41,8 @@ pub(crate) fn lines(points: &[Point]) -> Vec<String> {
         };
         lines.push(format!("{label} |{}", line.iter().collect::<String>()).trim_end().to_owned());
     }
-    lines.push(format!("         +{}", "-".repeat(COLUMNS)));
-    lines.push(format!("          0 s{:>width$}", format!("{span:.1} s"), width = COLUMNS - 3));
+    lines.push(format!("         +{}", "-".repeat(columns)));
+    lines.push(format!("          0 s{:>width$}", format!("{span:.1} s"), width = columns - 3));
     lines
 }
 
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn points_are_drawn_at_their_time_and_offset() {
-        let lines = lines(&[point(0.0, 40.0), point(1.0, 0.0), point(2.0, -40.0)]);
+        let lines = lines(&[point(0.0, 40.0), point(1.0, 0.0), point(2.0, -40.0)], 100);
         assert_eq!(lines.len(), ROWS + 2);
         assert_eq!(lines[0], "  +50 ns |.", "the top of the first bound");
         assert_eq!(lines[1], "         |*");
@@ -97,8 +102,8 @@ mod tests {
 
     #[test]
     fn no_points_give_no_plot() {
-        assert!(lines(&[]).is_empty());
-        assert_eq!(lines(&[point(0.0, 0.0)]).len(), ROWS + 2, "one point is enough");
+        assert!(lines(&[], 100).is_empty());
+        assert_eq!(lines(&[point(0.0, 0.0)], 100).len(), ROWS + 2, "one point is enough");
     }
 
     #[test]

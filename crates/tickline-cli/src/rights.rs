@@ -3,7 +3,6 @@
 //! tickline first judges its gates with the rights that the process was started with. Then the
 //! program takes the right, for itself alone.
 
-use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -12,11 +11,22 @@ use tickline::{Clock, ClockGuard};
 use crate::machine;
 
 /// Starts the global clock's thread, which keeps the rights that the process was started with.
-pub(crate) fn start_clock() -> io::Result<ClockGuard> {
+/// Where the process may start no thread, the error is that of the system, and the clock goes on
+/// without: its readers do the work.
+pub(crate) fn start_clock() -> Result<ClockGuard, String> {
     let counter_readable = machine::counter_readable();
-    let guard = tickline::start().map_err(io::Error::other)?;
+    let guard = start_thread();
     take(counter_readable);
-    Ok(guard)
+    guard
+}
+
+/// The same without the right to read the counter.
+pub(crate) fn start_thread() -> Result<ClockGuard, String> {
+    let guard = tickline::start().map_err(|error| error.to_string());
+    if guard.is_err() {
+        Clock::global().maintain();
+    }
+    guard
 }
 
 /// Takes the right if the process has none, for the calling thread and the threads that it starts.

@@ -2,7 +2,7 @@
 //! users.
 
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::document::Document;
 
@@ -16,8 +16,17 @@ fn schema() -> Value {
         .to_value();
     schema["title"] = "tickline --json".into();
     schema["properties"]["schema"]["const"] = crate::document::SCHEMA.into();
+    // What `--facts` reads may lack what is not known of a machine.
+    schema["required"] = json!(["schema", "machine"]);
+    for (structure, required) in PARTIAL {
+        schema["$defs"][structure]["required"] = json!(required);
+    }
     schema
 }
+
+/// The structures of which `--facts` reads some keys, and the keys that even partial ones have.
+const PARTIAL: [(&str, &[&str]); 5] =
+    [("Machine", &[]), ("Cpuid", &[]), ("TimeNamespace", &[]), ("ClockStatus", &[]), ("CostRow", &["clock"])];
 
 /// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present
 /// structures.

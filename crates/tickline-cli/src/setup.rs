@@ -1,6 +1,5 @@
 //! What `doctor`, `bench` and `report` do before they measure, and what they all measure.
 
-use std::io;
 use std::time::Duration;
 
 use crate::document::Document;
@@ -17,19 +16,20 @@ use crate::rights;
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
-    /// Keeps the global clock's thread running.
-    _guard: tickline::ClockGuard,
+    /// Keeps the global clock's thread running; without one, why.
+    guard: Result<tickline::ClockGuard, String>,
 }
 
 impl Setup {
     /// To be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
     /// process.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> Self {
         let counter_readable = machine::counter_readable();
-        let guard = tickline::start().map_err(io::Error::other)?;
+        // The filtered processes must have the rights of the start, too.
+        let guard = rights::start_thread();
         let served = served::find();
         rights::take(counter_readable);
-        Ok(Self { counter_readable, served, _guard: guard })
+        Self { counter_readable, served, guard }
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
@@ -52,6 +52,7 @@ impl Setup {
         let mut document =
             Document::new(command).measured(&costs, track).explained(self.served.clone(), &resolutions);
         document.machine.counter_readable = self.counter_readable;
+        document.clock.thread_error = self.guard.as_ref().err().cloned();
         document
     }
 

@@ -71,6 +71,9 @@ fn page_or_data_go_to_standard_output_and_nothing_else_does() {
 fn one_place_cannot_hold_two_documents() {
     let folder = tempfile::tempdir().unwrap();
     fails(&report().args(["--out", "-", "--json", "-"]).output().unwrap(), "one place for two documents");
+    for names in [["--out", "-", "--json", "/dev/stdout"], ["--out", "/dev/stdout", "--json", "-"]] {
+        fails(&report().args(names).output().unwrap(), "one place for two documents");
+    }
     let mut command = report();
     command.current_dir(folder.path()).args(["--secs", "3600", "--out", "x", "--json", "./x"]);
     fails(&command.output().unwrap(), "one place for two documents");

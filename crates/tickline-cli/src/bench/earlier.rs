@@ -1,6 +1,5 @@
 //! An earlier run, read from its JSON, and the comparison with it.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::document::{Compared, ComparedClock, Document, upgrade};
+use crate::input;
 
 /// What `--compare` reads from an earlier document, of any command.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,9 +49,9 @@ pub(crate) fn read(path: &Path) -> io::Result<Earlier> {
     let name = path.display();
     let fail =
         |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("--compare: {name}: {what}"));
-    let text = fs::read(path)
+    let text = input::read(path)
         .map_err(|error| io::Error::new(error.kind(), format!("--compare: {name}: {error}")))?;
-    parse(&text, name.to_string()).map_err(fail)
+    parse(text.as_bytes(), name.to_string()).map_err(fail)
 }
 
 fn parse(text: &[u8], file: String) -> Result<Earlier, String> {
@@ -79,8 +79,9 @@ fn parse(text: &[u8], file: String) -> Result<Earlier, String> {
 }
 
 impl Earlier {
-    /// Compares the present document's costs with these.
-    pub(crate) fn against(&self, document: &Document) -> Compared {
+    /// Compares the present document's costs with these. `fail_above_percent` is the largest growth
+    /// of a cost that is no fault.
+    pub(crate) fn against(&self, document: &Document, fail_above_percent: Option<f64>) -> Compared {
         let now: Vec<(&str, f64)> =
             document.costs.iter().filter_map(|row| Some((row.clock, row.cost_ns?))).collect();
         let then: Vec<(&str, f64)> =
@@ -94,13 +95,20 @@ impl Earlier {
             let clock = (*clock).to_owned();
             Some(ComparedClock { clock, then_ns: *then_ns, now_ns: *now_ns, ratio_to_then: now_ns / then_ns })
         });
+        let clocks: Vec<ComparedClock> = both.collect();
+        let too_slow = |row: &&ComparedClock| {
+            fail_above_percent.is_some_and(|percent| row.ratio_to_then > 1.0 + percent / 100.0)
+        };
+        let too_slow = clocks.iter().filter(too_slow).map(|row| row.clock.clone()).collect();
         Compared {
             file: self.file.clone(),
             program_version: self.program_version.clone(),
             differences: self.differences(document),
-            clocks: both.collect(),
+            clocks,
             only_then: only(&then, &now),
             only_now: only(&now, &then),
+            fail_above_percent,
+            too_slow,
         }
     }
 
@@ -156,13 +164,27 @@ mod tests {
             "costs": [{{"clock": "a", "cost_ns": 10.0, "more": 1}}, {{"clock": "c", "cost_ns": 4.0}},
                       {{"clock": "d", "cost_ns": null}}, {{"clock": "e", "cost_ns": 1.0}}]}}"#
         );
-        let compared = parse(text.as_bytes(), "old.json".to_owned()).unwrap().against(&document);
+        let compared = parse(text.as_bytes(), "old.json".to_owned()).unwrap().against(&document, None);
         assert_eq!(compared.clocks.len(), 1);
         assert_eq!((compared.clocks[0].clock.as_str(), compared.clocks[0].ratio_to_then), ("a", 3.0));
         assert_eq!(compared.only_then, ["c", "e"]);
         assert_eq!(compared.only_now, ["b", "d"]);
         assert!(compared.differences[0].starts_with("CPU: another then, "), "{:?}", compared.differences);
         assert_eq!(compared.program_version, "0.0.9");
+    }
+
+    #[test]
+    fn growth_above_the_limit_is_named() {
+        let document = Document::new("bench").costed(&[cost("a", Some(11.0)), cost("b", Some(12.0))]);
+        let text = format!(
+            r#"{{"schema": "{SCHEMA}", "costs": [{{"clock": "a", "cost_ns": 10.0}}, {{"clock": "b", "cost_ns": 10.0}}]}}"#
+        );
+        let earlier = parse(text.as_bytes(), String::new()).unwrap();
+        for (percent, too_slow) in
+            [(None, &[][..]), (Some(15.0), &["b"]), (Some(5.0), &["a", "b"]), (Some(30.0), &[])]
+        {
+            assert_eq!(earlier.against(&document, percent).too_slow, too_slow, "{percent:?}");
+        }
     }
 
     fn cost(name: &'static str, ns: Option<f64>) -> crate::measure::costs::Cost {

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
-    let setup = Setup::start()?;
+    let setup = Setup::start();
     let earlier = args.compare.as_deref().map(earlier::read).transpose()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
@@ -26,8 +26,14 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let mut document = Document::new("bench").costed(&costs);
     drop(setup);
     progress.finish();
-    let compared = earlier.map(|earlier| earlier.against(&document));
+    let compared = earlier.map(|earlier| earlier.against(&document, args.fail_above));
+    let slower = compared.as_ref().is_some_and(|compared| !compared.too_slow.is_empty());
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, compared });
     outputs.emit(&document, |out| text::write(&document, out))?;
-    Ok(document.exit())
+    // With a limit, the exit code is about the comparison alone.
+    Ok(match args.fail_above {
+        Some(_) if slower => Exit::Closed,
+        Some(_) => Exit::Fast,
+        None => document.exit(),
+    })
 }

@@ -70,5 +70,9 @@ fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  {:<36} {which} only", plain(clock))?;
         }
     }
-    Ok(())
+    let Some(percent) = compared.fail_above_percent else { return Ok(()) };
+    match compared.too_slow.join(", ") {
+        none if none.is_empty() => writeln!(out, "  no clock is slower by more than {percent} %"),
+        clocks => writeln!(out, "  slower by more than {percent} %: {}", plain(&clocks)),
+    }
 }

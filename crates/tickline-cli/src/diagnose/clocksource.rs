@@ -3,7 +3,8 @@
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::fix;
-use super::log::{Blame, blame};
+use super::log::Blame;
+use super::steps;
 use crate::measure::served_by::ServedBy;
 
 /// Clocksources that are slow or coarse, whoever answers: hardware behind a bus, or the timer
@@ -36,10 +37,10 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
-    let finding = finding.seen_if(asked);
+    let finding = finding.seen_if(asked).seen_if(fix::provider(facts).map(str::to_owned));
     Some(match facts.precise_ns().zip(facts.attainable_ns()) {
         // A smaller ratio may be an error of the measurement.
-        Some((now, then)) if now > 1.5 * then => {
+        Some((now, then)) if now > DEARER * then => {
             let seen =
                 format!("it takes {now:.0} ns; coarse clock plus counter read, {then:.0} ns, is attainable");
             let gain_ratio = (!fix::is_none(&finding.fix)).then_some(now / then);
@@ -47,6 +48,37 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         }
         _ => finding,
     })
+}
+
+/// The least ratio of costs that is no error of the measurement.
+const DEARER: f64 = 1.5;
+
+/// The vDSO reads the hypervisor's clock, which takes more steps than the TSC: it also has to see
+/// whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
+pub(super) fn paravirtual_dearer(facts: &Facts) -> Option<Finding> {
+    let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
+    let by_vdso = matches!(facts.precise(), Some((_, ServedBy::Vdso)));
+    let (now_ns, then_ns) = facts.precise_ns().zip(facts.attainable_ns())?;
+    if !by_vdso
+        || now_ns <= DEARER * then_ns
+        || facts.accepts_tsc() != Some(true)
+        || facts.are_unsynchronised()
+    {
+        return None;
+    }
+    let fix = fix::use_tsc_of_doubtful_host(facts);
+    let gain_ratio = (!fix::is_none(&fix)).then_some(now_ns / then_ns);
+    let what = format!("the vDSO reads {name}, which takes longer than the TSC would");
+    let finding = Finding::new("paravirtual_clock_dearer", Severity::Note, what)
+        .seen(keeps(name))
+        .seen("available_clocksource has tsc")
+        .seen(format!(
+            "a call takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
+        ))
+        .seen_if(fix::provider(facts).map(str::to_owned))
+        .fix(fix)
+        .steps(fix::tsc_steps(facts));
+    Some(Finding { gain_ratio, ..finding })
 }
 
 fn by_clocksource(current: Option<&str>, facts: &Facts) -> Finding {
@@ -101,6 +133,7 @@ fn vsyscall64() -> Finding {
     Finding::new("vsyscall64_off", Severity::Slow, what)
         .seen("/proc/sys/kernel/vsyscall64 is 0")
         .fix("sudo sysctl -w kernel.vsyscall64=1 (2 is as fast, with a resolution of ms); to keep it, the same in /etc/sysctl.conf")
+        .steps(Some(steps::setting("sudo sysctl -w kernel.vsyscall64=1", "sudo sysctl -w kernel.vsyscall64=0")))
 }
 
 /// The process does not use the vDSO. That is excluded where the vDSO answers the coarse clock.
@@ -118,7 +151,8 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
         return Some(
             Finding::new("vdso_off", Severity::Slow, off)
                 .seen(format!("the kernel's command line has {word}"))
-                .fix(format!("take `{word}` off the kernel's command line")),
+                .fix(format!("take `{word}` off the kernel's command line"))
+                .steps(Some(steps::take_off(word))),
         );
     }
     // An unknown clocksource may be slow by itself. A kernel for 32-bit Arm takes every clock out
@@ -164,7 +198,8 @@ fn kvm_clock(facts: &Facts) -> Finding {
         )
         .seen(keeps("kvm-clock"))
         .seen(format!("the kernel's command line has {NO_VSYSCALL}"))
-        .fix(format!("take `{NO_VSYSCALL}` off the kernel's command line"));
+        .fix(format!("take `{NO_VSYSCALL}` off the kernel's command line"))
+        .steps(Some(steps::take_off(NO_VSYSCALL)));
     }
     // A 64-bit vDSO that is in use reads kvm-clock if the host sets that bit (PLATFORM.md).
     let (what, used) = match facts.coarse().filter(|_| !facts.is_x86_32()) {
@@ -178,10 +213,15 @@ fn kvm_clock(facts: &Facts) -> Finding {
             None,
         ),
     };
-    let finding =
-        Finding::new("kvm_clock_unstable", Severity::Slow, what).seen(keeps("kvm-clock")).seen_if(used);
-    if facts.offers("tsc") == Some(true) && !facts.are_unsynchronised() {
-        return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
+    let finding = Finding::new("kvm_clock_unstable", Severity::Slow, what)
+        .seen(keeps("kvm-clock"))
+        .seen_if(used)
+        .seen_all(rejection(facts));
+    if facts.accepts_tsc() == Some(true) && !facts.are_unsynchronised() {
+        return finding
+            .seen("available_clocksource has tsc")
+            .fix(fix::use_tsc_of_doubtful_host(facts))
+            .steps(fix::tsc_steps(facts));
     }
     let host = fix::on_the_host(facts).unwrap_or(fix::QEMU_OR_OTHERS);
     finding.fix(format!(
@@ -195,17 +235,17 @@ fn xen(facts: &Facts) -> Finding {
     if facts.are_unsynchronised() {
         return finding.fix(fix::none("the counters are unsynchronised; use another type of instance"));
     }
-    if facts.offers("tsc") == Some(true) {
-        return finding.seen("available_clocksource has tsc").fix(fix::use_tsc_of_doubtful_host(facts));
+    let finding = finding.seen_all(rejection(facts));
+    if facts.accepts_tsc() == Some(true) {
+        return finding
+            .seen("available_clocksource has tsc")
+            .fix(fix::use_tsc_of_doubtful_host(facts))
+            .steps(fix::tsc_steps(facts));
     }
-    // The kernel may have rejected the TSC, and have logged the reason.
-    if let Some((blame, lines)) = facts.machine.kernel_log.as_deref().and_then(blame) {
-        return Finding {
-            evidence: [finding.evidence.clone(), lines].concat(),
-            ..finding.fix(given_up(&blame, facts))
-        };
+    if facts.blame().is_some() || facts.lists_tsc() {
+        return finding.fix(given_up(&blame(facts), facts));
     }
-    finding.fix(match (facts.offers("tsc"), facts.invariant()) {
+    finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
         (_, Some(false)) => fix::on_the_host_or_trust_tsc(facts),
         (None, _) => {
             let (place, then) = (crate::machine::CLOCKSOURCE, fix::use_tsc_of_doubtful_host(facts));
@@ -218,9 +258,10 @@ fn xen(facts: &Facts) -> Finding {
 fn hyperv(name: &str, facts: &Facts) -> Finding {
     let what = "each call for the time is a call of Hyper-V: the host offers no page with the TSC's rate";
     let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
-    match facts.offers("tsc") {
+    let finding = finding.seen_all(rejection(facts));
+    match facts.accepts_tsc() {
         Some(true) if !facts.are_unsynchronised() => {
-            finding.seen("available_clocksource has tsc").fix(fix::use_tsc(facts))
+            finding.seen("available_clocksource has tsc").fix(fix::use_tsc(facts)).steps(fix::tsc_steps(facts))
         }
         _ => finding.fix(
             "a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), and a kernel with \
@@ -239,7 +280,7 @@ fn not_read(name: &str) -> Finding {
 /// x86, with another clocksource than the TSC.
 fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let slow = |code, what: String| Finding::new(code, Severity::Slow, what).seen(keeps(name));
-    if facts.offers("tsc") == Some(true) {
+    if facts.accepts_tsc() == Some(true) {
         let finding =
             slow("tsc_not_chosen", format!("the kernel keeps time with {name}, though it would accept tsc"))
                 .seen("available_clocksource has tsc")
@@ -251,7 +292,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         return if facts.are_unsynchronised() {
             finding.fix(fix::none("the counters are unsynchronised"))
         } else {
-            finding.fix(fix::use_tsc(facts))
+            finding.fix(fix::use_tsc(facts)).steps(fix::tsc_steps(facts))
         };
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
@@ -260,13 +301,20 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
             format!("the kernel's command line switches the TSC off, and the kernel keeps time with {name}"),
         )
         .seen(format!("the kernel's command line has {word}"))
-        .fix(take_off(word, facts));
+        .fix(take_off(word, facts))
+        .steps(may_take_off(facts).then(|| steps::take_off(word)));
     }
     let offered = facts.machine.available_clocksources.as_deref();
-    let missing = offered.map(|list| format!("available_clocksource has no tsc: {list}"));
+    let missing = offered.map(|list| match facts.lists_tsc() {
+        true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
+        false => format!("available_clocksource has no tsc: {list}"),
+    });
     let log = facts.machine.kernel_log.as_deref();
-    let Some((blame, lines)) = log.and_then(blame) else {
-        let then = not_offered(facts);
+    let Some((blame, lines)) = facts.blame() else {
+        let then = match facts.lists_tsc() {
+            true => given_up(&Blame::Watchdog, facts),
+            false => not_offered(facts),
+        };
         let (why, then) = match log {
             Some(_) => ("the kernel's log does not say why (any more)", then),
             // The log cannot change that there is no fix.
@@ -276,8 +324,14 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
             }
         };
         let Some(missing) = missing else { return offer_unknown(name, facts, &then) };
-        let what = format!("the kernel does not offer tsc, and keeps time with {name}");
-        return slow("tsc_missing", what).seen(missing).seen(why).fix(then);
+        let (code, what) = match facts.lists_tsc() {
+            true => (
+                "tsc_unstable",
+                format!("the kernel has marked the TSC unstable, and keeps time with {name}"),
+            ),
+            false => ("tsc_missing", format!("the kernel does not offer tsc, and keeps time with {name}")),
+        };
+        return slow(code, what).seen(missing).seen(why).fix(then);
     };
     let (code, why) = match &blame {
         Blame::Warp => ("tsc_warp", "saw the counters of two CPUs differ".to_owned()),
@@ -306,6 +360,24 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         finding.evidence.push(format!("the counters today: {today}"));
     }
     finding.fix(given_up(&blame, facts))
+}
+
+/// The kernel's messages that it has rejected the TSC. Without one, the place of the TSC on the
+/// kernel's list may show it.
+fn rejection(facts: &Facts) -> Vec<String> {
+    match facts.blame() {
+        Some((_, lines)) => lines,
+        None if facts.lists_tsc() && facts.accepts_tsc() == Some(false) => {
+            vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Why the kernel has rejected the TSC. Without a message it was probably the watchdog: the kernel
+/// has registered the TSC before it has rejected it.
+fn blame(facts: &Facts) -> Blame {
+    facts.blame().map_or(Blame::Watchdog, |(blame, _)| blame)
 }
 
 /// What to do about a TSC that the kernel does not offer, for an unknown reason.
@@ -338,9 +410,8 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
         _ if facts.are_unsynchronised() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
         Blame::Warp if fix::on_the_host(facts).is_none() => fix::FIRMWARE.to_owned(),
         Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
-        Blame::Warp | Blame::Delay | Blame::Unsynchronised | Blame::Other(_) => {
-            fix::on_the_host_or_trust_tsc(facts)
-        }
+        Blame::Delay => fix::on_the_host_or_no_watchdog(facts),
+        Blame::Warp | Blame::Unsynchronised | Blame::Other(_) => fix::on_the_host_or_trust_tsc(facts),
         // Only one of the two idle drivers is in use, and each has its own limit.
         Blame::HaltsInIdle => {
             "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power; the TSC of newer processors does not \
@@ -349,6 +420,11 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
         }
         Blame::Parameter => take_off("tsc=unstable", facts),
     }
+}
+
+/// Whether the TSC is good enough for a kernel that is told to use it.
+fn may_take_off(facts: &Facts) -> bool {
+    !facts.are_unsynchronised() && facts.invariant() != Some(false)
 }
 
 /// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the

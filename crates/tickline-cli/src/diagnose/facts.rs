@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use tickline_core::gate::Clocksource;
 
+use super::log::{self, Blame};
 use crate::cpu_list::{count, ranges};
 use crate::machine::{Machine, synchronised_on};
 use crate::measure::calls::MONOTONIC;
@@ -31,6 +33,7 @@ pub(crate) struct Facts {
 pub(crate) struct Clock {
     pub(crate) frequency_hz: Option<u64>,
     pub(crate) nominal_frequency_hz: Option<u64>,
+    pub(crate) thread_error: Option<String>,
     pub(crate) environment_unrecognised: bool,
 }
 
@@ -108,10 +111,22 @@ impl Facts {
         self.machine.clocksource.as_deref()
     }
 
-    /// Whether the kernel would accept this clocksource; `None` if that is unknown.
-    pub(super) fn offers(&self, clocksource: &str) -> Option<bool> {
+    /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
+    /// may still name a TSC that it has rejected.
+    pub(super) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
-        Some(list.split_whitespace().any(|name| name == clocksource))
+        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.blame().is_none())
+    }
+
+    /// Whether the list of available clocksources names the TSC, accepted or not.
+    pub(super) fn lists_tsc(&self) -> bool {
+        let list = self.machine.available_clocksources.as_deref().unwrap_or_default();
+        list.split_whitespace().any(|name| name == "tsc")
+    }
+
+    /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
+    pub(super) fn blame(&self) -> Option<(Blame, Vec<String>)> {
+        log::blame(self.machine.kernel_log.as_deref()?)
     }
 
     pub(super) fn hypervisor(&self) -> &str {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::steps::Steps;
+
 /// How severe a finding is. The order is that of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -40,6 +42,9 @@ pub(crate) struct Finding {
     pub(crate) evidence: Vec<String>,
     /// What to do: the command, the kernel's parameter, the hypervisor's setting.
     pub(crate) fix: String,
+    /// The fix as commands, step by step; null where it needs somebody's judgement, or another
+    /// machine.
+    pub(crate) steps: Option<Steps>,
     /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
     /// machine; null where unknown.
     pub(crate) gain_ratio: Option<f64>,
@@ -47,7 +52,15 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(super) fn new(code: &'static str, severity: Severity, what: impl Into<String>) -> Self {
-        Self { code, severity, what: what.into(), evidence: Vec::new(), fix: String::new(), gain_ratio: None }
+        Self {
+            code,
+            severity,
+            what: what.into(),
+            evidence: Vec::new(),
+            fix: String::new(),
+            steps: None,
+            gain_ratio: None,
+        }
     }
 
     pub(super) fn seen(mut self, evidence: impl Into<String>) -> Self {
@@ -62,8 +75,18 @@ impl Finding {
         }
     }
 
+    pub(super) fn seen_all(mut self, evidence: Vec<String>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
+        self
+    }
+
+    pub(super) fn steps(mut self, steps: Option<Steps>) -> Self {
+        self.steps = steps;
         self
     }
 }

@@ -1,11 +1,11 @@
 //! What to do: commands, parameters of the kernel, settings of hypervisors.
 
 use super::facts::Facts;
-use crate::machine::CLOCKSOURCE;
+use super::steps::{self, Steps};
 
-/// The caveat of `tsc=reliable`.
-const CAVEAT: &str = "this switches off the kernel's own tests of the TSC: do so only where the counters of all CPUs are \
-                      synchronised, and the machine is not moved to another host";
+/// The caveat of `tsc=reliable` (`Documentation/admin-guide/kernel-parameters.txt`).
+const CAVEAT: &str = "this switches off both the kernel's watchdog and its comparison of the CPUs' counters at boot: do so only \
+                      where the counters of all CPUs are synchronised, and the machine is not moved to another host";
 
 /// The settings of QEMU.
 macro_rules! qemu {
@@ -14,6 +14,10 @@ macro_rules! qemu {
          name='invtsc'/>), and tsc as the host's own clocksource"
     };
 }
+
+/// The condition of a switch to the TSC where the log is unknown.
+const LOG_FIRST: &str = "unless the kernel's log, which could not be read here, calls the TSC unstable (sudo dmesg | grep -iE \
+                         'tsc|clocksource')";
 
 /// How the text begins where there is no fix, and therefore no gain.
 const NONE: &str = "none: ";
@@ -30,7 +34,7 @@ pub(super) fn is_none(fix: &str) -> bool {
 
 /// Switches the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
-    let now = format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource");
+    let now = steps::choose(clocksource);
     let chosen = facts
         .parameter_of("clocksource=")
         .filter(|word| word.strip_prefix("clocksource=") != Some(clocksource));
@@ -41,9 +45,19 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     }
 }
 
+/// The steps to the TSC, which the kernel accepts. Where its rate may vary, a comparison of the
+/// CPUs at one time is not enough.
+pub(super) fn tsc_steps(facts: &Facts) -> Option<Steps> {
+    let varies = facts.invariant() == Some(false) || facts.are_unsynchronised();
+    if varies { None } else { steps::switch("tsc", facts) }
+}
+
 /// Switches the kernel to the TSC, which it accepts. Its rate may still vary, by CPUID.
 pub(super) fn use_tsc(facts: &Facts) -> String {
-    let switch = switch_to("tsc", facts);
+    let mut switch = switch_to("tsc", facts);
+    if facts.machine.kernel_log.is_none() {
+        switch = format!("{LOG_FIRST}: {switch}");
+    }
     if facts.invariant() != Some(false) {
         return switch;
     }
@@ -87,6 +101,19 @@ pub(super) fn trust_tsc(facts: &Facts) -> String {
     }
 }
 
+/// Keeps the kernel's watchdog from the TSC, and lets the kernel compare the CPUs' counters at boot
+/// all the same (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for
+/// v5.2").
+pub(super) fn no_watchdog(facts: &Facts) -> String {
+    match facts.invariant() {
+        Some(false) => trust_tsc(facts),
+        _ => format!(
+            "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which keeps the kernel's comparison of the CPUs' \
+             counters at boot; older kernels: tsc=reliable clocksource=tsc; {CAVEAT}"
+        ),
+    }
+}
+
 /// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. Its
 /// limits are some 100 ppm and more (`kernel/time/clocksource.c`). `tickline warp` measures the
 /// rate better than that, even with an hpet of 700 ns.
@@ -98,7 +125,7 @@ pub(super) fn check_tsc(facts: &Facts) -> String {
                  idle, under load, and hours later, while NTP slews nothing: a steady rate differs by less than 100 ppm; a \
                  single jump does not show there)";
     let place = on_the_host(facts).unwrap_or(FIRMWARE);
-    format!("{check}; {place}; only if the rate is steady then: {}", trust_tsc(facts))
+    format!("{check}; {place}; only if the rate is steady then: {}", no_watchdog(facts))
 }
 
 /// What to do on the host; without a known host, or where that may be right too, in the kernel.
@@ -110,18 +137,78 @@ pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     }
 }
 
+/// The same where nothing but the watchdog's own measurement has failed.
+pub(super) fn on_the_host_or_no_watchdog(facts: &Facts) -> String {
+    match (on_the_host(facts), facts.invariant()) {
+        (Some(host), Some(false)) => host.to_owned(),
+        (Some(host), _) => format!("{host}; or {}", no_watchdog(facts)),
+        (None, _) => no_watchdog(facts),
+    }
+}
+
+/// On Xen: xen-tscmode(7). With `native` the counter's rate and value change when the domain is
+/// moved to a host with another one; the default emulates the counter there. Xen shows an
+/// invariant TSC only to a domain that is never moved.
+pub(super) const XEN: &str = "on the host: nomigrate=1 in the domain's configuration, with which Xen shows an invariant TSC; tsc_mode=\"native\" \
+                              only for such a domain, because the counter's rate and value change when it is moved";
+
+/// On VMware ("Timekeeping in VMware Virtual Machines", "Virtual TSC"): the guest then reads the
+/// host's own counter.
+pub(super) const VMWARE: &str = "in the machine's .vmx, with the machine off: monitor_control.virtual_rdtsc = \"FALSE\" (the guest then reads the \
+                                 host's own counter, whose rate and value change when the machine is moved or resumed: only for a machine \
+                                 that stays on its host)";
+
+/// The provider's own recommendation, with its place; `None` outside of the known clouds.
+pub(super) fn provider(facts: &Facts) -> Option<&'static str> {
+    Some(match facts.machine.cloud.as_deref()? {
+        "ec2_xen" => {
+            "this is EC2 on Xen, where AWS recommends tsc (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
+        }
+        "ec2_nitro" => {
+            "this is EC2 on Nitro, where AWS recommends kvm-clock \
+             (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
+        }
+        "google" => {
+            "this is Google Compute Engine; no recommendation of a clocksource by Google is known (its page on accurate time: \
+             https://cloud.google.com/compute/docs/instances/time-synchronization/configure-time-sync)"
+        }
+        "azure" => {
+            "this is Azure; no recommendation of a clocksource by Microsoft is known (its page on time: \
+             https://learn.microsoft.com/azure/virtual-machines/linux/time-sync)"
+        }
+        _ => return None,
+    })
+}
+
+/// What a customer can do where the provider runs the host.
+fn another_type(facts: &Facts) -> Option<&'static str> {
+    Some(match facts.machine.cloud.as_deref()? {
+        "ec2_xen" => "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock",
+        "ec2_nitro" => {
+            "the host is Amazon's: stop and start the instance, which moves it to another host, or take another type"
+        }
+        "google" => {
+            "the host is Google's: take another machine type, or ask its support for an invariant TSC"
+        }
+        "azure" => {
+            "the host is Microsoft's: take another size of the machine, or ask its support for an invariant TSC"
+        }
+        _ => return None,
+    })
+}
+
 /// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without
 /// a known hypervisor.
 pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
+    if let Some(other) = another_type(facts) {
+        return Some(other);
+    }
     Some(match facts.hypervisor() {
         "virtualbox" => {
             "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, and VBoxManage \
              setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
         }
-        "vmware" => {
-            "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that is not moved to another \
-             host); and a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC"
-        }
+        "vmware" => VMWARE_AND_KERNEL,
         // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no
         // `-cpu host`.
         "tcg" => {
@@ -130,11 +217,15 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
         "kvm" if facts.is_qemu() => QEMU,
         "kvm" => QEMU_OR_OTHERS,
         "firecracker" => "on the host: tsc as its own clocksource",
-        "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
+        "xen" => XEN,
         "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
         _ => return None,
     })
 }
+
+const VMWARE_AND_KERNEL: &str = "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that stays on its host: \
+                                 the counter's rate and value change when it is moved); and a kernel with CONFIG_HYPERVISOR_GUEST, which \
+                                 trusts VMware about the TSC";
 
 const QEMU: &str = qemu!();
 

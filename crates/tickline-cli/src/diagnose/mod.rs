@@ -31,21 +31,28 @@ mod fix;
 mod health;
 mod log;
 mod others;
+mod process;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use facts::{Facts, Row};
 pub(crate) use finding::{Finding, Severity};
 pub(crate) use health::{Health, Level};
+pub(crate) use steps::Steps;
 
 type Rule = fn(&Facts) -> Option<Finding>;
 
 /// All rules. Findings of one severity are listed in this order.
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 15] = [
     others::counter_denied,
     others::counters_unsynchronised,
+    process::clock_interposed,
     others::counter_trapped,
     clocksource::slow,
+    clocksource::paravirtual_dearer,
+    process::traced,
+    process::no_thread,
     others::not_invariant,
     others::frequency_implausible,
     others::firmware_writes_tsc,

@@ -2,8 +2,8 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
-use super::{fix, log};
-use crate::measure::calls::SYSTEM_CALL;
+use super::{fix, log, steps};
+use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
@@ -76,14 +76,15 @@ pub(super) fn counters_unsynchronised(facts: &Facts) -> Option<Finding> {
             .seen_if(seen)
             .seen_if(facts.unsynchronised_pairs())
             .seen_if(forced)
-            .fix(fix),
+            .fix(fix)
+            .steps(other.and_then(|other| steps::switch(other, facts))),
     )
 }
 
-/// Reading the counter takes longer than entering the kernel. Only an emulated instruction is that
-/// slow.
+/// Reading the counter takes longer than a system call that reads no clock. Only an emulated
+/// instruction is that slow.
 pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
-    let ((name, counter), call) = (facts.counter()?, facts.cost_ns(SYSTEM_CALL)?);
+    let ((name, counter), call) = (facts.counter()?, facts.cost_ns(GETPPID)?);
     if counter <= call {
         return None;
     }
@@ -98,15 +99,22 @@ pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
              processor helps"
         }
         "virtualbox" => "on the host: VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
-        "vmware" => "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\"",
-        "xen" => "on the host: tsc_mode=\"native\" in the domain's configuration",
+        "vmware" => fix::VMWARE,
+        "xen" => {
+            "on the host: tsc_mode=\"default\" in the domain's configuration, with which Xen emulates the counter only where that of \
+             the host has another rate than the one that the domain was started with; tsc_mode=\"native\" never emulates, but \
+             only for a domain with nomigrate=1, because the counter's rate and value change when it is moved"
+        }
         _ => {
             "on the host: a processor that scales the guest's TSC (tsc_scaling, or VMX TSC scaling), or a guest that was not \
              moved from a host with another frequency"
         }
     };
-    let seen = format!("{name} takes {counter:.0} ns, a system call {call:.0} ns");
-    Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).fix(fix))
+    let seen =
+        format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
+    let clock = facts.precise_ns().zip(facts.precise());
+    let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
+    Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).seen_if(clock).fix(fix))
 }
 
 /// CPUID does not say that the counter runs at one rate.
@@ -195,15 +203,33 @@ pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// Unix time is not synchronised to UTC.
+/// The kernel's limit of its own claim about the error, us (`NTP_PHASE_LIMIT`,
+/// `include/linux/timex.h`). The kernel starts with it, and lets the claim grow by 500 ppm up to
+/// it, so that a smaller one was made by a daemon within the last hours.
+const NTP_LIMIT_US: i64 = 16_000_000;
+
+/// The kernel does not call Unix time synchronised. chronyd sets that flag only with `rtcsync`
+/// (chrony.conf(5); `set_sync_status` in chrony's `sys_timex.c`), but it always states its error.
 pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
-    if facts.machine.ntp.as_ref()?.synchronised {
-        return None;
+    let ntp = facts.machine.ntp.as_ref().filter(|ntp| !ntp.synchronised)?;
+    let flag = "adjtimex: STA_UNSYNC is set";
+    if ntp.maximum_error_us < NTP_LIMIT_US {
+        let what =
+            "the kernel's flag says that Unix time is not synchronised to UTC, but a daemon states its error";
+        let seen = format!("adjtimex: maxerror is {} us", ntp.maximum_error_us);
+        return Some(
+            Finding::new("ntp_flag", Severity::Note, what)
+                .seen(flag)
+                .seen(seen)
+                .fix("see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, chronyd sets the flag"),
+        );
     }
-    let what = "the kernel's Unix time is not synchronised to UTC";
+    let what = "the kernel knows of no NTP daemon that keeps Unix time near UTC";
+    let seen = format!("{flag}, and maxerror is {} us, at the kernel's limit", ntp.maximum_error_us);
     Some(
         Finding::new("ntp_unsynchronised", Severity::Note, what)
-            .seen("adjtimex: STA_UNSYNC is set")
-            .fix("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd"),
+            .seen(seen)
+            .fix("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd")
+            .steps(Some(steps::setting("sudo timedatectl set-ntp true", "sudo timedatectl set-ntp false"))),
     )
 }

@@ -2,6 +2,7 @@
 //! recorded.
 
 mod check;
+mod mend;
 mod recorded;
 mod text;
 mod wrap;
@@ -14,6 +15,9 @@ use crate::exit::Exit;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
+
+use mend::Consent;
+use wrap::Look;
 
 pub(crate) use check::unknown;
 
@@ -28,7 +32,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
         return recorded::run(file, args);
     }
-    let setup = Setup::start()?;
+    let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
@@ -41,6 +45,10 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         outputs.emit(&document, |out| writeln!(out, "{line}"))?;
         return Ok(exit);
     }
-    outputs.emit(&document, |out| text::write(&document, out))?;
+    outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
+    if args.fix {
+        let consent = if args.yes { Consent::Given } else { Consent::Asked };
+        return mend::mend(document.findings(), document.machine.online_cpus.as_deref(), consent);
+    }
     Ok(document.exit())
 }

@@ -1,16 +1,17 @@
 //! A machine whose facts were recorded, by `--json` there or by hand.
 
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::wrap::Look;
 use super::{check, text};
 use crate::args::Doctor;
 use crate::diagnose::{Facts, Health, diagnose};
 use crate::document::upgrade;
 use crate::exit::Exit;
+use crate::input;
 use crate::output::Outputs;
 
 /// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema,
@@ -28,19 +29,13 @@ pub(super) fn run(file: &Path, args: &Doctor) -> io::Result<Exit> {
         outputs.emit(&document, |out| writeln!(out, "{line}"))?;
         return Ok(exit);
     }
-    outputs.emit(&document, |out| text::write_recorded(&facts, &health, &findings, out))?;
+    outputs
+        .emit(&document, |out| text::write_recorded(&facts, &health, &findings, Look::of_stdout(), out))?;
     Ok(if health.is_bad() { Exit::Closed } else { Exit::Fast })
 }
 
 fn read(file: &Path) -> io::Result<(Value, Facts)> {
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text)?;
-        text
-    } else {
-        fs::read_to_string(file)?
-    };
-    let mut document: Value = serde_json::from_str(&text)?;
+    let mut document: Value = serde_json::from_str(&input::read(file)?)?;
     if !document["machine"].is_object() {
         return Err(io::Error::other("it has no object 'machine', which --json writes"));
     }

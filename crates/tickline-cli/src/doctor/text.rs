@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::wrap::wrap;
-use crate::diagnose::{Facts, Finding, Health, Row, Severity};
+use super::wrap::{BAD, GOOD, Look, SLOW, TABLE};
+use crate::diagnose::{Facts, Finding, Health, Level, Row, Severity, Steps};
 use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
@@ -11,19 +11,19 @@ use crate::plot;
 use crate::terminal::plain;
 
 /// Writes the document as text.
-pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(headline) = document.headline() {
-        writeln!(out, "{}", wrap("", &headline))?;
+pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    if let Some((headline, health)) = document.headline().zip(document.health.as_ref()) {
+        writeln!(out, "{}", first_line(&headline, health.level, look))?;
     }
-    writeln!(out, "{}", wrap("", &document.verdict))?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
+    writeln!(out, "{}", look.wrap("", &document.verdict))?;
+    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
     let facts = Facts::of(document)?;
-    findings(document.findings(), &facts, out)?;
-    machine(&facts, out)?;
-    per_cpu(&document.clock.per_cpu, out)?;
-    clocks(&facts, out)?;
-    gates(document, out)?;
-    document.track.as_ref().map_or(Ok(()), |summary| track(document, summary, out))
+    findings(document.findings(), &facts, look, out)?;
+    machine(&facts, look, out)?;
+    per_cpu(&document.clock.per_cpu, look, out)?;
+    clocks(&facts, look, out)?;
+    gates(document, look, out)?;
+    document.track.as_ref().map_or(Ok(()), |summary| track(document, summary, look, out))
 }
 
 /// Writes the diagnosis of a recorded machine.
@@ -31,31 +31,56 @@ pub(super) fn write_recorded(
     facts: &Facts,
     health: &Health,
     found: &[Finding],
+    look: Look,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{}", wrap("", &health.sentence(found)))?;
-    writeln!(out, "A recorded machine: nothing is measured here.")?;
-    findings(found, facts, out)?;
-    machine(facts, out)?;
-    clocks(facts, out)
+    writeln!(out, "{}", first_line(&health.sentence(found), health.level, look))?;
+    writeln!(out, "{}", look.wrap("", "A recorded machine: nothing is measured here."))?;
+    findings(found, facts, look, out)?;
+    machine(facts, look, out)?;
+    clocks(facts, look, out)
 }
 
-fn findings(findings: &[Finding], facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
+/// The sentence about the machine, its level in colour.
+fn first_line(sentence: &str, level: Level, look: Look) -> String {
+    let style = match level {
+        Level::Ok => GOOD,
+        Level::Slow | Level::Unknown => SLOW,
+        Level::Wrong => BAD,
+    };
+    look.wrap_painted("", sentence, sentence.find(':').unwrap_or(0), style)
+}
+
+fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     if !findings.iter().any(|finding| finding.severity < Severity::Note) {
-        writeln!(out, "\n{}", wrap("", &nothing_wrong(facts)))?;
+        writeln!(out, "\n{}", look.wrap("", &nothing_wrong(facts)))?;
     }
-    if !findings.is_empty() {
-        writeln!(out, "\nFindings")?;
-    }
-    for finding in findings {
-        let (severity, code) = (finding.severity.name(), finding.code);
-        writeln!(out, "{}", wrap(&format!("  {severity:<6} "), &format!("{} [{code}]", finding.what)))?;
-        for seen in &finding.evidence {
-            writeln!(out, "{}", wrap("         seen: ", seen))?;
+    for (place, finding) in findings.iter().enumerate() {
+        let is_note = |finding: &Finding| finding.severity == Severity::Note;
+        match (is_note(finding), place.checked_sub(1).map(|before| is_note(&findings[before]))) {
+            (false, None) => writeln!(out, "\n{}", look.heading("Findings"))?,
+            (true, None | Some(false)) => writeln!(out, "\n{}", look.heading("Worth knowing"))?,
+            _ => {}
         }
-        writeln!(out, "{}", wrap("         fix:  ", &finding.fix))?;
+        let (severity, code) = (finding.severity.name(), finding.code);
+        let (first, text) = (format!("  {severity:<6} "), format!("{} [{code}]", finding.what));
+        let line = match finding.severity {
+            Severity::Wrong => look.wrap_painted(&first, &text, first.len(), BAD),
+            Severity::Slow => look.wrap_painted(&first, &text, first.len(), SLOW),
+            Severity::Note => look.wrap(&first, &text),
+        };
+        writeln!(out, "{line}")?;
+        for seen in &finding.evidence {
+            writeln!(out, "{}", look.wrap("         seen: ", seen))?;
+        }
+        writeln!(out, "{}", look.wrap("         fix:  ", &finding.fix))?;
+        for (name, command) in finding.steps.iter().flat_map(Steps::named) {
+            // Whole, so that it can be copied.
+            writeln!(out, "         {name}: {}", plain(command))?;
+        }
         if let Some(ratio) = finding.gain_ratio {
-            writeln!(out, "         gain: {ratio:.1} times as fast, by the measured costs")?;
+            let gain = format!("{ratio:.1} times as fast, by the measured costs");
+            writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
         }
     }
     Ok(())
@@ -67,7 +92,7 @@ fn nothing_wrong(facts: &Facts) -> String {
     let counters = facts.counters();
     match facts.precise() {
         Some((clock, ServedBy::Vdso)) => format!(
-            "Nothing is wrong with the clocks here: the vDSO answers {clock}; clocksource: {source}; counters: {counters}."
+            "No call for the time is slow here, and no clock was found to step: the vDSO answers {clock}; clocksource: {source}; counters: {counters}."
         ),
         _ => format!(
             "No fault was found, but it is unknown who answers the clocks; clocksource: {source}; counters: {counters}."
@@ -80,10 +105,10 @@ fn known(text: Option<&String>) -> String {
     text.cloned().unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn machine(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
+fn machine(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let machine = &facts.machine;
-    writeln!(out, "\nMachine")?;
-    let mut fact = |name: &str, text: String| writeln!(out, "{}", wrap(&format!("  {name:<13}"), &text));
+    writeln!(out, "\n{}", look.heading("Machine"))?;
+    let mut fact = |name: &str, text: String| writeln!(out, "{}", look.wrap(&format!("  {name:<13}"), &text));
     fact("CPU", known(machine.cpu.as_ref()))?;
     fact("kernel", known(machine.kernel.as_ref()))?;
     fact("command line", parameters(machine))?;
@@ -196,7 +221,7 @@ fn ntp(machine: &Machine) -> String {
     let state = if ntp.synchronised {
         format!("synchronised, within {} us of UTC by its own claim", ntp.maximum_error_us)
     } else {
-        "not synchronised".to_owned()
+        "not known to be synchronised".to_owned()
     };
     format!(
         "{state}; rate corrected by {} ppb, tick {} us, {} ns still to slew",
@@ -204,17 +229,25 @@ fn ntp(machine: &Machine) -> String {
     )
 }
 
-fn per_cpu(rows: &[CpuRow], out: &mut dyn Write) -> io::Result<()> {
+fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\nCPUs, each with a line of its own\n  CPU state        frequency Hz   offset ns      age ns  failures"
-    )?;
+    writeln!(out, "\n{}", look.heading("CPUs, each with a line of its own"))?;
+    if look.columns >= TABLE {
+        writeln!(out, "  CPU state        frequency Hz   offset ns      age ns  failures")?;
+    }
     for row in rows {
         let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let (frequency, age) = (number(row.frequency_hz), number(row.age_ns));
+        if look.columns < TABLE {
+            let text = format!(
+                "{}: {}, {frequency} Hz, offset {} ns, age {age} ns, failures {}",
+                row.cpu, row.state, row.offset_ns, row.failures
+            );
+            writeln!(out, "{}", look.wrap("  CPU ", &text))?;
+            continue;
+        }
         writeln!(
             out,
             "  {:>3} {:<12} {frequency:>12} {:>11} {age:>11} {:>9}",
@@ -224,25 +257,30 @@ fn per_cpu(rows: &[CpuRow], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn clocks(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
+fn clocks(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     if facts.costs.is_empty() {
         return writeln!(out, "\nClocks: none was measured");
     }
-    writeln!(
-        out,
-        "\nClocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers"
-    )?;
-    writeln!(out, "{:<32} {:>10} {:>12} {:>13}   answered by", "", "cost ns", "to counter", "resolution ns")?;
+    let title =
+        "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
+    writeln!(out, "\n{}", look.heading(&look.wrap("", title)))?;
+    if look.columns >= TABLE {
+        writeln!(
+            out,
+            "{:<32} {:>10} {:>12} {:>13}   answered by",
+            "", "cost ns", "to counter", "resolution ns"
+        )?;
+    }
     for row in &facts.costs {
-        clock(row, out)?;
+        clock(row, look, out)?;
     }
     match &facts.served_unknown {
-        Some(reason) => writeln!(out, "{}", wrap("  ", &format!("it is unknown who answers: {reason}"))),
+        Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
         None => Ok(()),
     }
 }
 
-fn clock(row: &Row, out: &mut dyn Write) -> io::Result<()> {
+fn clock(row: &Row, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
     let served = match row.served_by {
@@ -252,12 +290,20 @@ fn clock(row: &Row, out: &mut dyn Write) -> io::Result<()> {
         None => "",
     };
     let (cost, ratio) = (figure(row.cost_ns), figure(row.ratio_to_counter));
+    if look.columns < TABLE {
+        let answered = if served.is_empty() { String::new() } else { format!(", answered by: {served}") };
+        let text = format!(
+            "{}: {cost} ns, {ratio} times the counter, resolution {resolution} ns{answered}",
+            plain(&row.clock)
+        );
+        return writeln!(out, "{}", look.wrap("  ", &text));
+    }
     let line = format!("  {:<30} {cost:>10} {ratio:>12} {resolution:>13}   {served}", plain(&row.clock));
     writeln!(out, "{}", line.trim_end())
 }
 
-fn gates(document: &Document, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nGates")?;
+fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{}", look.heading("Gates"))?;
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
         let line = match (gate.open, gate.reason.or(gate.warning)) {
@@ -265,14 +311,14 @@ fn gates(document: &Document, out: &mut dyn Write) -> io::Result<()> {
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
         };
-        writeln!(out, "{}", wrap(&format!("  {:<15} ", gate.gate), &line))?;
+        writeln!(out, "{}", look.wrap(&format!("  {:<15} ", gate.gate), &line))?;
     }
     Ok(())
 }
 
-fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nOffset from CLOCK_MONOTONIC (*) and claimed bound (.)")?;
-    for line in plot::lines(&track.points) {
+fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{}", look.heading("Offset from CLOCK_MONOTONIC (*) and claimed bound (.)"))?;
+    for line in plot::lines(&track.points, look.columns) {
         writeln!(out, "{line}")?;
     }
     let summary = format!(
@@ -283,19 +329,24 @@ fn track(document: &Document, track: &TrackSummary, out: &mut dyn Write) -> io::
         track.outside_bracket,
         track.bound_violated
     );
-    writeln!(out, "{}", wrap("", &summary))?;
+    writeln!(out, "{}", look.wrap("", &summary))?;
     if document.fast {
         let drift = format!(
             "Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {} ppb of the measured one.",
             document.clock.max_drift_ppb
         );
-        writeln!(out, "{}", wrap("", &drift))?;
+        writeln!(out, "{}", look.wrap("", &drift))?;
     }
     match document.clock.utc_error_ns {
         Some(ns) => {
-            writeln!(out, "Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000))
+            let within =
+                format!("Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000));
+            writeln!(out, "{}", look.wrap("", &within))
         }
-        None => writeln!(out, "Unix time: not synchronised to UTC, by the kernel's NTP state"),
+        None => {
+            let text = "Unix time: not known to be synchronised to UTC, by the kernel's NTP state";
+            writeln!(out, "{}", look.wrap("", text))
+        }
     }
 }
 
@@ -314,13 +365,31 @@ mod tests {
             failures: 3,
         };
         let mut out = Vec::new();
-        per_cpu(&[row(0, Some(2_596_120_122), Some(5_000)), row(127, None, None)], &mut out).unwrap();
+        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
+        per_cpu(&[row(0, Some(2_596_120_122), Some(5_000)), row(127, None, None)], look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[3], ["0", "fast", "2596120122", "-12", "5000", "3"]);
         assert_eq!(rows[4], ["127", "fast", "-", "-12", "-", "3"]);
         let ends: Vec<usize> = text.lines().skip(2).map(str::len).collect();
         assert!(ends.iter().all(|end| *end == ends[0]), "columns under their titles:\n{text}");
+    }
+
+    #[test]
+    fn narrow_terminals_have_lists_in_place_of_tables() {
+        let facts: Facts = serde_json::from_value(serde_json::json!({ "costs": [
+            { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 6.0, "ratio_to_counter": 0.5, "resolution_ns": 4_000_000, "served_by": "vdso" },
+        ]}))
+        .unwrap();
+        for columns in [40, 60, 84, 100] {
+            let mut out = Vec::new();
+            let look = Look { colour: crate::terminal::Colour::None, columns };
+            clocks(&facts, look, &mut out).unwrap();
+            machine(&facts, look, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.lines().all(|line| line.len() <= columns), "{columns}:\n{text}");
+            assert!(text.contains("6.00") && text.contains("4000000") && text.contains("vDSO"), "{text}");
+        }
     }
 
     #[test]

@@ -1,47 +1,110 @@
-//! Paragraphs that fit a terminal.
+//! Paragraphs that fit the terminal, and colour where it is wanted.
 
+use anstyle::{AnsiColor, Style};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use crate::terminal::plain;
+use crate::terminal::{self, Colour, plain};
 
-/// The widest line, columns.
-pub(super) const WIDTH: usize = 100;
+/// The widest line, columns. Wider paragraphs are hard to read.
+const WIDEST: usize = 100;
 
-/// Breaks a text at its spaces. The first line starts with `first`, the others with as many
-/// spaces. A word that is longer than a line, such as a path, stays whole. Facts may come from
-/// another machine's file, so control characters become marks.
-pub(super) fn wrap(first: &str, text: &str) -> String {
-    let indent = " ".repeat(first.chars().count());
-    let options = Options::new(WIDTH)
-        .initial_indent(first)
-        .subsequent_indent(&indent)
-        .break_words(false)
-        .word_separator(WordSeparator::AsciiSpace)
-        .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let words: Vec<String> = text.split_whitespace().map(plain).collect();
-    textwrap::fill(&words.join(" "), options)
+/// Below this width tables become lists, columns.
+pub(super) const TABLE: usize = 84;
+
+/// How text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) colour: Colour,
+    /// Columns of the terminal, 20 at the least.
+    pub(super) columns: usize,
 }
+
+impl Look {
+    pub(super) fn of_stdout() -> Self {
+        Self { colour: Colour::of_stdout(), columns: terminal::columns().clamp(20, WIDEST) }
+    }
+
+    /// Breaks a text at its spaces. The first line starts with `first`, the others with as many
+    /// spaces, but fewer on a narrow terminal. A word that is longer than a line, such as a path,
+    /// stays whole, on a line of its own. Facts may come from another machine's file, so control
+    /// characters become marks.
+    pub(super) fn wrap(&self, first: &str, text: &str) -> String {
+        const NARROW: usize = 60;
+        let indent = first.chars().count();
+        let indent = if self.columns < NARROW { indent.min(4) } else { indent };
+        let indent = " ".repeat(indent);
+        let options = Options::new(self.columns)
+            .initial_indent(first)
+            .subsequent_indent(&indent)
+            .break_words(false)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        let words: Vec<String> = text.split_whitespace().map(plain).collect();
+        textwrap::fill(&words.join(" "), options)
+    }
+
+    /// The same, with its first `painted` bytes in this style.
+    pub(super) fn wrap_painted(&self, first: &str, text: &str, painted: usize, style: Style) -> String {
+        let lines = self.wrap(first, text);
+        match lines.get(..painted).zip(lines.get(painted..)) {
+            Some((head, rest)) => format!("{}{rest}", self.paint(head, style)),
+            None => lines,
+        }
+    }
+
+    /// The text in this style, where colour is wanted.
+    pub(super) fn paint(&self, text: &str, style: Style) -> String {
+        match self.colour {
+            Colour::Ansi => format!("{style}{text}{style:#}"),
+            Colour::None => text.to_owned(),
+        }
+    }
+
+    /// A heading.
+    pub(super) fn heading(&self, text: &str) -> String {
+        self.paint(text, Style::new().bold())
+    }
+}
+
+/// The styles of what is bad, what is slow, and what is good.
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn look(columns: usize) -> Look {
+        Look { colour: Colour::None, columns }
+    }
+
     #[test]
     fn lines_fit_and_no_word_is_lost() {
         let text = "word ".repeat(50) + &"long".repeat(40) + " end";
-        let wrapped = wrap("  fix: ", &text);
-        assert_eq!(
-            wrapped.replace("  fix: ", "").split_whitespace().collect::<Vec<_>>(),
-            text.split(' ').collect::<Vec<_>>()
-        );
-        for line in wrapped.lines().filter(|line| !line.contains("longlong")) {
-            assert!(line.len() <= WIDTH, "{line}");
+        for columns in [40, 80, 100] {
+            let wrapped = look(columns).wrap("  fix: ", &text);
+            assert_eq!(
+                wrapped.replace("  fix: ", "").split_whitespace().collect::<Vec<_>>(),
+                text.split(' ').collect::<Vec<_>>()
+            );
+            for line in wrapped.lines().filter(|line| !line.contains("longlong")) {
+                assert!(line.len() <= columns, "{line}");
+            }
+            let indent = if columns == 40 { 4 } else { 7 };
+            let spaces = |line: &str| line.len() - line.trim_start().len();
+            assert!(wrapped.lines().skip(1).all(|line| spaces(line) == indent), "{wrapped}");
         }
-        assert!(
-            wrapped.lines().skip(1).all(|line| line.starts_with("       ") && !line.starts_with("        "))
-        );
-        assert_eq!(wrap("", ""), "");
-        assert_eq!(wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+        assert_eq!(look(100).wrap("", ""), "");
+        assert_eq!(look(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+    }
+
+    #[test]
+    fn colour_only_where_it_is_wanted() {
+        let coloured = Look { colour: Colour::Ansi, columns: 40 };
+        let text = coloured.wrap_painted("", "SLOW: it takes longer than that by far", 4, SLOW);
+        assert!(text.starts_with("\u{1b}[") && text.contains("mSLOW\u{1b}[0m: it"), "{text:?}");
+        assert_eq!(look(40).wrap_painted("", "SLOW: it", 4, SLOW), "SLOW: it");
     }
 }

@@ -35,6 +35,10 @@ pub(crate) struct Compared {
     pub(crate) only_then: Vec<String>,
     /// Clocks that have a cost in this run only.
     pub(crate) only_now: Vec<String>,
+    /// The limit of `--fail-above`, percent; null without one.
+    pub(crate) fail_above_percent: Option<f64>,
+    /// The clocks that are slower than in the earlier run by more than that limit.
+    pub(crate) too_slow: Vec<String>,
 }
 
 /// One clock's fastest round, in the earlier run and in this one.

@@ -113,6 +113,8 @@ pub(crate) struct ClockStatus {
     pub(crate) interval_ns: u64,
     /// The kernel's bound of Unix time's distance from UTC, ns; null where it is not synchronised.
     pub(crate) utc_error_ns: Option<u64>,
+    /// Why the clock has no thread, in the system's words; null where it has one.
+    pub(crate) thread_error: Option<String>,
     /// Whether the environment variable TICKLINE has another value than on or off.
     pub(crate) environment_unrecognised: bool,
     /// The count of each event.
@@ -402,6 +404,7 @@ impl ClockStatus {
             max_drift_ppb: status.max_drift_ppb,
             interval_ns: status.interval_ns,
             utc_error_ns: status.utc_error_ns,
+            thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
             per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),

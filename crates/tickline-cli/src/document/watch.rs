@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::measure::migration::Change;
 use crate::measure::track::Point;
 
 /// Why `watch` ended.
@@ -36,6 +37,10 @@ pub(crate) struct Watch {
     pub(crate) skew_ppb: Option<f64>,
     /// The count of each event meanwhile.
     pub(crate) events: BTreeMap<&'static str, u64>,
+    /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
+    /// jumps of the counter, as when a guest is moved to another host; absent if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) changes: Vec<Change>,
     /// The samples on single CPUs.
     pub(crate) cpus: Vec<CpuWatch>,
 }

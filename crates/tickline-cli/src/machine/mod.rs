@@ -1,6 +1,7 @@
 //! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
 //! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
 
+mod cloud;
 mod cpuid;
 mod hypervisor;
 mod log;
@@ -48,12 +49,22 @@ pub(crate) struct Machine {
     pub(crate) hypervisor: Option<String>,
     /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,
+    /// The cloud that runs this machine, by the firmware, as a stable name: `ec2_nitro`, `ec2_xen`,
+    /// `google`, `azure`; null where it names none of them.
+    pub(crate) cloud: Option<String>,
     /// The facts from CPUID; null on processors without it.
     pub(crate) cpuid: Option<Cpuid>,
     /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
     pub(crate) counter_readable: Option<bool>,
     /// Whether the kernel has mapped its vDSO into the process.
     pub(crate) vdso_mapped: Option<bool>,
+    /// The process that traces this one (ptrace(2)); 0 if none does.
+    pub(crate) tracer_pid: Option<u32>,
+    /// The file from which the process has its `clock_gettime`; null where that is the program
+    /// itself.
+    pub(crate) clock_gettime_file: Option<String>,
+    /// The Unix time of libc's `clock_gettime` minus that of the system call, ns.
+    pub(crate) clock_gettime_difference_ns: Option<i64>,
     /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 makes each call for the
     /// time a system call.
     pub(crate) vsyscall64: Option<u32>,
@@ -93,12 +104,16 @@ impl Machine {
                 acpi_devices: &acpi_devices(),
             }),
             product,
+            cloud: cloud(),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
             vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
+            tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
+            clock_gettime_file: system::clock_gettime_file(),
+            clock_gettime_difference_ns: system::clock_gettime_difference_ns(),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             time_namespace: namespace::read(),
-            allowed_cpus: allowed_cpus(),
+            allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
             ntp: system::ntp(),
             kernel_log,
@@ -123,8 +138,25 @@ fn cpu() -> Option<String> {
     Some(name.1.to_owned())
 }
 
+/// A line of the firmware's tables.
+fn dmi(name: &str) -> Option<String> {
+    line(&format!("/sys/class/dmi/id/{name}"))
+}
+
+fn cloud() -> Option<String> {
+    let [vendor, product, version, tag] =
+        ["sys_vendor", "product_name", "bios_version", "chassis_asset_tag"].map(dmi);
+    let traces = cloud::Traces {
+        vendor: vendor.as_deref(),
+        product: product.as_deref(),
+        bios_version: version.as_deref(),
+        chassis_tag: tag.as_deref(),
+    };
+    cloud::find(&traces).map(str::to_owned)
+}
+
 fn product() -> Option<String> {
-    let words = ["sys_vendor", "product_name"].map(|name| line(&format!("/sys/class/dmi/id/{name}")));
+    let words = ["sys_vendor", "product_name"].map(dmi);
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
@@ -134,10 +166,11 @@ fn acpi_devices() -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn allowed_cpus() -> Option<String> {
+/// A line of `/proc/self/status`, by its name.
+fn status_line(name: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
-    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    Some(list.trim().to_owned())
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
 }
 
 /// The result of the clock's comparison, in words.

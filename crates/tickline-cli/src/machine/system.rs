@@ -3,7 +3,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, prctl and klogctl, which no crate wraps that this program needs otherwise"
+    reason = "adjtimex, prctl, klogctl, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
 )]
 
 use std::fs::File;
@@ -70,6 +70,47 @@ pub(crate) fn allow_counter() {
     unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
 }
 
+/// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
+/// (`LD_PRELOAD`). `None` for the program itself, which a static one contains it in.
+#[cfg(target_os = "linux")]
+pub(super) fn clock_gettime_file() -> Option<String> {
+    use std::ffi::{CStr, OsStr};
+    use std::os::unix::ffi::OsStrExt;
+    let mut found = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: any address may be asked for, and `found` is valid for a write.
+    let is_found = unsafe { libc::dladdr(libc::clock_gettime as *const libc::c_void, &raw mut found) } != 0;
+    if !is_found || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the name is a C string, which lives as long as the library is loaded.
+    let name = OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes());
+    let own = std::env::current_exe().ok()?;
+    let is_own = own.file_name() == std::path::Path::new(name).file_name();
+    (!is_own).then(|| name.to_string_lossy().into_owned())
+}
+
+/// libc's Unix time minus that of the system call, ns. Another time than the kernel's is faked.
+#[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
+pub(super) fn clock_gettime_difference_ns() -> Option<i64> {
+    const ZERO: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let (mut by_libc, mut by_kernel) = (ZERO, ZERO);
+    // SAFETY: `by_libc` is valid for a write.
+    let libc_result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut by_libc) };
+    // SAFETY: the system call writes a timespec to a valid address.
+    let call_result =
+        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut by_kernel) };
+    let ns = |time: libc::timespec| {
+        i64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec.into())
+    };
+    if libc_result != 0 || call_result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel)?) }
+}
+
 /// Opens a file for reading without waiting for more content at its end.
 #[cfg(target_os = "linux")]
 pub(super) fn open_without_waiting(path: &str) -> io::Result<File> {
@@ -105,6 +146,14 @@ mod elsewhere {
 
     pub(crate) fn allow_counter() {}
 
+    pub(in super::super) fn clock_gettime_file() -> Option<String> {
+        None
+    }
+
+    pub(in super::super) fn clock_gettime_difference_ns() -> Option<i64> {
+        None
+    }
+
     pub(in super::super) fn open_without_waiting(_: &str) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -117,4 +166,6 @@ mod elsewhere {
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{allow_counter, counter_readable};
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{ntp, open_without_waiting, syslog};
+pub(super) use elsewhere::{
+    clock_gettime_difference_ns, clock_gettime_file, ntp, open_without_waiting, syslog,
+};

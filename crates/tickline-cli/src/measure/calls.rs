@@ -46,6 +46,9 @@ pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 /// A call that enters the kernel, whatever the vDSO offers.
 pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 
+/// A call that enters the kernel and reads no counter.
+pub(crate) const GETPPID: &str = "system call getppid";
+
 /// Every call, in the order of the table. `readable` says whether the process may read the
 /// counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
@@ -98,6 +101,8 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
             time.tv_nsec
         }),
+        // SAFETY: the system call takes no arguments.
+        call(GETPPID, || unsafe { libc::syscall(libc::SYS_getppid) }),
     ]);
     calls
 }

@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod costs;
 pub(crate) mod latency;
+pub(crate) mod migration;
 pub(crate) mod pattern;
 pub(crate) mod resolution;
 pub(crate) mod served;

@@ -12,6 +12,7 @@ use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
 use super::pattern::Pattern;
+use crate::cpu_list::{self, CpuList};
 
 /// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
 pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
@@ -48,8 +49,12 @@ pub(crate) struct Warp {
     pub(crate) frequency_hz: Option<f64>,
     /// The counter's resolution, ns: a smaller difference counts as synchronised.
     pub(crate) resolution_ns: Option<f64>,
-    /// Whether all counters are synchronised; null if a pair could not be compared and no other
-    /// pair is unsynchronised.
+    /// The CPUs that are online and were not compared, as a list of ranges; absent if there are
+    /// none, or that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) untested_cpus: Option<String>,
+    /// Whether all counters of `cpus` are synchronised; null if a pair could not be compared and no
+    /// other pair is unsynchronised, or if there is one CPU and others are online.
     pub(crate) synchronised: Option<bool>,
     /// Why nothing could be compared.
     pub(crate) unknown: Option<String>,
@@ -90,11 +95,26 @@ impl Warp {
             pattern,
             frequency_hz: None,
             resolution_ns: None,
+            untested_cpus: None,
             synchronised: None,
             unknown: Some(why.to_owned()),
             largest_warp_ns: 0.0,
             pairs: Vec::new(),
         }
+    }
+
+    /// Takes into account which CPUs are online, as a list of ranges: a process may be kept from
+    /// some of them, and knows nothing about their counters.
+    pub(crate) fn among(mut self, online: Option<&str>) -> Self {
+        let online = online.and_then(|list| cpu_list::parse(list).ok());
+        let others = online.map(|CpuList(online)| {
+            online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>()
+        });
+        self.untested_cpus = others.as_deref().filter(|cpus| !cpus.is_empty()).map(cpu_list::ranges);
+        if self.pairs.is_empty() && others.is_none_or(|others| !others.is_empty()) {
+            self.synchronised = None;
+        }
+        self
     }
 }
 
@@ -127,6 +147,7 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
         pattern,
         frequency_hz: Some(frequency_hz),
         resolution_ns: Some(ns(resolution_ticks, frequency_hz)),
+        untested_cpus: None,
         synchronised: all_synchronised(&found),
         unknown: None,
         largest_warp_ns: found.iter().map(|pair| pair.largest_warp_ns).fold(0.0, f64::max),
@@ -248,6 +269,25 @@ mod tests {
         assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
         assert_eq!(all_synchronised(&[near, few]), None);
         assert_eq!(all_synchronised(&[near, near]), Some(true));
+    }
+
+    /// A process on one CPU of two called their counters synchronised.
+    #[test]
+    fn cpus_that_were_not_compared_are_named() {
+        let warp = |cpus: &[u32]| Warp {
+            synchronised: Some(true),
+            unknown: None,
+            ..Warp::none(cpus, Pattern::All, "")
+        };
+        let alone = warp(&[1]).among(Some("0-1"));
+        assert_eq!((alone.synchronised, alone.untested_cpus.as_deref()), (None, Some("0")));
+        let all = warp(&[0]).among(Some("0"));
+        assert_eq!((all.synchronised, all.untested_cpus), (Some(true), None));
+        assert_eq!(warp(&[0]).among(None).synchronised, None);
+        let mut some = warp(&[0, 1]);
+        some.pairs.push(describe(0, 1, &found(-60, 90, 0), true, 2e9, 0));
+        let some = some.among(Some("0-7,16"));
+        assert_eq!((some.synchronised, some.untested_cpus.as_deref()), (Some(true), Some("2-7,16")));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tickline::exchange;
 use tickline::{Clock, Events, State, Status};
 
+use super::costs::may_read_counter;
+use super::migration::{Change, Monitor};
 use super::track::{self, Point};
 
 /// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
@@ -36,6 +38,8 @@ pub(crate) struct Sample {
     pub(crate) status: Status,
     /// The count of each event since the start.
     pub(crate) events: Vec<(&'static str, u64)>,
+    /// What has changed in the machine's clocks since the sample before.
+    pub(crate) changes: Vec<Change>,
     /// The newest sample on each CPU.
     pub(crate) cpus: Vec<CpuSample>,
 }
@@ -82,6 +86,7 @@ pub(crate) struct Watcher {
     before: Events,
     recent: VecDeque<(f64, f64)>,
     sampler: CpuSampler,
+    monitor: Monitor,
 }
 
 impl Watcher {
@@ -93,6 +98,7 @@ impl Watcher {
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             sampler: CpuSampler::start(cpus, interval, start),
+            monitor: Monitor::new(may_read_counter()),
         }
     }
 
@@ -121,6 +127,7 @@ impl Watcher {
             state,
             skew_ppb: slope.ppb(),
             events: events.collect(),
+            changes: self.monitor.changes(at_s, status.frequency_hz),
             cpus: self.sampler.samples(),
             status,
         }

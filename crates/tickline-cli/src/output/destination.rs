@@ -56,7 +56,7 @@ impl Destination {
     }
 
     /// Whether `path` leads to this file.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
         let found = match &self.place {
             Place::Stream(file) | Place::Keep(file, _) | Place::Replace(file, _) => file.metadata().ok(),
             Place::New => None,

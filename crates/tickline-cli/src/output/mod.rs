@@ -12,6 +12,9 @@ use crate::args::{Json, Target};
 
 pub(crate) use destination::Destination;
 
+/// The name of standard output.
+pub(crate) const STDOUT: &str = "/dev/stdout";
+
 /// Where a command's document goes. It is opened before the measurement begins.
 #[derive(Debug)]
 pub(crate) enum Outputs {
@@ -28,6 +31,16 @@ impl Outputs {
             Some(Target::File(path)) => Self::Text(Some(Destination::open(path)?)),
             None => Self::Text(None),
         })
+    }
+
+    /// Whether the JSON goes to standard output instead of the text.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self, Self::Json)
+    }
+
+    /// Whether the JSON goes to standard output, under whatever name.
+    pub(crate) fn take_stdout(&self) -> bool {
+        self.is_json() || self.goes_to(Path::new(STDOUT))
     }
 
     /// Whether the JSON goes to the file of this name.

@@ -58,13 +58,63 @@ fn unitless(values: &Map<String, Value>) -> bool {
     values.keys().all(|key| words(key).1.is_none())
 }
 
+/// Names for readers who do not know the keys; the others speak for themselves.
+const NAMES: [(&str, &str); 37] = [
+    ("cpu", "processor"),
+    ("kernel", "kernel's release"),
+    ("kernel_command_line", "kernel's command line"),
+    ("clocksource", "clocksource: what the kernel keeps time with"),
+    ("available_clocksources", "clocksources that the kernel lists"),
+    ("cloud", "cloud, by the firmware"),
+    ("product", "vendor and product, by the firmware"),
+    ("cpuid", "CPUID"),
+    ("invariant_tsc", "counter of one rate in all power states (invariant TSC)"),
+    ("tsc_adjust", "counter can be adjusted (TSC_ADJUST)"),
+    ("leaf_15h", "counter's frequency (leaf 15h)"),
+    ("leaf_16h_base", "base frequency (leaf 16h)"),
+    ("counter_readable", "process may read the counter"),
+    ("vdso_mapped", "kernel answers in the process (vDSO mapped)"),
+    ("vsyscall64", "setting vsyscall64"),
+    ("tracer_pid", "process that traces this one (0: none)"),
+    ("clock_gettime_file", "clock_gettime comes from"),
+    ("clock_gettime_difference", "time by clock_gettime minus that by the kernel"),
+    ("time_namespace", "time namespace"),
+    ("monotonic_offset", "monotonic time ahead of the machine's"),
+    ("boottime_offset", "boot time ahead of the machine's"),
+    ("children_elsewhere", "children receive another one"),
+    ("allowed_cpus", "CPUs that this process may use"),
+    ("online_cpus", "CPUs that are online"),
+    ("ntp", "NTP"),
+    ("tick", "length of a hundredth of a second"),
+    ("maximum_error", "distance from UTC, at most, by the daemon"),
+    ("estimated_error", "distance from UTC, probably, by the daemon"),
+    ("counters", "counters of the CPUs"),
+    ("counter_difference", "least difference of two CPUs' counters"),
+    ("frequency", "frequency, measured"),
+    ("nominal_frequency", "frequency, by processor or hypervisor"),
+    ("bound", "bound: how far a reading may be off"),
+    ("max_drift", "maximum drift: the rates that the bound allows for"),
+    ("interval", "time between two recalibrations"),
+    ("utc_error", "distance from UTC, at most"),
+    ("thread_error", "why the clock has no thread"),
+];
+
 /// A key in words, and the unit that it ends with.
 fn words(key: &str) -> (String, Option<&'static str>) {
-    const UNITS: [(&str, &str); 5] =
-        [("_ns", "ns"), ("_hz", "Hz"), ("_ppb", "ppb"), ("_us", "µs"), ("_s", "s")];
+    const UNITS: [(&str, &str); 8] = [
+        ("_ns", "ns"),
+        ("_khz", "kHz"),
+        ("_mhz", "MHz"),
+        ("_hz", "Hz"),
+        ("_ppb", "ppb"),
+        ("_us", "µs"),
+        ("_ticks", "ticks"),
+        ("_s", "s"),
+    ];
     let unit = UNITS.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
     let (name, unit) = unit.map_or((key, None), |(name, unit)| (name, Some(unit)));
-    (name.replace('_', " "), unit)
+    let named = NAMES.iter().find(|(key, _)| *key == name);
+    (named.map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned()), unit)
 }
 
 fn text(value: &Value) -> String {
@@ -126,12 +176,12 @@ mod tests {
         let mut rows = Vec::new();
         collect(&value, "", &mut rows);
         let expected = [
-            ("frequency", "2,596,120,122 Hz"),
-            ("kernel", "unknown"),
+            ("frequency, measured", "2,596,120,122 Hz"),
+            ("kernel's release", "unknown"),
             ("flags", "a; b"),
             ("none", "none"),
-            ("cpuid, invariant", "yes"),
-            ("cpuid, leaf 15", "5 Hz"),
+            ("CPUID, invariant", "yes"),
+            ("CPUID, leaf 15", "5 Hz"),
             ("events", "rate change 2"),
         ];
         assert_eq!(rows, expected.map(|(key, text)| (key.to_owned(), text.to_owned())));

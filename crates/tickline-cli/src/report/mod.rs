@@ -7,17 +7,18 @@ mod page;
 mod sample;
 
 use std::io;
+use std::path::Path;
 
 use crate::args::{Report, Target};
 use crate::document::{Document, LatencyRow};
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Destination, Outputs};
+use crate::output::{Destination, Outputs, STDOUT};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
-    let setup = Setup::start()?;
+    let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
     let page = Page::open(args, &outputs)?;
     let progress = Progress::new();
@@ -26,7 +27,8 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     document.latencies = latencies.iter().map(LatencyRow::of).collect();
     let cpus = tickline::exchange::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
-    document.warp = Some(warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0)));
+    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
+    document.warp = Some(warp.among(document.machine.online_cpus.as_deref()));
     progress.finish();
     let exit = conclude(&mut document)?;
     page.write(&document, outputs)?;
@@ -57,11 +59,12 @@ impl Page {
         let one_place =
             |name: &str| io::Error::other(format!("--out {name} and --json: one place for two documents"));
         match (&args.page, outputs) {
-            (Target::Stdout, Outputs::Json) => Err(one_place("-")),
-            (Target::Stdout, Outputs::Text(_)) => Ok(Self::Stdout),
+            (Target::Stdout, outputs) if outputs.take_stdout() => Err(one_place("-")),
+            (Target::Stdout, _) => Ok(Self::Stdout),
             (Target::File(path), outputs) => {
                 let (name, file) = (path.display().to_string(), Destination::open(path)?);
-                if outputs.goes_to(path) { Err(one_place(&name)) } else { Ok(Self::File { name, file }) }
+                let taken = outputs.goes_to(path) || (outputs.is_json() && file.is_at(Path::new(STDOUT)));
+                if taken { Err(one_place(&name)) } else { Ok(Self::File { name, file }) }
             }
         }
     }
@@ -101,9 +104,8 @@ mod tests {
         document.fast = true;
         assert_eq!(conclude(&mut document).unwrap(), Exit::Closed);
         assert!(found(&document), "{:?}", document.findings);
-        let says_so = |document: &Document| {
-            page::html(document).unwrap().contains(", but CPUs are unsynchronised</h1>")
-        };
+        let says_so =
+            |document: &Document| page::html(document).unwrap().contains(" CPUs are unsynchronised.</h1>");
         assert!(says_so(&document), "the page's heading");
         assert!(
             document.verdict.starts_with(&before)

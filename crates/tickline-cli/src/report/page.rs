@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::chart::{cost, latency, offset, time, warp};
 use super::facts;
-use crate::diagnose::{Finding, Level, Severity};
+use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{Document, Gate, LatencyRow};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
@@ -78,8 +78,7 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 { (heading(document)) @if unsynchronised { ", but CPUs are unsynchronised" } }
-            @if let Some(headline) = document.headline() { p.verdict { (headline) } }
+            h1 class=(level(document)) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
@@ -94,15 +93,19 @@ fn head(document: &Document) -> Markup {
     }
 }
 
-/// The machine comes first; without a diagnosis, what tickline does there.
-fn heading(document: &Document) -> &'static str {
+/// The sentence about the machine; without a diagnosis, what tickline does there.
+fn heading(document: &Document) -> String {
+    let without = if document.fast { "The counter serves." } else { "The OS clock serves." };
+    document.headline().unwrap_or_else(|| without.to_owned())
+}
+
+/// The class of the heading.
+fn level(document: &Document) -> &'static str {
     match document.health.as_ref().map(|health| health.level) {
-        Some(Level::Ok) => "The clocks are in order",
-        Some(Level::Slow) => "The clocks are slow",
-        Some(Level::Wrong) => "The clocks are wrong",
-        Some(Level::Unknown) => "It is unknown who answers the clocks",
-        None if document.fast => "The counter serves",
-        None => "The OS clock serves",
+        Some(Level::Ok) => "ok",
+        Some(Level::Slow) => "slow",
+        Some(Level::Wrong) => "wrong",
+        Some(Level::Unknown) | None => "unknown",
     }
 }
 
@@ -111,7 +114,7 @@ fn findings(found: &[Finding]) -> Markup {
         section.findings {
             h2 { "Findings" }
             @if !found.iter().any(|finding| finding.severity < Severity::Note) {
-                p { "Nothing is wrong with the clocks here, by these measurements." }
+                p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
                 article class=(finding.severity.name()) {
@@ -120,6 +123,10 @@ fn findings(found: &[Finding]) -> Markup {
                         @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
                         dt { "fix" }
                         dd { (finding.fix) }
+                        @for (name, command) in finding.steps.iter().flat_map(Steps::named) {
+                            dt { (name) }
+                            dd.step { code { (command) } button hidden type="button" { "Copy" } }
+                        }
                         @if let Some(ratio) = finding.gain_ratio {
                             dt { "gain" }
                             dd { "up to " (format!("{ratio:.1}")) " times as fast, by the measured costs" }
@@ -212,13 +219,18 @@ mod tests {
     fn findings_are_shown_with_evidence_and_fix() {
         let mut document = sample::document();
         let page = html(&document).unwrap();
-        for part in ["something is as it should not be", "long/long", "something else", "52.5 times as fast"]
-        {
+        for part in [
+            "something is as it should not be",
+            "long/long",
+            "something else",
+            "52.5 times as fast",
+            "echo a_clock | sudo tee",
+        ] {
             assert!(page.contains(part), "{part}");
         }
-        assert!(!page.contains("Nothing is wrong"));
+        assert!(!page.contains("No call for the time is slow"));
         document.findings = Some(Vec::new());
-        assert!(html(&document).unwrap().contains("Nothing is wrong"));
+        assert!(html(&document).unwrap().contains("No call for the time is slow"));
     }
 
     #[test]

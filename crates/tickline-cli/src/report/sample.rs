@@ -1,7 +1,7 @@
 //! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`,
 //! which opens the page in a browser.
 
-use crate::diagnose::{Finding, Severity};
+use crate::diagnose::{Finding, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::pattern::Pattern;
@@ -89,6 +89,7 @@ fn warp() -> Warp {
         pattern: Pattern::All,
         frequency_hz: Some(2e9),
         resolution_ns: Some(0.5),
+        untested_cpus: None,
         synchronised: Some(false),
         unknown: None,
         largest_warp_ns: 3_900.0,
@@ -107,6 +108,14 @@ pub(super) fn document() -> Document {
     document.findings = Some(
         [Severity::Wrong, Severity::Slow, Severity::Note]
             .map(|severity| Finding {
+                steps: (severity == Severity::Slow).then(|| Steps {
+                    check: None,
+                    now: Some("echo a_clock | sudo tee /a/place".to_owned()),
+                    keep: Some(format!("sed -i {}", "long".repeat(60))),
+                    undo: Some("echo another | sudo tee /a/place".to_owned()),
+                    undo_keep: None,
+                    clocksource: None,
+                }),
                 code: "a_code",
                 severity,
                 what: "something is as it should not be".to_owned(),

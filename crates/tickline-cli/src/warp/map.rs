@@ -177,6 +177,7 @@ mod tests {
             pattern,
             frequency_hz: Some(2e9),
             resolution_ns: Some(10.0),
+            untested_cpus: None,
             synchronised: None,
             unknown: None,
             largest_warp_ns: 0.0,

@@ -8,17 +8,18 @@ pub(crate) use text::verdict;
 use std::io;
 
 use crate::args;
+use crate::cpu_list::CpuList;
 use crate::cpus;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::pattern::Pattern;
-use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS};
+use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Warp};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::rights;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let guard = rights::start_clock()?;
+    let guard = rights::start_clock();
     // The comparison needs to know whether the process may read the counter.
     rights::await_judgement();
     let cpus = cpus::chosen(args.cpus.as_ref())?;
@@ -29,11 +30,21 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let mut document = Document::new("warp");
     drop(guard);
     progress.finish();
+    let warp = warp.among(document.machine.online_cpus.as_deref());
     document.verdict = verdict(&warp);
-    let exit = if warp.synchronised == Some(true) { Exit::Fast } else { Exit::Closed };
+    let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
     outputs.emit(&document, |out| text::write(&document, &map::Display::of_stdout(), out))?;
     Ok(exit)
+}
+
+/// The result for scripts. CPUs that were neither chosen nor compared leave it unknown.
+fn exit(warp: &Warp, chosen: Option<&CpuList>) -> Exit {
+    match warp.synchronised {
+        Some(false) => Exit::Closed,
+        Some(true) if chosen.is_some() || warp.untested_cpus.is_none() => Exit::Fast,
+        _ => Exit::Unknown,
+    }
 }
 
 /// The requested pattern; by default all pairs, unless these are too many.

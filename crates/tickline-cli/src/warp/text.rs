@@ -18,11 +18,21 @@ pub(crate) fn verdict(warp: &Warp) -> String {
     let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
     match (&warp.unknown, warp.synchronised) {
         (Some(why), _) => format!("The counters could not be compared: {why}."),
+        (None, None) if warp.pairs.is_empty() => match &warp.untested_cpus {
+            Some(others) => format!(
+                "Untested: this comparison had {cpus} alone, and the other CPUs that are online, {others}, were not compared."
+            ),
+            None => format!(
+                "Untested: this process may use {cpus} alone, and it is unknown which others are online."
+            ),
+        },
         (None, Some(true)) if warp.pairs.is_empty() => format!("{cpus} alone: there is nothing to compare."),
         (None, Some(true)) => {
             let (from, to, ns) = widest(warp);
+            let others = warp.untested_cpus.as_ref();
+            let others = others.map_or_else(String::new, |cpus| format!(" CPUs {cpus} were not compared."));
             format!(
-                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to})."
+                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to}).{others}"
             )
         }
         (None, Some(false)) => format!(
@@ -121,6 +131,7 @@ mod tests {
             pattern: Pattern::Star,
             frequency_hz: Some(2e9),
             resolution_ns: Some(0.5),
+            untested_cpus: None,
             synchronised,
             unknown: None,
             largest_warp_ns: if synchronised == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
@@ -137,7 +148,11 @@ mod tests {
             verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns")
         );
         assert!(verdict(&warp(None, 3)).contains("3 of 3 pairs of CPUs 0-3 could not be compared"));
-        assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone"));
+        assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone: there is nothing to compare"));
+        let some = Warp { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
+        assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
+        let alone = Warp { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
+        assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
         let none = Warp { unknown: Some("no counter".to_owned()), synchronised: None, ..warp(None, 0) };
         assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
     }

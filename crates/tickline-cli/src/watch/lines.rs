@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::document::{CpuWatch, Document, Ending, Watch};
 use crate::measure::watch::{CpuSample, Sample, state_name};
+use crate::terminal::plain;
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -34,6 +35,9 @@ pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
     }
     if point.violated {
         line += " BOUND VIOLATED";
+    }
+    for change in &sample.changes {
+        line += &format!(" CHANGED: {}", plain(&change.what));
     }
     line.trim_end().to_owned()
 }
@@ -82,6 +86,9 @@ pub(crate) fn summary(document: &Document, out: &mut dyn Write) -> io::Result<()
     let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
     let text = events.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
     let text = text.collect::<Vec<_>>().join(", ");
+    for change in &watch.changes {
+        writeln!(out, "  changed  after {:.1} s: {}", change.at_s, plain(&change.what))?;
+    }
     writeln!(out, "  events   {}", if text.is_empty() { "none" } else { &text })?;
     cpus(watch, out)
 }

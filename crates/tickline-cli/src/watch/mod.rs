@@ -6,6 +6,7 @@ mod screen;
 mod tally;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +19,7 @@ use crate::cpus;
 use crate::document::{Document, Ending};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
-use crate::output::Outputs;
+use crate::output::{Destination, Outputs, STDOUT};
 use crate::rights;
 use crate::terminal;
 
@@ -46,15 +47,21 @@ fn stops() -> Vec<i32> {
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let guard = rights::start_clock()?;
+    let guard = rights::start_clock();
     let mut cpus = cpus::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
     }
-    if args.csv == Some(Target::Stdout) && args.json.target == Some(Target::Stdout) {
-        return Err(io::Error::other("--csv - and --json -: only one of them can have standard output"));
-    }
     let outputs = Outputs::open(&args.json)?;
+    let stdout = Path::new(STDOUT);
+    let rows_to_stdout = match &args.csv {
+        Some(Target::Stdout) => true,
+        Some(Target::File(path)) => outputs.is_json() && Destination::open(path)?.is_at(stdout),
+        None => false,
+    };
+    if rows_to_stdout && outputs.take_stdout() {
+        return Err(io::Error::other("--csv and --json: only one of them can have standard output"));
+    }
     match &args.csv {
         Some(Target::File(path)) if outputs.goes_to(path) => {
             let name = path.display();
@@ -73,6 +80,10 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
+    #[cfg(unix)]
+    if let View::Screen(_, suspend) = &view {
+        signal_hook::flag::register(consts::SIGTSTP, Arc::clone(suspend))?;
+    }
     let start = Instant::now();
     let mut found = Found {
         tally: Tally::default(),
@@ -83,6 +94,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     drop(view);
     let ended_by = watched?;
     let mut document = Document::new("watch");
+    document.clock.thread_error = guard.as_ref().err().cloned();
     drop(guard);
     document.track = found.points.map(|points| points.track().into());
     document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
@@ -152,7 +164,8 @@ fn watch(
 
 /// Where the samples are shown.
 enum View {
-    Screen(Box<Screen>),
+    /// A screen, and whether a signal asks to suspend it.
+    Screen(Box<Screen>, Arc<AtomicBool>),
     /// Lines, with the events that were printed.
     Lines(Vec<(&'static str, u64)>),
     /// Nowhere: standard output carries rows or JSON.
@@ -167,7 +180,7 @@ impl View {
         if terminal::draws() {
             // A terminal that cannot draw a screen still shows lines.
             if let Ok(screen) = Screen::open(args.interval) {
-                return Ok(Self::Screen(Box::new(screen)));
+                return Ok(Self::Screen(Box::new(screen), Arc::default()));
             }
         }
         match writeln!(io::stdout(), "{}", lines::HEAD) {
@@ -178,7 +191,7 @@ impl View {
 
     fn show(&mut self, sample: &Sample) -> io::Result<()> {
         match self {
-            Self::Screen(screen) => screen.show(sample),
+            Self::Screen(screen, _) => screen.show(sample),
             Self::Lines(printed) => {
                 let line = lines::line(sample, printed);
                 printed.clone_from(&sample.events);
@@ -190,8 +203,8 @@ impl View {
 
     /// Waits until `due`. Returns whether a key or signal asks for the end.
     fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
-        if let Self::Screen(screen) = self {
-            return screen.wait(due, stop);
+        if let Self::Screen(screen, suspend) = self {
+            return screen.wait(due, stop, suspend);
         }
         loop {
             // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.

@@ -20,10 +20,11 @@ use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
 use ratatui_widgets::paragraph::Paragraph;
 
 use super::lines::happened;
+use crate::measure::migration::Change;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, SKEW_S, Sample};
 use crate::plot::nice_limit;
-use crate::terminal::Colour;
+use crate::terminal::{Colour, plain};
 
 /// Longest delay until a signal, a key or a new size is noticed.
 const NAP: Duration = Duration::from_millis(100);
@@ -53,12 +54,17 @@ impl Screen {
     }
 
     /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the
-    /// end.
-    pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
+    /// end. Ctrl-Z, or a signal that sets `suspend`, stops the process until the shell continues
+    /// it.
+    pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool, suspend: &AtomicBool) -> io::Result<bool> {
         loop {
             // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
             if stop.load(Ordering::Relaxed) {
                 return Ok(true);
+            }
+            // ORDERING: as above.
+            if suspend.swap(false, Ordering::Relaxed) {
+                self.suspend()?;
             }
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -69,6 +75,11 @@ impl Screen {
                     Event::Key(key) if key.kind == KeyEventKind::Press && stops(key.code, key.modifiers) => {
                         return Ok(true);
                     }
+                    Event::Key(key)
+                        if key.kind == KeyEventKind::Press && suspends(key.code, key.modifiers) =>
+                    {
+                        self.suspend()?;
+                    }
                     Event::Resize(..) => self.draw()?,
                     _ => {}
                 },
@@ -77,6 +88,19 @@ impl Screen {
                 Err(_) => thread::sleep(left.min(NAP)),
             }
         }
+    }
+}
+
+impl Screen {
+    /// Gives the terminal back while the process is stopped.
+    fn suspend(&mut self) -> io::Result<()> {
+        restore();
+        #[cfg(unix)]
+        signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        terminal::enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        self.terminal.clear()?;
+        self.draw()
     }
 }
 
@@ -113,17 +137,24 @@ fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
     }
 }
 
+/// In raw mode Ctrl-Z is a key, too.
+fn suspends(code: KeyCode, modifiers: KeyModifiers) -> bool {
+    cfg!(unix) && code == KeyCode::Char('z') && modifiers.contains(KeyModifiers::CONTROL)
+}
+
 /// The content of the screen.
 struct View {
     sample: Option<Sample>,
     history: VecDeque<Point>,
+    /// The last change of the machine's clocks.
+    change: Option<Change>,
     interval: Duration,
     colour: Colour,
 }
 
 impl View {
     fn new(interval: Duration, colour: Colour) -> Self {
-        Self { sample: None, history: VecDeque::new(), interval, colour }
+        Self { sample: None, history: VecDeque::new(), change: None, interval, colour }
     }
 
     fn add(&mut self, sample: &Sample) {
@@ -131,6 +162,9 @@ impl View {
             self.history.pop_front();
         }
         self.history.push_back(sample.point);
+        if let Some(change) = sample.changes.last() {
+            self.change = Some(change.clone());
+        }
         self.sample = Some(sample.clone());
     }
 
@@ -189,6 +223,11 @@ impl View {
         let mut lines = packed(&words, " ", width, bold);
         if point.violated {
             lines.push(Line::styled("BOUND VIOLATED by this sample", self.style(Color::Red)));
+        }
+        if let Some(change) = &self.change {
+            let text = format!("CHANGED after {:.0} s: {}", change.at_s, plain(&change.what));
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            lines.extend(packed(&words, " ", width, self.style(Color::Red)));
         }
         lines.extend(packed(&figures, "   ", width, Style::new()));
         let words: Vec<String> = events.replace(" +", "\u{a0}+").split(' ').map(str::to_owned).collect();
@@ -333,6 +372,20 @@ mod tests {
         }
     }
 
+    /// A guest that is moved to another host.
+    #[test]
+    fn a_change_of_the_clocks_stays_on_the_screen() {
+        let mut view = View::new(Duration::from_secs(1), Colour::None);
+        let mut sample = sample(1);
+        let what = "the kernel's clocksource was tsc and is hpet".to_owned();
+        sample.changes = vec![Change { at_s: 7.0, kind: "clocksource", what }];
+        view.add(&sample);
+        sample.changes.clear();
+        view.add(&sample);
+        let text = drawn(&view, 100, 30);
+        assert!(text.contains("CHANGED after 7 s: the kernel's clocksource was tsc and is hpet"), "{text}");
+    }
+
     #[test]
     fn any_size_will_do() {
         let mut view = View::new(Duration::from_millis(100), Colour::Ansi);
@@ -381,5 +434,7 @@ mod tests {
         assert!(stops(KeyCode::Char('q'), KeyModifiers::NONE) && stops(KeyCode::Esc, KeyModifiers::NONE));
         assert!(stops(KeyCode::Char('c'), KeyModifiers::CONTROL));
         assert!(!stops(KeyCode::Char('c'), KeyModifiers::NONE));
+        assert_eq!(suspends(KeyCode::Char('z'), KeyModifiers::CONTROL), cfg!(unix));
+        assert!(!suspends(KeyCode::Char('z'), KeyModifiers::NONE));
     }
 }

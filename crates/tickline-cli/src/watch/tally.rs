@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::document::{CpuWatch, Ending, Figures, Watch};
+use crate::measure::migration::Change;
 use crate::measure::track::{Point, Track};
 use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
 
@@ -59,6 +60,9 @@ impl Points {
     }
 }
 
+/// Changes of the machine's clocks that are kept.
+const MOST_CHANGES: usize = 1_000;
+
 /// Sums up the samples.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -66,6 +70,7 @@ pub(crate) struct Tally {
     slope: Slope,
     cpus: BTreeMap<u32, (&'static str, Figures)>,
     fresh: Fresh,
+    changes: Vec<Change>,
     /// The counts at the last sample.
     events: Vec<(&'static str, u64)>,
 }
@@ -78,6 +83,8 @@ impl Tally {
         }
         self.add_cpu_samples(&sample.cpus);
         self.events.clone_from(&sample.events);
+        let space = MOST_CHANGES.saturating_sub(self.changes.len());
+        self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 
     /// Adds the newest sample on each CPU, if it is new. To be called at the end as well, since
@@ -100,6 +107,7 @@ impl Tally {
             all: self.all,
             skew_ppb: self.slope.ppb(),
             events: self.events.into_iter().collect(),
+            changes: self.changes,
             cpus: cpus.collect(),
         }
     }

@@ -124,7 +124,7 @@ fn a_tsc_that_is_not_invariant_is_never_recommended() {
             let found = &findings(&[
                 (SERVED, json!("system_call")),
                 (SOURCE, json!(source)),
-                (OFFERED, json!(format!("{source} tsc"))),
+                (OFFERED, json!(format!("tsc {source}"))),
                 (HYPERVISOR, json!(hypervisor)),
                 ("/machine/cpuid/invariant_tsc", json!(false)),
             ])[0];

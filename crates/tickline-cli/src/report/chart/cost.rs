@@ -7,39 +7,35 @@ use super::scale::{Scale, time};
 use crate::document::CostRow;
 use crate::measure::served_by::ServedBy;
 
-const ROW: f64 = 20.0;
-/// Room for `clock_gettime MONOTONIC_COARSE`.
-const LEFT: f64 = 208.0;
+/// A row has a name above a bar.
+const ROW: f64 = 34.0;
 /// Room for the values behind the bars.
-const RIGHT: f64 = 54.0;
+const RIGHT: f64 = 62.0;
+/// The shortest cost that has its place, ns: one cycle takes 0.2 ns and more.
+const LEAST_NS: f64 = 1.0;
 
 /// The chart; empty without costs.
 pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
-    let largest = |chosen: fn(&&CostRow) -> bool| {
-        costs.iter().filter(chosen).filter_map(|row| row.cost_ns).fold(0.0, f64::max)
-    };
-    // The clocks of CPU time take more than a system call, and would make the other bars too
-    // short.
-    let limit = largest(|row| !row.clock.ends_with("CPUTIME"));
-    if limit <= 0.0 {
+    let largest = costs.iter().filter_map(|row| row.cost_ns).fold(0.0, f64::max);
+    if largest <= 0.0 {
         return Markup::default();
     }
-    let scale = Scale::linear(0.0, limit, LEFT, WIDTH - RIGHT);
-    let height = 4.0 + ROW * rows(costs.len());
+    // Costs of 2 and 25 ns must be told apart beside one of 1,000.
+    let scale = Scale::decades(LEAST_NS, largest.max(10.0), 0.0, WIDTH - RIGHT);
+    let height = 18.0 + ROW * rows(costs.len());
     let drawing = html! {
+        (scale.columns(4.0, (0.0, height - 18.0), time))
         @for (index, row) in costs.iter().enumerate() {
-            @let y = 2.0 + ROW * rows(index);
-            text.end x=(LEFT - 6.0) y=(y + 14.0) { (row.clock) }
+            @let y = ROW * rows(index);
+            text x="0" y=(y + 13.0) { (row.clock) }
             @match row.cost_ns {
                 Some(ns) => {
-                    rect class=(class(row)) x=(LEFT) y=(y + 3.0) height=(ROW - 6.0) width=(units((scale.at(ns) - LEFT).max(1.0))) {}
-                    @if ns > limit { path.cut d=(format!("M{} {}l6 -{ROW}", WIDTH - RIGHT - 22.0, y + ROW)) {} }
-                    text x=(units(scale.at(ns) + 5.0)) y=(y + 14.0) { (time(ns)) }
+                    rect class=(class(row)) x="0" y=(y + 18.0) height="11" width=(units(scale.at(ns).max(2.0))) {}
+                    text x=(units(scale.at(ns).max(2.0) + 5.0)) y=(y + 28.0) { (time(ns)) }
                 }
-                None => text.quiet x=(LEFT + 5.0) y=(y + 14.0) { "not available" },
+                None => text.quiet x="0" y=(y + 28.0) { "not available" },
             }
         }
-        path.axis d=(format!("M{LEFT} 0V{height}")) {}
     };
     let of_row =
         |row: &CostRow| format!("{} {}", row.clock, row.cost_ns.map_or("not available".to_owned(), time));
@@ -47,9 +43,8 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
         title: "Cost of a call",
         summary: &format!("Bars: {}", costs.iter().map(of_row).collect::<Vec<_>>().join(", ")),
         meaning: html! {
-            "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better. No clock that reads the "
-            "counter can cost less than the bare counter."
-            @if limit < largest(|_| true) { " Cut bars are longer than drawn." }
+            "Calls in a tight loop; the fastest of the interleaved rounds counts. Shorter is better. Each thin line stands for "
+            "ten times the cost of the line before it. No clock that reads the counter can cost less than the bare counter."
         },
         legend: &[
             ("tickline", Swatch::Bar("tickline")),
@@ -57,6 +52,7 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
             ("the OS", Swatch::Bar("os")),
             ("the OS, by a system call", Swatch::Bar("os syscall")),
         ],
+        size: "large",
         height,
         drawing,
     }
@@ -99,11 +95,17 @@ mod tests {
             row("clock_gettime PROCESS_CPUTIME", Some(387.0), Some(ServedBy::SystemCall)),
         ];
         let drawing = figure(&rows).into_string();
-        for part in ["9 ns", "387 ns", "not available", "os syscall", "longer than drawn"] {
+        for part in ["9 ns", "387 ns", "not available", "os syscall", "ten times"] {
             assert!(drawing.contains(part), "no {part} in {drawing}");
         }
-        let drawing = figure(&rows[..3]).into_string();
-        assert!(!drawing.contains("longer than drawn"), "{drawing}");
+        // 2 and 25 ns differ by more than a letter's width beside a system call.
+        let width = |ns: f64| {
+            let costs = [row("a", Some(ns), None), row("b", Some(1_000.0), None)];
+            let drawing = figure(&costs).into_string();
+            let bar = drawing.split("<rect class=\"os\"").nth(2).expect("behind the legend");
+            bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!(width(25.0) > width(2.0) + 100.0, "{} {}", width(25.0), width(2.0));
         assert!(figure(&rows[1..2]).into_string().is_empty(), "no cost at all");
     }
 }

@@ -65,6 +65,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
             @if zeros { " 0 means two equal readings, within the clock's resolution." }
         },
         legend: &legend,
+        size: "",
         height: HEIGHT,
         drawing,
     }

@@ -66,6 +66,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
             @if beyond > 0 { " " (beyond) " beyond the range, drawn at its border." }
         },
         legend: &legend,
+        size: "",
         height: HEIGHT,
         drawing,
     }

@@ -67,6 +67,7 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
             @if merged > 1 { " A cell is " (merged) " by " (merged) " CPUs, and shows their worst pair." }
         },
         legend: &[],
+        size: "",
         height: bottom + 34.0,
         drawing,
     }
@@ -147,6 +148,7 @@ mod tests {
             pattern: Pattern::All,
             frequency_hz: Some(2e9),
             resolution_ns: Some(0.5),
+            untested_cpus: None,
             synchronised,
             unknown: None,
             largest_warp_ns: 0.0,

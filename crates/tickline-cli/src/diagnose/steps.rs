@@ -1,0 +1,179 @@
+//! A fix as commands, one for each step. A fix that needs somebody's judgement, or another machine,
+//! has no steps.
+
+use serde::Serialize;
+
+use super::facts::Facts;
+use crate::machine::CLOCKSOURCE;
+
+/// The commands of a fix, for a POSIX shell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Steps {
+    /// What must succeed before; null where nothing needs to be checked.
+    pub(crate) check: Option<String>,
+    /// What mends it now, until the machine restarts; null where only a restart does.
+    pub(crate) now: Option<String>,
+    /// What mends it from the next restart on.
+    pub(crate) keep: Option<String>,
+    /// What takes `now` back at once.
+    pub(crate) undo: Option<String>,
+    /// What takes `keep` back.
+    pub(crate) undo_keep: Option<String>,
+    /// The clocksource that `now` switches to: what `doctor --fix` does itself.
+    #[serde(skip)]
+    pub(crate) clocksource: Option<String>,
+}
+
+impl Steps {
+    /// Each command, with the name of its step.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let steps = [
+            ("check", &self.check),
+            ("now", &self.now),
+            ("undo", &self.undo),
+            ("keep", &self.keep),
+            ("undo keep", &self.undo_keep),
+        ];
+        steps.into_iter().filter_map(|(name, command)| Some((name, command.as_deref()?)))
+    }
+}
+
+/// The command that chooses a clocksource until the machine restarts.
+pub(crate) fn choose(clocksource: &str) -> String {
+    format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
+}
+
+/// A name as kernels have them: what else a recorded file has must not reach a shell.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// Switches the kernel to another clocksource that it accepts; `None` where the present one is
+/// unknown, since nothing could be taken back.
+pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
+    let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
+    let word = format!("clocksource={clocksource}");
+    let former = facts.parameter_of("clocksource=").filter(|former| *former != word);
+    let (remove, add) = match former {
+        Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
+            (Some(former), word.as_str())
+        }
+        // Nothing is to be done, or the word is none that a shell may see.
+        Some(_) => return None,
+        None => (None, word.as_str()),
+    };
+    Some(Steps {
+        // The TSC's counters must agree; a timer has but one.
+        check: (clocksource == "tsc").then(|| "tickline warp".to_owned()),
+        now: Some(choose(clocksource)),
+        keep: Some(parameters(remove, Some(add))),
+        undo: Some(choose(present)),
+        undo_keep: Some(parameters(Some(add), remove)),
+        clocksource: Some(clocksource.to_owned()),
+    })
+}
+
+/// Takes a word off the kernel's command line.
+pub(super) fn take_off(word: &str) -> Steps {
+    Steps {
+        check: None,
+        now: None,
+        keep: Some(parameters(Some(word), None)),
+        undo: None,
+        undo_keep: Some(parameters(None, Some(word))),
+        clocksource: None,
+    }
+}
+
+/// A setting that a command makes, and another one takes back.
+pub(super) fn setting(now: &str, undo: &str) -> Steps {
+    let command = |text: &str| Some(text.to_owned());
+    Steps {
+        check: None,
+        now: command(now),
+        keep: None,
+        undo: command(undo),
+        undo_keep: None,
+        clocksource: None,
+    }
+}
+
+/// Changes the kernel's command line, for the next start: by grubby where there is one (Fedora and
+/// its relatives), else in GRUB's defaults (Debian and its relatives).
+fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
+    let option =
+        |name: &str, word: Option<&str>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
+    let grubby =
+        format!("sudo grubby --update-kernel=ALL{}{}", option("remove-args", remove), option("args", add));
+    let removal = remove.map_or_else(String::new, |word| format!(" -e 's/ *\\b{word}\\b//'"));
+    let addition = add.map_or_else(String::new, |word| {
+        format!(" -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 {word}\"/'")
+    });
+    format!(
+        "if command -v grubby >/dev/null; then {grubby}; else sudo sed -i{removal}{addition} /etc/default/grub && sudo \
+         update-grub; fi"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(line: &str) -> Facts {
+        serde_json::from_value(serde_json::json!({
+            "machine": { "clocksource": "hpet", "kernel_command_line": line },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn each_step_can_be_taken_back() {
+        let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
+        let place = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        assert_eq!(steps.now.unwrap(), format!("echo tsc | sudo tee {place}"));
+        assert_eq!(steps.undo.unwrap(), format!("echo hpet | sudo tee {place}"));
+        assert_eq!(steps.check.unwrap(), "tickline warp");
+        let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
+        assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
+        assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
+        assert!(switch("acpi_pm", &facts("")).unwrap().check.is_none(), "a timer needs no comparison");
+        let off = take_off("notsc");
+        assert!(off.now.is_none() && off.keep.unwrap().contains("--remove-args=notsc"));
+    }
+
+    /// A recorded file is no source of commands.
+    #[test]
+    fn a_name_with_other_characters_reaches_no_shell() {
+        assert!(switch("x; rm -rf ~", &facts("")).is_none());
+        assert!(switch("tsc", &facts("clocksource=$(reboot)")).is_none());
+        let mut hostile = facts("");
+        hostile.machine.clocksource = Some("hpet|sh".to_owned());
+        assert!(switch("tsc", &hostile).is_none());
+        hostile.machine.clocksource = None;
+        assert!(switch("tsc", &hostile).is_none(), "nothing could be taken back");
+    }
+
+    /// The commands for Debian's defaults, run on a file.
+    #[cfg(unix)]
+    #[test]
+    fn the_kernels_command_line_is_changed_and_changed_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grub");
+        let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n";
+        std::fs::write(&file, original).unwrap();
+        let run = |command: &str| {
+            // Without grubby, sudo and update-grub, which are none of this machine's business.
+            let (_, command) = command.split_once("else sudo ").expect("two ways");
+            let (command, _) = command.split_once(" && ").expect("two steps");
+            let command = command.replace("/etc/default/grub", file.to_str().unwrap());
+            let status = std::process::Command::new("sh").args(["-c", &command]).status().unwrap();
+            assert!(status.success(), "{command}");
+            std::fs::read_to_string(&file).unwrap()
+        };
+        let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
+        let kept = run(&steps.keep.unwrap());
+        assert_eq!(kept, "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=tsc\"\n");
+        assert_eq!(run(&steps.undo_keep.unwrap()), original);
+    }
+}

@@ -1,0 +1,137 @@
+//! `doctor --fix`: does itself what one command takes back at once, which is the choice of another
+//! clocksource. Everything else stays with the administrator.
+//!
+//! The questions and answers go to standard error, since standard output has the diagnosis.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use tickline::exchange;
+
+use crate::diagnose::{Finding, Steps};
+use crate::exit::Exit;
+use crate::machine::CLOCKSOURCE;
+use crate::measure::calls::MONOTONIC;
+use crate::measure::pattern::Pattern;
+use crate::measure::{costs, warp};
+use crate::terminal::plain;
+
+/// Whether to ask before the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// By a question on the terminal.
+    Asked,
+    /// `--yes`.
+    Given,
+}
+
+/// Mends the first finding that can be mended here. `online` are the CPUs that are online.
+pub(super) fn mend(findings: &[Finding], online: Option<&str>, consent: Consent) -> io::Result<Exit> {
+    let mut log = io::stderr().lock();
+    let steps = findings.iter().find_map(|finding| {
+        let steps = finding.steps.as_ref()?;
+        Some((finding, steps, steps.clocksource.as_deref()?))
+    });
+    let Some((finding, steps, clocksource)) = steps else {
+        writeln!(log, "\n--fix: nothing here can be mended by another clocksource alone.")?;
+        return Ok(Exit::Closed);
+    };
+    let place = Path::new(CLOCKSOURCE).join("current_clocksource");
+    writeln!(log, "\n--fix: {} [{}]", plain(&finding.what), finding.code)?;
+    for (name, command) in steps.named() {
+        writeln!(log, "  {name:<10} {}", plain(command))?;
+    }
+    // To open the file changes nothing, and shows whether this user may write it.
+    let writable = fs::OpenOptions::new().write(true).open(&place);
+    drop(writable.map_err(|error| refused(&place, &error))?);
+    if let Some(why) = untested(steps, online) {
+        writeln!(log, "Not done: {why}")?;
+        return Ok(Exit::Closed);
+    }
+    if consent == Consent::Asked && !agrees(&mut log, clocksource)? {
+        writeln!(log, "Not done.")?;
+        return Ok(Exit::Closed);
+    }
+    choose(&place, clocksource)?;
+    writeln!(log, "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}", cost())?;
+    Ok(Exit::Fast)
+}
+
+/// Why the check has not passed; `None` if it has, or nothing needs to be checked.
+fn untested(steps: &Steps, online: Option<&str>) -> Option<String> {
+    steps.check.as_ref()?;
+    let cpus = exchange::cpus();
+    let pattern = crate::warp::pattern(None, cpus.len()).unwrap_or(Pattern::Star);
+    let warp = warp::measure(&cpus, pattern, |_| {}).among(online);
+    let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
+    (!passed).then(|| crate::warp::verdict(&warp))
+}
+
+/// Asks on the terminal.
+fn agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(io::Error::other(
+            "--fix asks before it changes anything, and standard input is no terminal: add --yes",
+        ));
+    }
+    write!(log, "Switch the whole machine to {clocksource} now? [y/N] ")?;
+    log.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// Writes the name, and reads it back: the kernel ignores a clocksource that it does not accept.
+fn choose(place: &Path, clocksource: &str) -> io::Result<()> {
+    fs::write(place, clocksource).map_err(|error| refused(place, &error))?;
+    let now = fs::read_to_string(place)?;
+    if now.trim() == clocksource {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "--fix: the kernel keeps {} and does not take {clocksource}",
+        plain(now.trim())
+    )))
+}
+
+fn refused(place: &Path, error: &io::Error) -> io::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => "; only root may change it: sudo tickline doctor --fix",
+        io::ErrorKind::ReadOnlyFilesystem => "; this is a container's view: run it on the host",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("--fix: {}: {error}{hint}", place.display()))
+}
+
+/// What a call costs now, in a sentence.
+fn cost() -> String {
+    const ROUNDS: u32 = 5;
+    let costs = costs::measure_rounds(ROUNDS, |_| {});
+    let ns = costs.iter().find(|cost| cost.name == MONOTONIC).and_then(|cost| cost.ns);
+    ns.map_or_else(String::new, |ns| format!(" {MONOTONIC} takes {ns:.0} ns now."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_written_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("current_clocksource");
+        std::fs::write(&place, "hpet\n").unwrap();
+        choose(&place, "tsc").unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "tsc");
+        let missing = choose(Path::new("/no/such/place"), "tsc").unwrap_err().to_string();
+        assert!(missing.contains("/no/such/place"), "{missing}");
+        let denied = refused(&place, &io::ErrorKind::PermissionDenied.into()).to_string();
+        assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
+    }
+
+    #[test]
+    fn without_a_finding_nothing_is_changed() {
+        assert_eq!(mend(&[], Some("0"), Consent::Given).unwrap(), Exit::Closed);
+    }
+}

@@ -1,0 +1,66 @@
+//! Documents that the program reads back: from a file, or from standard input.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The longest document, bytes: a day of `watch` has 10 MB, a comparison of all pairs of 1,024
+/// CPUs 130 MB.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The text of a file, or of standard input for `-`. A byte order mark, which editors of Windows
+/// write, is left out.
+///
+/// # Errors
+///
+/// If the file cannot be read, has more than 256 MiB, or is no UTF-8.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") {
+        text(io::stdin().lock(), MOST_BYTES)
+    } else {
+        text(File::open(path)?, MOST_BYTES)
+    }
+}
+
+fn text(input: impl Read, most_bytes: u64) -> io::Result<String> {
+    let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    let mut bytes = Vec::new();
+    input.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    // A device such as /dev/zero has no end.
+    if bytes.first() == Some(&0) {
+        return bad("it begins with a zero byte, and JSON is text");
+    }
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > most_bytes) {
+        return bad(&format!("it has more than {most_bytes} bytes"));
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return bad("it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)");
+    }
+    let Ok(text) = String::from_utf8(bytes) else { return bad("it is not UTF-8") };
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(input: impl Read) -> String {
+        text(input, 1_000).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        assert_eq!(text("\u{feff}{}".as_bytes(), 5).unwrap(), "{}");
+        assert_eq!(text("{}".as_bytes(), 2).unwrap(), "{}");
+        assert_eq!(text("".as_bytes(), 0).unwrap(), "");
+        assert!(error(&b"\xff\xfe{\0}\0"[..]).contains("UTF-16"));
+        assert!(error(&b"{\xff}"[..]).contains("UTF-8"));
+    }
+
+    /// `--facts /dev/zero` never ended.
+    #[test]
+    fn what_has_no_end_is_refused() {
+        assert!(error(io::repeat(0)).contains("zero byte"));
+        assert!(error(io::repeat(b' ')).contains("more than 1000 bytes"));
+    }
+}

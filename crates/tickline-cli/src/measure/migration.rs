@@ -1,0 +1,137 @@
+//! Signs that the machine was moved to another host, or that its clocks were changed: another
+//! clocksource, and a counter that has jumped.
+
+use std::fs;
+
+use serde::Serialize;
+use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::unstable::units::ticks_between;
+
+use super::calls::monotonic_ns;
+use crate::machine::CLOCKSOURCE;
+
+/// What an interruption between the two readings may add, ns: a move takes some 100 ms, and leaves
+/// a counter that is off by far more.
+const NOISE_NS: f64 = 50_000_000.0;
+
+/// The largest difference of two rates that is none here: NTP slews by 500 ppm.
+const RATES: f64 = 0.001;
+
+/// A change of the machine's clocks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Change {
+    /// Time since the start, s.
+    pub(crate) at_s: f64,
+    /// `clocksource` or `counter_jump`.
+    pub(crate) kind: &'static str,
+    /// The change, in words.
+    pub(crate) what: String,
+}
+
+/// What was seen last.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    counter: Option<HardwareCounter>,
+    clocksource: Option<String>,
+    /// The counter, ticks, and `CLOCK_MONOTONIC`, ns.
+    last: Option<(u64, u64)>,
+}
+
+impl Monitor {
+    /// `readable` says whether the process may read the counter.
+    pub(crate) fn new(readable: bool) -> Self {
+        let counter = HardwareCounter::if_present().filter(|_| readable);
+        let mut this = Self { counter, clocksource: clocksource(), last: None };
+        this.last = this.read();
+        this
+    }
+
+    /// The changes since the last call. `frequency_hz` is the counter's frequency as measured
+    /// before.
+    pub(crate) fn changes(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
+        let (now, before) = (clocksource(), self.clocksource.take());
+        self.clocksource.clone_from(&now);
+        let name = |name: Option<String>| name.unwrap_or_else(|| "unknown".to_owned());
+        let changed = (now != before).then(|| Change {
+            at_s,
+            kind: "clocksource",
+            what: format!("the kernel's clocksource was {} and is {}", name(before), name(now)),
+        });
+        let (last, read) = (self.last, self.read());
+        self.last = read;
+        let jump_s = last.zip(read).zip(frequency_hz).and_then(|((last, now), hz)| jump_s(last, now, hz));
+        let jumped = jump_s.map(|jump_s| Change {
+            at_s,
+            kind: "counter_jump",
+            what: format!(
+                "the counter jumped by {jump_s:+.3} s: the machine was moved, or stopped and continued"
+            ),
+        });
+        changed.into_iter().chain(jumped).collect()
+    }
+
+    fn read(&self) -> Option<(u64, u64)> {
+        const TRIES: u32 = 4;
+        let counter = self.counter?;
+        let tries = (0..TRIES).map(|_| (counter.now_ordered(), monotonic_ns(), counter.now_ordered()));
+        // An interruption widens a try.
+        let (ticks, ns, _) = tries.min_by_key(|(before, _, after)| after.wrapping_sub(*before))?;
+        Some((ticks, ns))
+    }
+}
+
+/// How far the counter's progress differs from that of `CLOCK_MONOTONIC`, s; `None` if that may be
+/// an interruption, or a clock that is slewed.
+fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
+    let elapsed_ns = as_f64(ticks_between(last.1, now.1));
+    let by_counter_ns = as_f64(ticks_between(last.0, now.0)) / as_f64_unsigned(frequency_hz.max(1)) * 1e9;
+    let jump_ns = by_counter_ns - elapsed_ns;
+    (jump_ns.abs() > NOISE_NS + RATES * elapsed_ns.abs()).then_some(jump_ns / 1e9)
+}
+
+fn clocksource() -> Option<String> {
+    let text = fs::read_to_string(format!("{CLOCKSOURCE}/current_clocksource")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to a millisecond")]
+fn as_f64(value: i64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to a millisecond")]
+fn as_f64_unsigned(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HZ: u64 = 2_000_000_000;
+
+    #[test]
+    fn a_counter_of_another_host_has_jumped() {
+        let start = (5_000_000_000_000, 1_000_000_000);
+        let second = |ticks: u64| jump_s(start, (ticks, 2_000_000_000), HZ);
+        assert_eq!(second(5_002_000_000_000), None, "a second by both");
+        assert_eq!(second(5_002_060_000_000), None, "an interruption of 30 ms");
+        assert!(second(5_022_000_000_000).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
+        assert!(second(1_000).is_some_and(|jump_s| jump_s < -2_000.0), "a counter that begins anew");
+        // An hour at another rate, as NTP slews it, and as another host has it.
+        let hour = |hz: u64| jump_s(start, (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000), HZ);
+        assert_eq!(hour(HZ + HZ / 2_000), None);
+        assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
+    }
+
+    #[test]
+    fn a_machine_at_rest_has_no_changes() {
+        let mut monitor = Monitor::new(super::super::costs::may_read_counter());
+        let hz = tickline::Clock::global().status().frequency_hz;
+        assert_eq!(monitor.changes(1.0, hz), []);
+        monitor.clocksource = Some("another".to_owned());
+        let changes = monitor.changes(2.0, hz);
+        assert!(changes.iter().any(|change| change.what.contains("was another and is")), "{changes:?}");
+    }
+}
