@@ -95,6 +95,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
             Stage::New | Stage::Open | Stage::Waiting",
     ),
     mutant(
+        "gate",
+        "a counter that the kernel rates below a timer counts as accepted",
+        "gate/facts.rs",
+        "named.take_while(|name| !matches!(name, Self::Hpet | Self::AcpiPm | Self::Jiffies))",
+        "named.take_while(|_| true)",
+    ),
+    mutant(
         "Unix cost",
         "Unix time is judged by what monotonic time costs",
         "gate/mod.rs",
@@ -156,13 +163,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "word.rs",
         "self.0 & GATE_BIT != 0 && !self.is_published()",
         "self.0 & GATE_BIT != 0",
-    ),
-    mutant(
-        "gate",
-        "a counter that the kernel rates below a timer counts as accepted",
-        "gate/facts.rs",
-        "named.take_while(|name| !matches!(name, Self::Hpet | Self::AcpiPm | Self::Jiffies))",
-        "named.take_while(|_| true)",
     ),
     mutant(
         "callers",
