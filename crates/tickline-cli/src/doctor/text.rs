@@ -130,8 +130,10 @@ fn machine(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     )?;
     fact("namespace", namespace(machine))?;
     fact("NTP", ntp(machine))?;
-    let log =
-        machine.kernel_log.as_ref().map(|log| format!("{} messages about clocks (see --json)", log.len()));
+    let log = machine.kernel_log.as_ref().map(|log| match log.len() {
+        1 => "1 message about clocks (see --json)".to_owned(),
+        count => format!("{count} messages about clocks (see --json)"),
+    });
     fact(
         "kernel log",
         log.unwrap_or_else(|| "unknown: this user may not read it, or it was not recorded".to_owned()),

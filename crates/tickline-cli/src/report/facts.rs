@@ -59,7 +59,7 @@ fn unitless(values: &Map<String, Value>) -> bool {
 }
 
 /// Names for readers who do not know the keys; the others speak for themselves.
-const NAMES: [(&str, &str); 37] = [
+const NAMES: [(&str, &str); 38] = [
     ("cpu", "processor"),
     ("kernel", "kernel's release"),
     ("kernel_command_line", "kernel's command line"),
@@ -90,7 +90,8 @@ const NAMES: [(&str, &str); 37] = [
     ("estimated_error", "distance from UTC, probably, by the daemon"),
     ("counters", "counters of the CPUs"),
     ("counter_difference", "least difference of two CPUs' counters"),
-    ("frequency", "frequency, measured"),
+    ("frequency_hz", "frequency, measured"),
+    ("frequency_ppb", "correction of the rate"),
     ("nominal_frequency", "frequency, by processor or hypervisor"),
     ("bound", "bound: how far a reading may be off"),
     ("max_drift", "maximum drift: the rates that the bound allows for"),
@@ -113,7 +114,7 @@ fn words(key: &str) -> (String, Option<&'static str>) {
     ];
     let unit = UNITS.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
     let (name, unit) = unit.map_or((key, None), |(name, unit)| (name, Some(unit)));
-    let named = NAMES.iter().find(|(key, _)| *key == name);
+    let named = NAMES.iter().find(|(known, _)| *known == key || *known == name);
     (named.map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned()), unit)
 }
 

@@ -110,10 +110,11 @@ fn level(document: &Document) -> &'static str {
 }
 
 fn findings(found: &[Finding]) -> Markup {
+    let none = !found.iter().any(|finding| finding.severity < Severity::Note);
     html! {
         section.findings {
-            h2 { "Findings" }
-            @if !found.iter().any(|finding| finding.severity < Severity::Note) {
+            h2 { @if none { "Worth knowing" } @else { "Findings" } }
+            @if none {
                 p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
