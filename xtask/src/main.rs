@@ -9,6 +9,7 @@
 mod api;
 mod bare;
 mod ci;
+mod dist;
 mod examples;
 #[cfg(test)]
 mod imports;
@@ -63,6 +64,7 @@ usage: cargo xtask COMMAND
   api [--write]
           compares the public API of each published library with docs/api/, or stores it there; needs cargo-public-api
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+  dist    the program as one static file, for any Linux on x86_64: where it is, and its size
   examples
           runs every example in examples/, once more with the counter switched off, and checks what they print
   targets [NAME... | --others | --write]
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         ["record", ref rest @ ..] => record::run(rest),
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => bare::run(),
+        ["dist"] => dist::run(),
         ["examples"] => examples::run(),
         ["sanitize", ref rest @ ..] => sanitize::run(rest),
         ["soak", ref rest @ ..] => soak::run(rest),

@@ -152,7 +152,7 @@ fn compile(target: &Target, machine: &Machine) -> Outcome {
         return Outcome::Passed(target.crates_are.to_owned());
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
-    let binary = format!("target/{}/release/tickline", target.triple);
+    let binary = format!("target/{}/dist/tickline", target.triple);
     let built = machine.run(&format!("{BUILD}{option}"));
     let headers = built.and_then(|_| machine.run(&format!("readelf -lW {binary}")));
     let ran = headers

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(crate) use image::{BUILD, LEAN};
+pub(crate) use image::BUILD;
 use scenario::Scenario;
 use table::Row;
 

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use super::list::{HOST, Runner, Target};
 use crate::step;
-use crate::vm::LEAN;
 
 /// Random cases of each property where integers were tested by the thousand natively.
 const CASES: &str = "32";
@@ -61,8 +60,7 @@ impl Machine {
         }
         if target.triple != HOST {
             // Without debug information, which takes a quarter of the time.
-            let lean = LEAN.into_iter().chain([("CARGO_PROFILE_DEV_DEBUG", "0")]);
-            machine.environment.extend(lean.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            machine.environment.push(("CARGO_PROFILE_DEV_DEBUG".to_owned(), "0".to_owned()));
             // criterion contains a few lines of C (alloca). Nothing that is linked here has them,
             // so the target's C compiler is not needed.
             for tool in ["CC", "AR"] {

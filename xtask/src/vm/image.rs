@@ -15,11 +15,6 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// need here.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// Debug information is most of a program, and unpacking it most of the boot. The same for all
-/// static programs, so that none is built twice.
-pub(crate) const LEAN: [(&str, &str); 2] =
-    [("CARGO_PROFILE_RELEASE_STRIP", "true"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")];
-
 /// Another kernel than Debian's, if set.
 const KERNEL_VARIABLE: &str = "TICKLINE_VM_KERNEL";
 
@@ -132,18 +127,19 @@ struct Programs {
     tickline: Vec<u8>,
 }
 
-/// Builds all static programs, for `--target` and the target's name behind it, with `LEAN`.
-pub(crate) const BUILD: &str = "cargo build -q --release -p tickline-vm-guest -p tickline-cli";
+/// Builds all static programs, for `--target` and the target's name behind it. The same profile for
+/// all of them, so that none is built twice; without symbols, since unpacking is most of the boot.
+pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
 fn build() -> Result<Programs, Failure> {
     let line = format!("{BUILD} --target {TARGET}");
-    let status = step::command(&line).map(|mut command| command.envs(LEAN).status());
+    let status = step::command(&line).map(|mut command| command.status());
     if !matches!(status, Some(Ok(status)) if status.success()) {
         return Err(Failure::Broken(format!("`{line}` failed")));
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);
-    let program = |name: &str| fs::read(target.join(TARGET).join("release").join(name));
+    let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")? })
 }
 
