@@ -50,6 +50,12 @@ pub(crate) enum Command {
     #[command(after_help = help::REPORT)]
     Report(Report),
 
+    #[command(after_help = help::WHO)]
+    Who(Who),
+
+    #[command(after_help = help::COMPARE)]
+    Compare(Compare),
+
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
 
@@ -76,6 +82,11 @@ pub(crate) struct Doctor {
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
+
+    /// Writes the main figures to FILE (`-`: to standard output, instead of the text) as
+    /// OpenMetrics, such as node_exporter's textfile collector reads
+    #[arg(long, value_name = "FILE", value_parser = target(), conflicts_with = "facts")]
+    pub(crate) openmetrics: Option<Target>,
 
     /// Diagnoses the machine whose facts are in FILE (`-`: standard input), as written by --json
     /// there; measures nothing. Exits with 0 if nothing is wrong or slow on that machine, else
@@ -192,6 +203,49 @@ pub(crate) struct Watch {
     /// process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
+}
+
+/// Counts which processes call for the time by system calls: how often, which clock, at what cost
+/// now and after the fix
+///
+/// It counts at the kernel's tracepoints, which needs root. Elsewhere it prints what to run
+/// instead. It does not see the calls that the vDSO answers, since they are no system calls.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Who {
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// The process whose calls to count, with all its threads; by default, all processes
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub(crate) process: Option<u32>,
+
+    /// Counts the calls of all processes (the default)
+    #[arg(long, conflicts_with = "process")]
+    pub(crate) all: bool,
+
+    /// How long to count, s (1 to 3600)
+    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
+    pub(crate) time: Duration,
+}
+
+/// Compares two machines, or one machine at two dates, by what --json has written: facts, findings
+/// and costs that differ
+#[derive(Debug, clap::Args)]
+pub(crate) struct Compare {
+    /// The first document
+    #[arg(value_name = "A")]
+    pub(crate) first: PathBuf,
+
+    /// The second document
+    #[arg(value_name = "B")]
+    pub(crate) second: PathBuf,
+
+    /// Costs differ if the larger one is larger by more than P percent, such as 10% (0 to 10000)
+    #[arg(long, value_name = "P", default_value = "10%", value_parser = percent)]
+    pub(crate) above: f64,
+
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 /// The option of every command that measures.

@@ -73,7 +73,8 @@ Examples:
   tickline doctor --check
   sudo tickline doctor --fix
   tickline doctor --secs 10 --json - | jq .verdict
-  tickline doctor --facts other-machine.json"
+  tickline doctor --facts other-machine.json
+  tickline doctor --openmetrics /var/lib/prometheus/node-exporter/tickline.prom"
 );
 
 pub(crate) const BENCH: &str = exit_codes!(
@@ -114,6 +115,43 @@ Examples:
   tickline report --secs 60 --out clocks.html --json clocks.json
   ssh host tickline report --out - > host.html"
 );
+
+pub(crate) const WHO: &str = "\
+Exit codes:
+  0  calls were counted
+  1  they could not be: the reason, and what to run instead, are printed
+  2  an error: bad arguments, no such process, or output that could not be written
+
+What is seen:
+  A tracepoint stands at the entry of a system call. Where the vDSO answers, a call for the time is
+  no system call, costs little, and is not seen. Where the clock is slow because each call is a
+  system call, all of them are seen. Those of 32-bit programs on a 64-bit kernel are not.
+  While it counts, every system call of the machine takes a little longer.
+  Costs are those of a loop on an otherwise idle CPU. CPUs that meet at one hpet or acpi_pm wait for
+  each other, so that the true share may be larger.
+
+Examples:
+  tickline who
+  tickline who 4711 --secs 10
+  sudo tickline who --json - | jq .who.callers";
+
+pub(crate) const COMPARE: &str = "\
+Exit codes:
+  0  no fact and no finding differs, and no cost by more than --above
+  1  something differs
+  2  an error: a file that cannot be read, or is no document of this program
+
+What is compared:
+  The findings are made anew, by the rules of this program. What only one document knows is listed,
+  and is no difference. Measured rates of the counter are equal within 100 ppm. Messages of the
+  kernel are left out, and figures of NTP.
+  --json has the schema tickline-compare/1: both files, above_percent, and the lists differences and
+  known_once of { name, unit, first, second, ratio }, where ratio is the second divided by the first.
+
+Examples:
+  tickline compare monday.json friday.json
+  tickline compare --above 25% web1.json web2.json
+  tickline compare --json - web1.json web2.json | jq .differences";
 
 pub(crate) const COMPLETIONS: &str = "\
 Examples:

@@ -11,6 +11,7 @@
 
 mod args;
 mod bench;
+mod compare;
 mod cpu_list;
 mod cpus;
 mod diagnose;
@@ -22,6 +23,7 @@ mod input;
 mod machine;
 mod manual;
 mod measure;
+mod openmetrics;
 mod output;
 mod plot;
 mod progress;
@@ -33,6 +35,7 @@ mod setup;
 mod terminal;
 mod warp;
 mod watch;
+mod who;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -50,12 +53,14 @@ fn main() -> ExitCode {
     let result = match args.chosen() {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
         Command::Served { from } => measure::served::filtered(from),
         Command::Watch(args) => watch::run(&args),
+        Command::Who(args) => who::run(&args),
     };
     finish(result)
 }

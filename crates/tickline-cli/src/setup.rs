@@ -56,6 +56,18 @@ impl Setup {
         document
     }
 
+    /// Measures the clocks, in what is left of the progress, and collects the facts, for a command
+    /// that has measured something else before.
+    pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
+        costs::settle();
+        let mut costs = costs::measure(progress.part("costs", from, 1.0));
+        costs.iter_mut().filter(|cost| !self.can_call(cost.name)).for_each(Cost::forget);
+        let mut document = Document::new(command).costed(&costs).explained(self.served.clone(), &[]);
+        document.machine.counter_readable = self.counter_readable;
+        document.clock.thread_error = self.guard.as_ref().err().cloned();
+        document
+    }
+
     /// Whether a process with the rights of the start can call a clock. A call that ends such a
     /// process has no cost.
     pub(crate) fn can_call(&self, clock: &str) -> bool {

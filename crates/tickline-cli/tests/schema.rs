@@ -35,13 +35,14 @@ fn every_command_writes_what_the_schema_says() {
     let mut schema = schema();
     closed(&mut schema);
     let schema = jsonschema::draft202012::new(&schema).unwrap();
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["doctor"],
         &["bench", "--rounds", "2", "--calls", "100"],
         &["bench", "--rounds", "2", "--calls", "100", "--compare", earlier],
         &["warp"],
         &["watch", "--secs", "1", "--interval", "0.2"],
         &["report", "--secs", "1", "--out", page],
+        &["who", "--secs", "1"],
     ];
     for counter in ["on", "off"] {
         for arguments in commands {
@@ -106,7 +107,7 @@ fn partial_facts_agree_with_the_schema() {
         [("", &measured), ("Machine", &measured["machine"]), ("ClockStatus", &measured["clock"])];
     for (name, object) in structures {
         let structure = if name.is_empty() { &schema } else { &schema["$defs"][name] };
-        let parts = ["warp", "bench", "watch", "latencies", "served_unknown", "per_cpu"];
+        let parts = ["warp", "bench", "watch", "who", "latencies", "served_unknown", "per_cpu"];
         for key in structure["properties"].as_object().unwrap().keys() {
             assert!(parts.contains(&key.as_str()) || object.get(key).is_some(), "{name}: no {key}");
         }

@@ -48,6 +48,9 @@ pub(crate) struct Finding {
     /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
     /// machine; null where unknown.
     pub(crate) gain_ratio: Option<f64>,
+    /// The command that counts which programs make such calls; null where the finding is not about
+    /// the cost of calls.
+    pub(crate) who: Option<&'static str>,
 }
 
 impl Finding {
@@ -60,6 +63,7 @@ impl Finding {
             fix: String::new(),
             steps: None,
             gain_ratio: None,
+            who: (severity == Severity::Slow).then_some("sudo tickline who"),
         }
     }
 

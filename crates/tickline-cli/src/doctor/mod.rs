@@ -12,6 +12,7 @@ use std::io;
 use crate::args::Doctor;
 use crate::diagnose::{Facts, Health};
 use crate::exit::Exit;
+use crate::openmetrics::Metrics;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -34,6 +35,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     }
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
+    let metrics = Metrics::open(args.openmetrics.as_ref(), &outputs)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
     document.diagnose()?;
@@ -42,10 +44,10 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         let facts = Facts::of(&document)?;
         let health = Health::of(&facts, document.findings());
         let (line, exit) = check::line(&health, document.findings(), &facts);
-        outputs.emit(&document, |out| writeln!(out, "{line}"))?;
+        metrics.emit(&document, outputs, |out| writeln!(out, "{line}"))?;
         return Ok(exit);
     }
-    outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
+    metrics.emit(&document, outputs, |out| text::write(&document, Look::of_stdout(), out))?;
     if args.fix {
         let consent = if args.yes { Consent::Given } else { Consent::Asked };
         return mend::mend(document.findings(), document.machine.online_cpus.as_deref(), consent);

@@ -82,6 +82,9 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
             let gain = format!("{ratio:.1} times as fast, by the measured costs");
             writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
         }
+        if let Some(command) = finding.who {
+            writeln!(out, "         who:  {command}    (counts the calls of each program)")?;
+        }
     }
     Ok(())
 }

@@ -8,10 +8,12 @@
 mod bench;
 mod version;
 mod watch;
+mod who;
 
 pub(crate) use bench::{Bench, Compared, ComparedClock};
 pub(crate) use version::{SCHEMA, upgrade};
 pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
+pub(crate) use who::{Caller, Who};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -94,6 +96,9 @@ pub(crate) struct Document {
     /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
+    /// Who calls for the time by system calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) who: Option<Who>,
 }
 
 /// The global clock's status.
@@ -275,6 +280,7 @@ impl Document {
             warp: None,
             bench: None,
             watch: None,
+            who: None,
         }
     }
 

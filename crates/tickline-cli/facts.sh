@@ -1,0 +1,164 @@
+#!/bin/sh
+# Collects the facts about a machine's clocks as JSON, for `tickline doctor --facts FILE` on another
+# machine: for machines on which the program tickline does not run. It reads files, changes nothing,
+# and needs no root; with root it may read the kernel's log, too. What it cannot read stays out, and
+# is unknown to the doctor. It measures no costs.
+#
+#   sh facts.sh > facts.json
+#   sh facts.sh -r /host > facts.json    # in a container to which the host's / is mounted at /host
+
+set -u
+LC_ALL=C
+export LC_ALL
+
+usage() {
+    echo "usage: sh facts.sh [-r ROOT] > FILE    (ROOT: where the machine's /proc and /sys are; by default, /)" >&2
+    exit 2
+}
+
+root=
+while getopts r: option; do
+    case $option in
+    r) root=${OPTARG%/} ;;
+    *) usage ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -eq 0 ] || usage
+if [ ! -r "$root/proc/cpuinfo" ]; then
+    echo "facts.sh: $root/proc/cpuinfo cannot be read: is ROOT right, and is this Linux?" >&2
+    exit 2
+fi
+clocksource=$root/sys/devices/system/clocksource/clocksource0
+
+# The first line of a file.
+line() {
+    [ -r "$1" ] && head -n 1 "$1" 2>/dev/null
+}
+
+# Standard input as the inside of a JSON string: ASCII, without control characters.
+escape() {
+    tr '\t' ' ' | tr -d '\000-\011\013-\037\177-\377' | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^ *//' -e 's/ *$//'
+}
+
+# Writes `"key": "text",`, or nothing for an empty text.
+text() {
+    escaped=$(printf '%s\n' "$2" | head -n 1 | escape)
+    [ -z "$escaped" ] || printf '    "%s": "%s",\n' "$1" "$escaped"
+}
+
+# The first value of a key in /proc/cpuinfo.
+cpuinfo() {
+    sed -n "s/^$1[[:space:]]*: *//p" "$root/proc/cpuinfo" | head -n 1
+}
+
+# Whether the processor has a flag, as JSON.
+flag() {
+    case " $flags " in
+    *" $1 "*) echo true ;;
+    *) echo false ;;
+    esac
+}
+
+log=$(dmesg 2>/dev/null)
+
+# The kernel's messages about clocks, as the elements of a JSON array.
+messages() {
+    printf '%s\n' "$log" |
+        grep -i -E 'clocksource|tsc|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
+        head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
+}
+
+product=$(printf '%s %s' "$(line "$root/sys/class/dmi/id/sys_vendor")" "$(line "$root/sys/class/dmi/id/product_name")")
+flags=$(cpuinfo flags)
+
+# The hypervisor, by the most exact word: the firmware's name, systemd's, the kernel's.
+hypervisor() {
+    case $product in
+    *VirtualBox*) echo virtualbox && return ;;
+    *VMware*) echo vmware && return ;;
+    esac
+    case $log in
+    *FIRECK*) echo firecracker && return ;;
+    *'Starting gVisor'*) echo gvisor && return ;;
+    esac
+    case $(line "$root/sys/hypervisor/type") in
+    xen) echo xen && return ;;
+    esac
+    if [ -z "$root" ]; then
+        case $(systemd-detect-virt --vm 2>/dev/null) in
+        kvm | amazon | google) echo kvm && return ;;
+        qemu) echo tcg && return ;;
+        xen) echo xen && return ;;
+        microsoft) echo hyper_v && return ;;
+        vmware) echo vmware && return ;;
+        oracle) echo virtualbox && return ;;
+        esac
+    fi
+    case $(printf '%s\n' "$log" | sed -n 's/.*[Hh]ypervisor detected: //p' | head -n 1) in
+    KVM*) echo kvm && return ;;
+    VMware*) echo vmware && return ;;
+    Xen*) echo xen && return ;;
+    Microsoft*) echo hyper_v && return ;;
+    esac
+    # An x86 kernel shows this flag wherever CPUID names a hypervisor.
+    [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
+}
+
+# Who answers clock_gettime REALTIME, by strace: `date +%N` must read that clock, and only a system
+# call shows. Nothing where strace or date cannot tell.
+served() {
+    trace=$(strace -e trace=clock_gettime,gettimeofday date +%N 2>&1) || return
+    case $trace in
+    *clock_gettime\(*) echo system_call ;;
+    *gettimeofday\(*) ;;
+    *) printf '%s\n' "$trace" | grep -q -E '^[0-9]{9}$' && echo vdso ;;
+    esac
+}
+
+case $(uname -m) in
+i?86) architecture=x86 ;;
+amd64) architecture=x86_64 ;;
+armv*) architecture=arm ;;
+*) architecture=$(uname -m) ;;
+esac
+
+printf '{\n  "schema": "tickline/2",\n  "command": "facts.sh",\n'
+printf '  "taken_at": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+printf '  "machine": {\n'
+text cpu "$(cpuinfo 'model name')"
+text architecture "$architecture"
+text kernel "$(line "$root/proc/sys/kernel/osrelease")"
+text kernel_command_line "$(line "$root/proc/cmdline")"
+text clocksource "$(line "$clocksource/current_clocksource")"
+text available_clocksources "$(line "$clocksource/available_clocksource")"
+text hypervisor "$(hypervisor)"
+text product "$product"
+text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
+text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
+if [ -n "$flags" ]; then
+    printf '    "cpuid": {\n'
+    # The kernel sets it where CPUID calls the TSC invariant (early_init_amd, early_init_intel).
+    printf '      "invariant_tsc": %s,\n' "$(flag nonstop_tsc)"
+    printf '      "rdtscp": %s,\n      "rdpid": %s,\n' "$(flag rdtscp)" "$(flag rdpid)"
+    printf '      "tsc_adjust": %s,\n      "hypervisor": %s\n    },\n' "$(flag tsc_adjust)" "$(flag hypervisor)"
+fi
+vsyscall64=$(line "$root/proc/sys/kernel/vsyscall64")
+case $vsyscall64 in
+'' | *[!0-9]*) ;;
+*) printf '    "vsyscall64": %s,\n' "$vsyscall64" ;;
+esac
+if [ -r /proc/self/maps ]; then
+    if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
+    printf '    "vdso_mapped": %s,\n' "$vdso"
+fi
+# An empty log is one that this user may not read, or that of a container.
+if [ -n "$log" ]; then
+    printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
+fi
+printf '    "counters": "not compared by facts.sh"\n  }'
+served=$(served)
+if [ -n "$served" ]; then
+    printf ',\n  "costs": [\n    { "clock": "clock_gettime REALTIME", "served_by": "%s" }\n  ]' "$served"
+fi
+printf '\n}\n'

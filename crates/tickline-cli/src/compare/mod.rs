@@ -1,0 +1,220 @@
+//! `tickline compare A B`: what differs between two machines, or between two dates.
+
+mod figures;
+mod text;
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::figures::{Figure, figures};
+use crate::args;
+use crate::diagnose::Facts;
+use crate::document::upgrade;
+use crate::exit::Exit;
+use crate::input;
+use crate::output::Outputs;
+
+/// The name of this JSON, which is no document of a machine.
+const SCHEMA: &str = "tickline-compare/1";
+
+/// The comparison of two documents.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Comparison {
+    schema: &'static str,
+    first: Side,
+    second: Side,
+    /// Costs that differ by no more than this are equal.
+    above_percent: f64,
+    /// What differs.
+    differences: Vec<Difference>,
+    /// What only one document knows. It is no difference.
+    known_once: Vec<Difference>,
+    /// How many facts and figures are equal.
+    equal: usize,
+}
+
+/// One document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Side {
+    file: String,
+    taken_at: Option<String>,
+    program_version: Option<String>,
+}
+
+/// One fact or figure, in the first document and in the second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Difference {
+    name: String,
+    /// None for words.
+    unit: Option<&'static str>,
+    first: Value,
+    second: Value,
+    /// The second figure divided by the first; none for words.
+    ratio: Option<f64>,
+}
+
+pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
+    let outputs = Outputs::open(&args.json)?;
+    let (first, first_facts) = read(&args.first)?;
+    let (second, second_facts) = read(&args.second)?;
+    let found = compare(
+        (Side::of(&args.first, &first), figures(&first, &first_facts)),
+        (Side::of(&args.second, &second), figures(&second, &second_facts)),
+        args.above,
+    );
+    outputs.emit(&found, |out| text::write(&found, out))?;
+    Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
+}
+
+/// A document, in the present schema, and its facts.
+fn read(file: &Path) -> io::Result<(Value, Facts)> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+    let text = input::read(file).map_err(named)?;
+    parse(&text).map_err(named)
+}
+
+fn parse(text: &str) -> io::Result<(Value, Facts)> {
+    let mut document: Value = serde_json::from_str(text)?;
+    if !document["machine"].is_object() {
+        return Err(io::Error::other("it has no object 'machine', which --json writes"));
+    }
+    upgrade(&mut document).map_err(io::Error::other)?;
+    let facts = serde_json::from_value(document.clone())?;
+    Ok((document, facts))
+}
+
+impl Side {
+    fn of(file: &Path, document: &Value) -> Self {
+        let text = |key: &str| document[key].as_str().map(str::to_owned);
+        Self {
+            file: file.display().to_string(),
+            taken_at: text("taken_at"),
+            program_version: text("program_version"),
+        }
+    }
+}
+
+/// Compares figures by their names.
+fn compare(first: (Side, Vec<Figure>), second: (Side, Vec<Figure>), above_percent: f64) -> Comparison {
+    let ((first, mut left), (second, mut right)) = (first, second);
+    figures::level(&mut left, &mut right);
+    let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
+    for one in &left {
+        match right.iter().find(|other| other.name == one.name) {
+            None => known_once.push(Difference::of(one, Some(&one.value), None)),
+            Some(other) if one.equals(other, above_percent) => equal += 1,
+            Some(other) => differences.push(Difference::of(one, Some(&one.value), Some(&other.value))),
+        }
+    }
+    for other in right.iter().filter(|other| left.iter().all(|one| one.name != other.name)) {
+        known_once.push(Difference::of(other, None, Some(&other.value)));
+    }
+    Comparison { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
+}
+
+impl Difference {
+    fn of(figure: &Figure, first: Option<&Value>, second: Option<&Value>) -> Self {
+        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+        let ratio = number(first).zip(number(second)).map(|(first, second)| second / first);
+        Self {
+            name: figure.name.clone(),
+            unit: figure.unit,
+            first: first.cloned().unwrap_or_default(),
+            second: second.cloned().unwrap_or_default(),
+            ratio: ratio.filter(|ratio| ratio.is_finite()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn compared(first: &Value, second: &Value) -> Comparison {
+        let side = |document: &Value| {
+            let (document, facts) = parse(&document.to_string()).unwrap();
+            (Side::of(Path::new("x.json"), &document), figures(&document, &facts))
+        };
+        compare(side(first), side(second), 10.0)
+    }
+
+    fn machine(clocksource: &str, cost_ns: f64, served_by: &str) -> Value {
+        json!({
+            "schema": "tickline/2",
+            "taken_at": "2026-11-21T08:00:00Z",
+            "machine": {
+                "kernel": "6.1.0", "clocksource": clocksource, "available_clocksources": "tsc hpet acpi_pm",
+                "architecture": "x86_64", "cpuid": { "invariant_tsc": true },
+                "kernel_log": [clocksource],
+            },
+            "clock": { "frequency_hz": 2_600_000_000_u64 },
+            "costs": [{ "clock": "clock_gettime MONOTONIC", "cost_ns": cost_ns, "served_by": served_by }],
+        })
+    }
+
+    #[test]
+    fn a_machine_that_became_slow_differs_by_names_with_units() {
+        let found = compared(&machine("tsc", 25.0, "vdso"), &machine("hpet", 1_000.0, "system_call"));
+        let named = |name: &str| {
+            found
+                .differences
+                .iter()
+                .find(|one| one.name == name)
+                .unwrap_or_else(|| panic!("{name}: {found:?}"))
+        };
+        assert_eq!((&named("health").first, &named("health").second), (&json!("ok"), &json!("slow")));
+        assert_eq!(named("finding tsc_not_chosen").first, json!("not found"));
+        assert_eq!(named("clocksource").second, json!("hpet"));
+        let cost = named("cost of clock_gettime MONOTONIC");
+        assert_eq!((cost.unit, cost.ratio), (Some("ns"), Some(40.0)));
+        assert_eq!(named("answered by, clock_gettime MONOTONIC").second, json!("system_call"));
+        assert!(found.known_once.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn noise_is_no_difference_and_a_rate_is_compared_more_closely() {
+        let (first, mut second) = (machine("tsc", 25.0, "vdso"), machine("tsc", 27.4, "vdso"));
+        assert_eq!(compared(&first, &second).differences, []);
+        second["costs"][0]["cost_ns"] = 27.6.into();
+        assert_eq!(compared(&first, &second).differences.len(), 1);
+        second = first.clone();
+        second["clock"]["frequency_hz"] = 2_600_200_000_u64.into();
+        assert_eq!(compared(&first, &second).differences, [], "77 ppm");
+        second["clock"]["frequency_hz"] = 2_600_300_000_u64.into();
+        let found = compared(&first, &second);
+        assert_eq!(
+            (found.differences[0].name.as_str(), found.differences[0].unit),
+            ("frequency", Some("Hz"))
+        );
+    }
+
+    #[test]
+    fn what_one_document_does_not_know_is_no_difference() {
+        let first = machine("tsc", 25.0, "vdso");
+        let mut second = first.clone();
+        second["machine"]["kernel"] = Value::Null;
+        second["machine"]["vdso_mapped"] = true.into();
+        let found = compared(&first, &second);
+        assert_eq!(found.differences, []);
+        let once: Vec<_> = found.known_once.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(once, ["kernel", "vdso mapped"]);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for (text, part) in [
+            ("{", "EOF"),
+            ("[]", "no object 'machine'"),
+            (r#"{"machine": {}}"#, "no 'schema'"),
+            (r#"{"machine": {}, "schema": "other/1"}"#, "its schema is 'other/1'"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The clocks that programs ask by system calls: their names, and what a call would cost if the
+//! vDSO answered it.
+
+use crate::diagnose::Facts;
+use crate::measure::served_by::ServedBy;
+
+/// What a system call asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asked {
+    /// `clock_gettime` with this number (`include/uapi/linux/time.h`). A negative one is the CPU
+    /// time of a process or thread, or the clock of a device (`include/linux/posix-timers.h`).
+    Clock(i32),
+    GetTimeOfDay,
+    Time,
+}
+
+/// What the vDSO can do for a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vdso {
+    /// Answers, where it can read the clocksource.
+    Precise,
+    /// The same, since Linux 5.3 (`lib/vdso/gettimeofday.c`).
+    PreciseSince5_3,
+    /// Answers, whatever the clocksource.
+    Coarse,
+    /// Never answers.
+    Never,
+}
+
+impl Asked {
+    /// What a call asks for, if its tracepoint and its argument are known.
+    pub(super) fn of(call: &str, clock: Option<i32>) -> Option<Self> {
+        match call {
+            "gettimeofday" => Some(Self::GetTimeOfDay),
+            "time" | "time32" => Some(Self::Time),
+            _ => clock.map(Self::Clock),
+        }
+    }
+
+    /// The name, as in the table of costs.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::GetTimeOfDay => "gettimeofday".to_owned(),
+            Self::Time => "time".to_owned(),
+            Self::Clock(number) => format!("clock_gettime {}", clock_name(number)),
+        }
+    }
+
+    fn vdso(self) -> Vdso {
+        match self {
+            Self::GetTimeOfDay | Self::Clock(0 | 1) => Vdso::Precise,
+            Self::Clock(4 | 7 | 11) => Vdso::PreciseSince5_3,
+            Self::Time | Self::Clock(5 | 6) => Vdso::Coarse,
+            Self::Clock(_) => Vdso::Never,
+        }
+    }
+
+    /// A call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is the cost of
+    /// the system call.
+    pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Facts) -> Option<f64> {
+        let name = self.name();
+        let row = facts.costs.iter().find(|row| row.clock == name);
+        let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
+        let possible = match self.vdso() {
+            Vdso::Never => return now_ns,
+            Vdso::Coarse => by_vdso,
+            Vdso::Precise => by_vdso.or_else(|| facts.attainable_ns()),
+            Vdso::PreciseSince5_3 if is_5_3(facts) => by_vdso.or_else(|| facts.attainable_ns()),
+            Vdso::PreciseSince5_3 => by_vdso,
+        };
+        // A fix makes nothing slower: a smaller present cost is an error of the measurement.
+        possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))
+    }
+}
+
+fn clock_name(number: i32) -> String {
+    let name = match number {
+        0 => "REALTIME",
+        1 => "MONOTONIC",
+        2 => "PROCESS_CPUTIME",
+        3 => "THREAD_CPUTIME",
+        4 => "MONOTONIC_RAW",
+        5 => "REALTIME_COARSE",
+        6 => "MONOTONIC_COARSE",
+        7 => "BOOTTIME",
+        8 => "REALTIME_ALARM",
+        9 => "BOOTTIME_ALARM",
+        11 => "TAI",
+        // The lowest two bits of three tell CPU time from a device's descriptor (`CLOCKFD`).
+        ..0 if number & 7 == 3 => "of a device",
+        ..0 => "CPU time of another",
+        _ => return format!("number {number}"),
+    };
+    name.to_owned()
+}
+
+/// Whether the kernel's release is at least 5.3.
+fn is_5_3(facts: &Facts) -> bool {
+    let release = facts.machine.kernel.as_deref().unwrap_or_default();
+    let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 3),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn facts(served_by: &str, kernel: &str) -> Facts {
+        let facts = json!({
+            "machine": { "kernel": kernel },
+            "costs": [
+                { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": served_by },
+                { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 5.0, "served_by": "vdso" },
+                { "clock": "lfence; rdtsc", "cost_ns": 20.0 },
+            ],
+        });
+        serde_json::from_value(facts).unwrap()
+    }
+
+    #[test]
+    fn what_a_call_costs_after_the_fix_depends_on_its_clock() {
+        let slow = facts("system_call", "6.1.0-1");
+        assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &slow), Some(25.0));
+        assert_eq!(Asked::GetTimeOfDay.fixed_ns(Some(1_000.0), &slow), Some(25.0));
+        assert_eq!(Asked::Clock(4).fixed_ns(Some(1_000.0), &slow), Some(25.0));
+        assert_eq!(Asked::Clock(6).fixed_ns(Some(200.0), &slow), Some(5.0));
+        assert_eq!(Asked::Clock(2).fixed_ns(Some(400.0), &slow), Some(400.0), "no vDSO answers it");
+        assert_eq!(Asked::Clock(-6).fixed_ns(None, &slow), None);
+        assert_eq!(Asked::Clock(5).fixed_ns(Some(200.0), &slow), None, "its cost is unknown");
+        let old = facts("system_call", "4.19.0");
+        assert_eq!(Asked::Clock(4).fixed_ns(Some(1_000.0), &old), None);
+        // The vDSO is there, and the program does not use it.
+        let bypassed = facts("vdso", "6.1.0-1");
+        assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
+        assert_eq!(Asked::Clock(1).fixed_ns(Some(10.0), &slow), Some(10.0));
+    }
+
+    #[test]
+    fn calls_are_named_like_costs() {
+        assert_eq!(Asked::of("clock_gettime", Some(1)), Some(Asked::Clock(1)));
+        assert_eq!(Asked::of("clock_gettime", None), None);
+        assert_eq!(Asked::of("gettimeofday", None), Some(Asked::GetTimeOfDay));
+        assert_eq!(Asked::of("time32", None), Some(Asked::Time));
+        for (asked, name) in [
+            (Asked::Clock(1), crate::measure::calls::MONOTONIC),
+            (Asked::Clock(17), "clock_gettime number 17"),
+            (Asked::Clock(-5), "clock_gettime of a device"),
+            (Asked::Clock(-6), "clock_gettime CPU time of another"),
+            (Asked::Time, "time"),
+        ] {
+            assert_eq!(asked.name(), name);
+        }
+    }
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        for (kernel, new) in [("5.3.0", true), ("5.10.1-a", true), ("4.19.0", false), ("x", false)] {
+            assert_eq!(is_5_3(&facts("vdso", kernel)), new, "{kernel}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Counts system calls at the kernel's tracepoints, by perf_event_open(2). It ends with the
+//! process, however that ends: nothing stays behind in the kernel.
+//!
+//! A tracepoint stands at the entry of a system call. A call that the vDSO answers gets to none.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use perf_event::data::Record;
+use perf_event::events::Tracepoint as Event;
+use perf_event::{Builder, Counter, SampleFlag, Sampler};
+
+use super::clocks::Asked;
+use super::obstacle::Obstacle;
+use super::tally::{Counted, Tally};
+use super::tracepoint::{self, Tracepoint};
+use crate::cpu_list;
+
+/// The time for which calls are only counted, to choose how many are looked at.
+const TRIAL: Duration = Duration::from_millis(100);
+
+/// Which calls are looked at: each, or one in so many. Primes, so that a program whose calls
+/// follow a pattern is not caught at the same place each time.
+const STEPS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
+
+/// The most samples a second on one CPU. A sample takes the kernel and this program some 0.5 us
+/// each, so this is 2 % of a CPU.
+const SAMPLES_PER_SECOND: u64 = 20_000;
+
+/// Time between two looks into the buffers.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A buffer, bytes: 64 a sample, and four times what arrives between two looks.
+const BUFFER_BYTES: usize = 1 << 17;
+
+/// Counts calls for `time`: those of one process, or of all but this one. `progress` receives the
+/// finished share.
+pub(super) fn count(
+    process: Option<u32>,
+    time: Duration,
+    mut progress: impl FnMut(f64),
+) -> Result<Counted, Obstacle> {
+    let tracepoints = tracepoint::all()?;
+    let cpus = online()?;
+    let (calls_per_second, trial) = trial(&tracepoints, &cpus)?;
+    let every = choose_step(calls_per_second);
+    let mut probes = Vec::new();
+    for tracepoint in &tracepoints {
+        for cpu in &cpus {
+            probes.push(Probe::new(tracepoint, *cpu, every)?);
+        }
+    }
+    // Only now: the kernel rewrites its code when the last user of a tracepoint leaves, and again
+    // for the next one.
+    drop(trial);
+    let mut tally = Tally::default();
+    let start = Instant::now();
+    probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
+    while start.elapsed() < time {
+        thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
+        probes.iter_mut().for_each(|probe| probe.drain(process, every, &mut tally));
+        progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
+    }
+    probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
+    let counted_s = start.elapsed().as_secs_f64();
+    probes.iter_mut().for_each(|probe| probe.drain(process, every, &mut tally));
+    Ok(Counted { tally, seconds: counted_s, every })
+}
+
+/// The most calls of one CPU to one tracepoint in a second, and the counters that say so.
+fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
+    let mut counters = Vec::new();
+    for tracepoint in tracepoints {
+        for cpu in cpus {
+            counters.push(builder(tracepoint, *cpu).build()?);
+        }
+    }
+    let start = Instant::now();
+    counters.iter_mut().try_for_each(Counter::enable)?;
+    thread::sleep(TRIAL);
+    let mut most = 0;
+    for counter in &mut counters {
+        most = counter.read()?.max(most);
+    }
+    let us = start.elapsed().as_micros().max(1);
+    let per_second = u64::try_from(u128::from(most) * 1_000_000 / us).unwrap_or(u64::MAX);
+    Ok((per_second, counters))
+}
+
+/// The smallest step that makes so many calls a second few enough samples.
+fn choose_step(calls_per_second: u64) -> u64 {
+    let few = |step: &&u64| calls_per_second / **step <= SAMPLES_PER_SECOND;
+    STEPS.iter().find(few).or(STEPS.last()).copied().unwrap_or(1)
+}
+
+fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
+    let mut builder = Builder::new(Event::with_id(tracepoint.id));
+    // A tracepoint is in the kernel.
+    builder.any_pid().one_cpu(cpu).include_kernel();
+    builder
+}
+
+/// One tracepoint on one CPU.
+struct Probe {
+    sampler: Sampler,
+    call: &'static str,
+    clock_at: Option<usize>,
+}
+
+impl Probe {
+    fn new(tracepoint: &Tracepoint, cpu: usize, every: u64) -> io::Result<Self> {
+        let counter = builder(tracepoint, cpu)
+            .sample_period(every)
+            .sample(SampleFlag::TID)
+            .sample(SampleFlag::RAW)
+            .build()?;
+        Ok(Self {
+            sampler: counter.sampled(BUFFER_BYTES)?,
+            call: tracepoint.call,
+            clock_at: tracepoint.clock_at,
+        })
+    }
+
+    /// Adds what has arrived.
+    fn drain(&mut self, process: Option<u32>, every: u64, tally: &mut Tally) {
+        while let Some(record) = self.sampler.next_record() {
+            // An unreadable record is a kind that this program did not ask for.
+            match record.parse_record() {
+                Ok(Record::Sample(sample)) => {
+                    let pid = sample.pid().unwrap_or(0);
+                    let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
+                    let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
+                    if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
+                        tally.add(pid, asked, every, name);
+                    }
+                }
+                Ok(Record::Lost(lost)) => tally.lost += lost.lost * every,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The clock's number in an event's data. The argument has 64 bits there, and the clock 32.
+fn number(raw: &[u8], at: usize) -> Option<i32> {
+    let bytes: [u8; 8] = raw.get(at..at + 8)?.try_into().ok()?;
+    let low = u64::from_ne_bytes(bytes) & u64::from(u32::MAX);
+    Some(i32::from_ne_bytes(u32::try_from(low).ok()?.to_ne_bytes()))
+}
+
+/// The name of a process.
+fn name(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(text.trim_end_matches('\n').to_owned())
+}
+
+/// The CPUs that are online.
+fn online() -> io::Result<Vec<usize>> {
+    const FILE: &str = "/sys/devices/system/cpu/online";
+    let list = fs::read_to_string(FILE)?;
+    let cpus = cpu_list::parse(list.trim()).map_err(io::Error::other)?;
+    Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_calls_are_looked_at_the_more_there_are() {
+        for (calls_per_second, step) in
+            [(0, 1), (20_000, 1), (20_001, 11), (100_000, 11), (1_000_000, 101), (u64::MAX, 100_003)]
+        {
+            assert_eq!(choose_step(calls_per_second), step, "{calls_per_second}");
+        }
+        assert!(STEPS.is_sorted());
+    }
+
+    #[test]
+    fn the_clocks_number_is_signed() {
+        let mut raw = vec![0_u8; 16];
+        raw.extend(1_u64.to_ne_bytes());
+        raw.extend((-6_i64).to_ne_bytes());
+        assert_eq!(number(&raw, 16), Some(1));
+        assert_eq!(number(&raw, 24), Some(-6));
+        assert_eq!(number(&raw, 25), None, "beyond the end");
+    }
+}

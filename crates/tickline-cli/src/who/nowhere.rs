@@ -1,0 +1,12 @@
+//! Where calls cannot be counted by this program: systems other than Linux, and processors for
+//! which `perf-event2` has no structures.
+
+use std::time::Duration;
+
+use super::obstacle::Obstacle;
+use super::tally::Counted;
+
+pub(super) fn count(_: Option<u32>, _: Duration, _: impl FnMut(f64)) -> Result<Counted, Obstacle> {
+    let text = "this program counts calls on Linux on x86_64, aarch64 and riscv64 only";
+    Err(Obstacle::Other(text.to_owned()))
+}

@@ -1,0 +1,212 @@
+//! The callers as text for people.
+
+use std::io::{self, Write};
+
+use crate::document::{Caller, Document, Who};
+use crate::measure::calls::MONOTONIC;
+use crate::measure::served_by::ServedBy;
+use crate::terminal::{columns, plain};
+
+/// The most rows; JSON has all.
+const ROWS: usize = 20;
+
+/// The longest line of prose, columns: as wide as the table.
+const WIDTH: usize = 100;
+
+/// Writes the document as text.
+pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+    let Some(who) = &document.who else { return Ok(()) };
+    if let Some(obstacle) = &who.obstacle {
+        return prevented(obstacle, &who.instead, out);
+    }
+    prose(&sentence(who), out)?;
+    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
+    conditions(who, out)?;
+    table(&who.callers, out)?;
+    writeln!(out)?;
+    prose(&unseen(document, who.callers.len()), out)?;
+    match document.headline() {
+        Some(headline) if who.core_percent() > 0.0 => {
+            let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
+            prose(&format!("The machine: {headline}"), out)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A paragraph, wrapped.
+fn prose(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", textwrap::fill(text, columns().min(WIDTH)))
+}
+
+fn prevented(obstacle: &str, instead: &[String], out: &mut dyn Write) -> io::Result<()> {
+    prose(&format!("Calls were not counted: {}.", plain(obstacle)), out)?;
+    writeln!(out, "\nRun instead:")?;
+    for command in instead {
+        // Whole, so that it can be copied.
+        writeln!(out, "  {command}")?;
+    }
+    writeln!(out)?;
+    prose(
+        "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
+         vDSO answers.",
+        out,
+    )
+}
+
+/// The result in one or two sentences.
+fn sentence(who: &Who) -> String {
+    let whose = match who.process {
+        Some(pid) => format!("process {pid}"),
+        None => "all processes together".to_owned(),
+    };
+    if who.callers.is_empty() {
+        return format!("No system call for the time was seen, by {whose}.");
+    }
+    let fixed = match who.fixed_core_percent() {
+        Some(percent) => format!("{percent:.2} %"),
+        None => "an unknown share".to_owned(),
+    };
+    format!(
+        "{:.0} system calls a second for the time, by {whose}: {:.2} % of a CPU now, {fixed} after the fix.",
+        who.calls_per_second(),
+        who.core_percent()
+    )
+}
+
+fn conditions(who: &Who, out: &mut dyn Write) -> io::Result<()> {
+    let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
+    let looked = match every {
+        1 => "each call was looked at".to_owned(),
+        every => format!("one call in {every} was looked at"),
+    };
+    prose(&format!("Counted for {seconds:.1} s; {looked}; this program is left out."), out)?;
+    if who.lost_calls > 0 {
+        prose(&format!("The kernel had no room for {} calls, which are missing here.", who.lost_calls), out)?;
+    }
+    Ok(())
+}
+
+fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
+    if callers.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:>8} {:<16} {:<31} {:>10} {:>9} {:>9} {:>9}",
+        "PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"
+    )?;
+    for caller in callers.iter().take(ROWS) {
+        let figure = |value: Option<f64>, places: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
+        };
+        writeln!(
+            out,
+            "{:>8} {:<16} {:<31} {:>10.0} {:>9} {:>9} {:>9}",
+            caller.pid,
+            plain(caller.process.as_deref().unwrap_or("(ended)")),
+            caller.clock,
+            caller.calls_per_second,
+            figure(caller.cost_ns, 0),
+            figure(caller.core_percent, 2),
+            figure(caller.fixed_core_percent, 2)
+        )?;
+    }
+    match callers.len().saturating_sub(ROWS) {
+        0 => Ok(()),
+        more => writeln!(out, "{more} more rows are in the JSON (--json FILE)."),
+    }
+}
+
+/// What a tracepoint cannot see here.
+fn unseen(document: &Document, seen: usize) -> String {
+    let row = document.costs.iter().find(|row| row.clock == MONOTONIC);
+    match row.and_then(|row| row.served_by) {
+        Some(ServedBy::Vdso) if seen == 0 => {
+            format!("The vDSO answers {MONOTONIC} here, and such calls are not seen.")
+        }
+        Some(ServedBy::Vdso) => format!(
+            "The vDSO answers {MONOTONIC} here, and such calls are not seen: those above come from programs that do not use the \
+             vDSO, or ask a clock that it does not answer."
+        ),
+        Some(ServedBy::SystemCall) => format!(
+            "A system call answers {MONOTONIC} here, so each such call is seen, but for those of 32-bit programs on a 64-bit \
+             kernel."
+        ),
+        _ => "Calls that the vDSO answers are no system calls, and are not seen.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(pid: u32, calls_per_second: f64, fixed_core_percent: Option<f64>) -> Caller {
+        Caller {
+            pid,
+            process: Some("a\u{1b}[2J".to_owned()),
+            clock: MONOTONIC.to_owned(),
+            calls_per_second,
+            cost_ns: Some(1_000.0),
+            core_percent: Some(calls_per_second / 1e4),
+            fixed_ns: fixed_core_percent.map(|percent| percent * 100.0),
+            fixed_core_percent,
+        }
+    }
+
+    fn who(callers: Vec<Caller>) -> Who {
+        Who {
+            process: None,
+            counted_s: Some(5.0),
+            sampled_every: Some(11),
+            lost_calls: 22,
+            callers,
+            obstacle: None,
+            instead: Vec::new(),
+        }
+    }
+
+    fn written(who: Who) -> String {
+        let mut document = Document::new("who");
+        document.who = Some(who);
+        let mut out = Vec::new();
+        write(&document, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        text
+    }
+
+    fn unwrapped(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_sum_comes_first_and_names_are_harmless() {
+        let text = written(who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]));
+        assert!(text.starts_with("100050 system calls a second"), "{text}");
+        assert!(unwrapped(&text).contains("10.01 % of a CPU now, 0.50 % after the fix"), "{text}");
+        assert!(text.contains("one call in 11") && text.contains("no room for 22 calls"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_future_is_called_unknown() {
+        let text = written(who(vec![caller(7, 100.0, None)]));
+        assert!(unwrapped(&text).contains("an unknown share after the fix"), "{text}");
+    }
+
+    #[test]
+    fn few_rows_stand_for_many_and_none_is_said() {
+        let callers = (1..=25).map(|pid| caller(pid, 10.0, Some(0.0))).collect();
+        let text = written(who(callers));
+        assert!(text.contains("5 more rows are in the JSON"), "{text}");
+        assert!(written(who(Vec::new())).starts_with("No system call for the time was seen"));
+    }
+
+    #[test]
+    fn an_obstacle_is_followed_by_commands() {
+        let obstacle = Some("no".to_owned());
+        let text = written(Who { obstacle, instead: vec!["sudo it".to_owned()], ..who(Vec::new()) });
+        assert!(text.contains("not counted: no.") && text.contains("\n  sudo it\n"), "{text}");
+    }
+}

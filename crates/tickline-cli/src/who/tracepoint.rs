@@ -1,0 +1,130 @@
+//! The kernel's tracepoints at the entry of the system calls for the time, as tracefs describes
+//! them (`Documentation/trace/events.rst` of the kernel).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::obstacle::Obstacle;
+
+/// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The system calls for the time. Kernels of 32 bits have those with a number at the end too.
+const CALLS: [&str; 5] = ["clock_gettime", "clock_gettime32", "gettimeofday", "time", "time32"];
+
+/// The argument that names the clock.
+const ARGUMENT: &str = "which_clock";
+
+/// A tracepoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tracepoint {
+    /// The system call.
+    pub(super) call: &'static str,
+    /// The number by which perf_event_open(2) knows it.
+    pub(super) id: u64,
+    /// Where the event's data has the clock's number, bytes; `None` for calls that have no such
+    /// argument.
+    pub(super) clock_at: Option<usize>,
+}
+
+/// Every tracepoint that this kernel has.
+pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
+    let mut obstacle = Obstacle::NotMounted;
+    for place in PLACES {
+        match below(&Path::new(place).join("events")) {
+            Err(Obstacle::NotMounted) => {}
+            Err(other) => obstacle = other,
+            found => return found,
+        }
+    }
+    Err(obstacle)
+}
+
+/// The tracepoints in the folder of events.
+fn below(events: &Path) -> Result<Vec<Tracepoint>, Obstacle> {
+    if let Err(error) = fs::read_dir(events) {
+        let denied = error.kind() == io::ErrorKind::PermissionDenied;
+        return Err(if denied { Obstacle::Denied } else { Obstacle::NotMounted });
+    }
+    let found: Vec<Tracepoint> = CALLS.into_iter().filter_map(|call| tracepoint(events, call)).collect();
+    if found.is_empty() { Err(Obstacle::NotBuilt) } else { Ok(found) }
+}
+
+fn tracepoint(events: &Path, call: &'static str) -> Option<Tracepoint> {
+    let folder: PathBuf = events.join(format!("syscalls/sys_enter_{call}"));
+    let id = fs::read_to_string(folder.join("id")).ok()?.trim().parse().ok()?;
+    let format = fs::read_to_string(folder.join("format")).ok()?;
+    Some(Tracepoint { call, id, clock_at: offset(&format, ARGUMENT) })
+}
+
+/// The offset of a field, by the lines of a `format` file.
+fn offset(format: &str, field: &str) -> Option<usize> {
+    let line = format.lines().find(|line| {
+        let declared = line.trim().strip_prefix("field:").and_then(|line| line.split(';').next());
+        declared.is_some_and(|declared| declared.ends_with(&format!(" {field}")))
+    })?;
+    line.split(';').find_map(|part| part.trim().strip_prefix("offset:"))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file of Linux 6.1 on x86_64.
+    const FORMAT: &str = "\
+name: sys_enter_clock_gettime
+ID: 320
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;
+\tfield:const clockid_t which_clock;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:struct __kernel_timespec * tp;\toffset:24;\tsize:8;\tsigned:0;
+
+print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
+";
+
+    fn events(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("sched")).unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_kernel_says_where_the_clocks_number_is() {
+        assert_eq!(offset(FORMAT, ARGUMENT), Some(16));
+        assert_eq!(offset(FORMAT, "clock"), None);
+        assert_eq!(offset("field:int which_clock;\toffset:x;", ARGUMENT), None);
+    }
+
+    #[test]
+    fn tracepoints_are_those_that_the_kernel_has() {
+        let folder = events(&[
+            ("syscalls/sys_enter_clock_gettime/id", "320\n"),
+            ("syscalls/sys_enter_clock_gettime/format", FORMAT),
+            ("syscalls/sys_enter_gettimeofday/id", "330\n"),
+            ("syscalls/sys_enter_gettimeofday/format", "format:\n"),
+            ("syscalls/sys_enter_time/id", "no number"),
+        ]);
+        let expected = [
+            Tracepoint { call: "clock_gettime", id: 320, clock_at: Some(16) },
+            Tracepoint { call: "gettimeofday", id: 330, clock_at: None },
+        ];
+        assert_eq!(below(folder.path()).as_deref(), Ok(&expected[..]));
+    }
+
+    #[test]
+    fn the_obstacle_is_named() {
+        assert_eq!(below(Path::new("/nowhere/events")), Err(Obstacle::NotMounted));
+        assert_eq!(below(events(&[]).path()), Err(Obstacle::NotBuilt));
+    }
+}

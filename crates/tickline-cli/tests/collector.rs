@@ -1,0 +1,114 @@
+//! `facts.sh` writes what `doctor --facts` reads, in whatever words a machine speaks.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/facts.sh");
+
+fn write(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+}
+
+/// A program in front of the path that prints this.
+fn program(folder: &Path, name: &str, prints: &str) {
+    write(folder, name, &format!("#!/bin/sh\ncat <<'END'\n{prints}\nEND\n"));
+    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("it is there");
+}
+
+fn facts(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
+fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tickline"))
+        .args(["doctor", "--facts", "-", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    let mut stdin = program.stdin.take().expect("a pipe");
+    stdin.write_all(facts.to_string().as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = program.wait_with_output().expect("it ends");
+    (serde_json::from_slice(&output.stdout).expect("JSON"), output.status.code())
+}
+
+/// What the schema says against the facts.
+fn faults(facts: &Value) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-2.schema.json");
+    let schema = serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("JSON");
+    let schema = jsonschema::draft202012::new(&schema).expect("a JSON Schema");
+    schema.iter_errors(facts).map(|fault| format!("{} {fault}", fault.instance_path())).collect()
+}
+
+#[test]
+fn a_machine_with_hpet_is_diagnosed_by_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let clocksource = "sys/devices/system/clocksource/clocksource0";
+    write(
+        root,
+        "proc/cpuinfo",
+        "model name\t: A \"CPU\" \\ 1\u{b5}\t\u{1b}x\nflags\t\t: nonstop_tsc rdtscp\n",
+    );
+    write(root, "proc/cmdline", "quiet a=\"b c\"\n");
+    write(root, "proc/sys/kernel/osrelease", "6.1.0\n");
+    write(root, &format!("{clocksource}/current_clocksource"), "hpet\n");
+    write(root, &format!("{clocksource}/available_clocksource"), "tsc hpet acpi_pm \n");
+    write(root, "sys/devices/system/cpu/online", "0-3\n");
+    let programs = root.join("programs");
+    program(
+        &programs,
+        "dmesg",
+        "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz",
+    );
+    program(&programs, "strace", "clock_gettime(CLOCK_REALTIME, {tv_sec=1, tv_nsec=2}) = 0\n000000002");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh").arg(SCRIPT).arg("-r").arg(root).env("PATH", path).output().unwrap();
+    let facts = facts(&output);
+    let machine = &facts["machine"];
+    assert_eq!(machine["cpu"], "A \"CPU\" \\ 1 x");
+    assert_eq!(machine["kernel_command_line"], "quiet a=\"b c\"");
+    assert_eq!(machine["available_clocksources"], "tsc hpet acpi_pm");
+    assert_eq!(machine["cpuid"]["invariant_tsc"], true);
+    assert_eq!(machine["hypervisor"], "none");
+    assert_eq!(machine["kernel_log"].as_array().unwrap().len(), 2, "{machine}");
+    assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
+    assert_eq!(facts["costs"][0]["served_by"], "system_call");
+    let (said, code) = diagnosed(&facts);
+    assert_eq!((&said["findings"][0]["code"], code), (&Value::from("tsc_not_chosen"), Some(1)), "{said}");
+    assert_eq!(faults(&facts), [""; 0]);
+}
+
+#[test]
+fn this_machine_is_described_as_the_program_describes_it() {
+    let output = Command::new("sh").arg(SCRIPT).output().unwrap();
+    let facts = facts(&output);
+    assert_eq!(faults(&facts), [""; 0]);
+    let (_, code) = diagnosed(&facts);
+    assert!(matches!(code, Some(0 | 1)), "{code:?}: {facts}");
+    let own = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["doctor", "--json", "-"]).output().unwrap();
+    let own: Value = serde_json::from_slice(&own.stdout).unwrap();
+    for key in ["kernel", "clocksource", "available_clocksources", "online_cpus", "vsyscall64"] {
+        assert_eq!(facts["machine"][key], own["machine"][key], "{key}");
+    }
+}
+
+#[test]
+fn a_wrong_root_is_named() {
+    let output = Command::new("sh").arg(SCRIPT).args(["-r", "/nowhere"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/proc/cpuinfo"), "{output:?}");
+    let output = Command::new("sh").arg(SCRIPT).arg("more").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
