@@ -84,7 +84,7 @@ pub(super) fn note(phases: &[Value]) -> Option<String> {
 }
 
 /// A value of every phase of this name: `path` is one of keys, separated by dots. `Null` where
-/// there is none.
+/// there is none. A number is a place in a list.
 pub(super) fn find<'a>(
     phases: &'a [Value],
     name: &'a str,
@@ -94,7 +94,10 @@ pub(super) fn find<'a>(
 }
 
 fn value<'a>(phase: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(phase, |value, key| &value[key])
+    path.split('.').fold(phase, |value, key| match key.parse::<usize>() {
+        Ok(index) => &value[index],
+        Err(_) => &value[key],
+    })
 }
 
 /// What is wrong with the phases of a check, if anything is.

@@ -13,7 +13,7 @@ use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
-use crate::{cost, machine, report, spans, system};
+use crate::{cost, machine, report, spans, system, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -55,7 +55,11 @@ pub(crate) fn run() -> io::Result<()> {
         set_clock(&lab, &[1]);
         readers.stop();
         report::line(&program("program", &mut tickline()));
-        if act == "ask-program" { done.and(ask_program(&lab)) } else { done }
+        match act.as_str() {
+            "ask-program" => done.and(ask_program(&lab)),
+            "who" => done.and(who::watch_asker()),
+            _ => done,
+        }
     })?;
     report::line(&json!({
         "phase": "end",
@@ -101,7 +105,7 @@ fn program(phase: &str, command: &mut Command) -> Value {
 }
 
 /// The program.
-fn tickline() -> Command {
+pub(crate) fn tickline() -> Command {
     Command::new("/tickline")
 }
 
@@ -150,7 +154,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" => Ok(()),
+        "none" | "ask-program" | "who" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {

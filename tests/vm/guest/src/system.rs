@@ -77,6 +77,22 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })
 }
 
+/// Names this process, as `/proc/PID/comm` shows it.
+pub(crate) fn set_name(name: &CStr) {
+    // SAFETY: a C string; changes nothing but this thread's name, which is the process's.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` has this value, ns. It needs no call for the time.
+pub(crate) fn sleep_until(at_ns: u64) {
+    let part = |ns: u64| libc::c_long::try_from(ns).unwrap_or(libc::c_long::MAX);
+    let time = libc::timespec { tv_sec: part(at_ns / 1_000_000_000), tv_nsec: part(at_ns % 1_000_000_000) };
+    // SAFETY: a valid time; nothing is to be written.
+    unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, ptr::null_mut())
+    };
+}
+
 /// Makes the calling thread nicer.
 pub(crate) fn be_nice(nice: i32) {
     // SAFETY: changes nothing but this thread's weight.

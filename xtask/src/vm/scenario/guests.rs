@@ -73,6 +73,7 @@ fn machines() -> Vec<Scenario> {
             .serves(Counter, Counter)
             .finds("ntp_unsynchronised", "run an NTP daemon"),
         asked(),
+        who(),
         tsc("one_cpu", "one CPU, which readers, driver and everybody share; spans of tracing")
             .one_cpu()
             .spans_cheaper(105)
@@ -139,6 +140,39 @@ fn asked() -> Scenario {
     )
     .finds_in("program_masked", "without /sys", "clocksource_unknown", "mount -t sysfs -o ro sysfs /sys")
     .finds_in("program_denied", "after PR_SET_TSC", "counter_denied", "prctl(PR_SET_TSC, PR_TSC_ENABLE)")
+}
+
+/// A program calls for the time 100,000 times a second, and `tickline who` is to find it.
+fn who() -> Scenario {
+    use Rule::{AtLeast, AtMost, Exactly, Has, Is, True};
+    let mut guest = tsc("who", "which program asks for the time: `tickline who`, with hpet and with tsc")
+        // With two, the emulator now and then runs code that the kernel has rewritten, as it does
+        // when a tracepoint is switched on: both CPUs hang in `syscall_trace_enter`.
+        .one_cpu()
+        .act("who")
+        .serves(Serves::Counter, Serves::Counter)
+        .expect("who_unmounted", "exit_code", Exactly(1), "nothing can be counted without tracefs")
+        .expect("who_unmounted", "who.instead.0", Has("mount -t tracefs"), "and this makes it possible")
+        .expect("who_nobody", "exit_code", Exactly(1), "only root may count")
+        .expect("who_nobody", "who.instead.0", Has("sudo tickline who"), "and that is said");
+    for phase in ["who_hpet", "who_pid"] {
+        guest = guest
+            .expect(phase, "exit_code", Exactly(0), "calls were counted")
+            .expect(phase, "clocksource", Is("hpet"), "each call is a system call")
+            .expect(phase, "first_is_asker", True, "the program is found")
+            .expect(phase, "asker.process", Is("asker"), "by its name")
+            .expect(phase, "asker.clock", Is("clock_gettime MONOTONIC"), "and its clock")
+            .expect(phase, "counted_permille", AtLeast(900), "as often as it says itself")
+            .expect(phase, "counted_permille", AtMost(1_100), "as often as it says itself")
+            .expect(phase, "who.lost_calls", Exactly(0), "every sample had room")
+            // 100,000 calls of 300 ns at the least, and a tenth of that.
+            .expect(phase, "core_permille", AtLeast(30), "the calls cost a part of a CPU");
+        guest.check(phase, "fixed_core_permille", Rule::AtMostTimes(1, "core_permille"), "less, when fixed");
+    }
+    guest
+        .expect("who_pid", "rows", Exactly(1), "other processes are left out")
+        .expect("who_tsc", "exit_code", Exactly(0), "calls were counted")
+        .expect("who_tsc", "asker_rows", Exactly(0), "the vDSO answers, and no tracepoint sees that")
 }
 
 /// The kernel keeps time with hpet by the administrator's choice, and would accept the TSC.

@@ -1,0 +1,139 @@
+//! `tickline who` on a program that asks for the time 100,000 times a second.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::acts::tickline;
+use crate::system::{self, monotonic_ns};
+use crate::{machine, report};
+
+/// The argument with which this program is that other program.
+pub(crate) const ASKER: &str = "asker";
+
+/// Calls in a row, and the time from one row to the next: 100,000 calls a second.
+const ROW: u64 = 100;
+const ROW_NS: u64 = 1_000_000;
+
+/// How long the other program asks, ns: longer than `tickline who` takes to count.
+const ASKS_NS: u64 = 6_000_000_000;
+
+/// How long `tickline who` counts, s.
+const COUNTS_S: &str = "2";
+
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+/// Asks for the time, as said above, and prints how often it did in a second. A late row is made
+/// up for.
+pub(crate) fn ask() {
+    system::set_name(c"asker");
+    let start_ns = monotonic_ns();
+    let mut rows = 0;
+    while rows * ROW_NS < ASKS_NS {
+        for _ in 0..ROW {
+            std::hint::black_box(monotonic_ns());
+        }
+        rows += 1;
+        system::sleep_until(start_ns + rows * ROW_NS);
+    }
+    let spent_us = (monotonic_ns() - start_ns) / 1_000;
+    #[expect(clippy::print_stdout, reason = "the first process reads it")]
+    {
+        println!("{}", rows * ROW * 1_000_000 / spent_us);
+    }
+}
+
+/// Asks `tickline who` without tracefs, as nobody, and about the other program, where the clock is
+/// a system call, and where it is not.
+///
+/// # Errors
+///
+/// If this program cannot be started again, or the clocksource cannot be chosen.
+pub(crate) fn watch_asker() -> io::Result<()> {
+    let first = machine::clocksource();
+    machine::choose_clocksource("hpet")?;
+    report::line(&who("who_unmounted", &mut tickline(), "--all", 0));
+    system::mount(c"tracefs", c"/sys/kernel/tracing")?;
+    report::line(&nobody());
+    for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str())] {
+        machine::choose_clocksource(clocksource)?;
+        let asker = start()?;
+        let pid = asker.id();
+        let mut seen = who(phase, &mut tickline(), "--all", pid);
+        finish(asker, &mut seen)?;
+        report::line(&seen);
+    }
+    machine::choose_clocksource("hpet")?;
+    let asker = start()?;
+    let pid = asker.id();
+    let mut seen = who("who_pid", &mut tickline(), &pid.to_string(), pid);
+    finish(asker, &mut seen)?;
+    report::line(&seen);
+    machine::choose_clocksource(&first)
+}
+
+/// What the program says to a user without rights, who cannot open root's pipe for the JSON.
+fn nobody() -> Value {
+    let output = tickline().uid(NOBODY).args(["who", "--json", "-"]).output();
+    match output {
+        Ok(output) => json!({
+            "phase": "who_nobody",
+            "exit_code": output.status.code(),
+            "who": serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()["who"],
+            "errors": String::from_utf8_lossy(&output.stderr),
+        }),
+        Err(error) => json!({ "phase": "who_nobody", "errors": error.to_string() }),
+    }
+}
+
+fn start() -> io::Result<Child> {
+    Command::new("/init").arg(ASKER).stdout(Stdio::piped()).spawn()
+}
+
+/// Adds what the other program says of itself.
+fn finish(asker: Child, seen: &mut Value) -> io::Result<()> {
+    let said = asker.wait_with_output()?;
+    let per_second: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
+    seen["asker_per_second"] = per_second.into();
+    let counted = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
+    seen["counted_permille"] = permille(counted / per_second).into();
+    Ok(())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn permille(ratio: f64) -> u64 {
+    (ratio * 1_000.0).clamp(0.0, 1e9) as u64
+}
+
+/// What the program says of these processes, and of the one with the number `asker`: the JSON on
+/// standard error, so that the text can be kept too.
+fn who(phase: &str, command: &mut Command, which: &str, asker: u32) -> Value {
+    let output = match command.args(["who", which, "--secs", COUNTS_S, "--json", "/proc/self/fd/2"]).output()
+    {
+        Ok(output) => output,
+        Err(error) => return json!({ "phase": phase, "errors": error.to_string() }),
+    };
+    let said: Value = serde_json::from_slice(&output.stderr).unwrap_or_default();
+    let callers = said["who"]["callers"].as_array().cloned().unwrap_or_default();
+    let own = |caller: &&Value| caller["pid"] == asker;
+    let row = callers.iter().find(own).cloned().unwrap_or_default();
+    let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);
+    json!({
+        "phase": phase,
+        "exit_code": output.status.code(),
+        "clocksource": said["machine"]["clocksource"],
+        "first_is_asker": callers.first().is_some_and(|caller| own(&caller)),
+        "asker_rows": callers.iter().filter(own).count(),
+        "core_permille": percent("core_percent"),
+        "fixed_core_permille": percent("fixed_core_percent"),
+        "rows": callers.len(),
+        "asker": row,
+        "who": said["who"],
+        "finding": said["findings"][0],
+        "text": String::from_utf8_lossy(&output.stdout),
+        "errors": if said.is_null() { String::from_utf8_lossy(&output.stderr).into_owned() } else { String::new() },
+    })
+}
