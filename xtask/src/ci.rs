@@ -102,6 +102,7 @@ pub(crate) fn nightly() -> Vec<Step> {
 fn own() -> Vec<Step> {
     vec![
         Step::new("format", "cargo fmt --all --check"),
+        Step::new("the shell script", "shellcheck crates/tickline-cli/facts.sh").needs(&["shellcheck --version"]),
         Step::new("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
         Step::new(
             "clippy, all features",
