@@ -89,8 +89,9 @@ const QUANTAS: [(&str, &str); 2] = [("0.12.6", "0.12"), ("0.13.0", "0.13")];
 /// The version that the patched programs ask for, as their lock file then has it.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// A failed test runs again alone, this often: some of governor's measure sleeps, and fail beside
-/// others on a busy machine, with quanta as well.
+/// A failed test runs again alone, this often. governor's `tests/future.rs` asserts that a call takes
+/// at most 200 us, and that a wait which began before a reading takes 100 ms after it: a thread that
+/// is preempted there fails by any clock.
 const RETRIES: usize = 3;
 
 /// Why a port has no good result.
@@ -170,10 +171,15 @@ pub(crate) fn run(filter: &[&str]) -> ExitCode {
     }
 }
 
+/// How long one run of cargo may take, s: three times what all ports take on a busy machine. A test
+/// that hangs fails then, where coreutils' `timeout` exists.
+const LIMIT_S: u64 = 600;
+
 /// Cargo, to be run in a folder.
 fn cargo(line: &str, folder: &Path) -> Result<Command> {
-    let mut command =
-        step::command(&format!("cargo {line}")).ok_or_else(|| Failure::Failed("no command".to_owned()))?;
+    let limit = if step::works("timeout --version") { format!("timeout {LIMIT_S} ") } else { String::new() };
+    let mut command = step::command(&format!("{limit}cargo {line}"))
+        .ok_or_else(|| Failure::Failed("no command".to_owned()))?;
     // Small and quick to link: nobody debugs them.
     command.current_dir(folder).env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     Ok(command)

@@ -152,7 +152,7 @@ fn run(step: &Step, output: Output) -> (End, String) {
     }
 }
 
-fn works(line: &str) -> bool {
+pub(crate) fn works(line: &str) -> bool {
     command(line).and_then(|mut command| command.output().ok()).is_some_and(|output| output.status.success())
 }
 
