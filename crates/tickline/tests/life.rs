@@ -8,13 +8,13 @@ mod common;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
-    CANNOT, agrees_with_the_os, await_publications, await_tickline_threads, comes_to_agree_with_the_os,
-    in_child, in_fork, in_fork_if_possible, os_monotonic_ns, skipped_in_an_emulator, tickline_threads,
-    until_fast,
+    Answer, CANNOT, agrees_with_the_os, await_publications, await_tickline_threads,
+    comes_to_agree_with_the_os, in_child, in_fork, in_fork_if_possible, os_monotonic_ns,
+    skipped_in_an_emulator, tickline_threads, until_fast,
 };
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
@@ -111,20 +111,7 @@ fn a_daemon_has_a_clock() {
         let last = Clock::global().now_ordered_ns();
         // The daemon is no child of this process, so it answers in shared memory: 1 plus the number
         // of the first check that failed.
-        // SAFETY: a new mapping; no existing memory is touched.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(page, libc::MAP_FAILED);
-        // SAFETY: zeros, aligned, mapped until the process ends.
-        let answer = unsafe { &*page.cast::<AtomicU32>() };
+        let answer = Answer::new();
         in_fork(|| {
             // SAFETY: takes nothing.
             unsafe { libc::setsid() };
@@ -133,16 +120,11 @@ fn a_daemon_has_a_clock() {
                 close_from(0);
                 // SAFETY: a limit for what hangs, s.
                 unsafe { libc::alarm(60) };
-                answer.store(1 + daemon(last), Ordering::Release);
+                answer.give(1 + daemon(last));
             }
             0
         });
-        let start = Instant::now();
-        while answer.load(Ordering::Acquire) == 0 {
-            assert!(start.elapsed() < Duration::from_secs(60), "no answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(answer.load(Ordering::Acquire), 1, "the daemon found a fault");
+        assert_eq!(answer.take(), 1, "the daemon found a fault");
         drop(guard);
     });
 }

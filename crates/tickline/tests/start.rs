@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{await_tickline_threads, in_child, in_fork, os_ns, skipped_in_an_emulator};
+use common::{Answer, await_tickline_threads, in_child, in_fork, os_ns, skipped_in_an_emulator};
 use tickline::{Clock, Driver};
 
 /// Sleeps in the first allocation of a thread that asks for it.
@@ -153,7 +153,7 @@ fn the_lock_is_held_for_a_while() {
 /// first check that failed.
 struct Shared {
     parent: libc::pid_t,
-    answer: *const AtomicU32,
+    answer: Answer,
 }
 
 /// Runs in a process that shares its parent's memory, and outlives it.
@@ -175,8 +175,7 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     } else {
         1
     };
-    // SAFETY: a mapping that its owner shares with all its children.
-    unsafe { &*shared.answer }.store(code, Ordering::Release);
+    shared.answer.give(code);
     0
 }
 
@@ -188,19 +187,7 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
         return;
     }
     in_child("the_coarse_time_goes_on_in_a_process_that_outlives_its_memory", &[], || {
-        // SAFETY: a new mapping; no existing memory is touched.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(page, libc::MAP_FAILED);
-        let answer = page.cast::<AtomicU32>().cast_const();
+        let answer = Answer::new();
         in_fork(|| {
             // SAFETY: takes nothing.
             let parent = unsafe { libc::getpid() };
@@ -214,13 +201,6 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
             let child = unsafe { libc::clone(outlive, stack.cast(), flags, (&raw mut *shared).cast()) };
             i32::from(child < 0) * 2
         });
-        let start = Instant::now();
-        // SAFETY: zeros, aligned, mapped until the process ends.
-        let answer = unsafe { &*answer };
-        while answer.load(Ordering::Acquire) == 0 {
-            assert!(start.elapsed() < Duration::from_secs(60), "no answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(answer.load(Ordering::Acquire), 1, "see `outlive`");
+        assert_eq!(answer.take(), 1, "see `outlive`");
     });
 }
