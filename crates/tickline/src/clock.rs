@@ -345,8 +345,8 @@ impl Clock {
             let ns = signed(mock.now_ns());
             return self.reading_without_line(ns, ns);
         }
-        match self.engine().read_bounds() {
-            Some(line) => Reading::<Instant>::by_line(&line),
+        match &self.engine().read_bounds() {
+            Some(line) => Reading::<Instant>::by_line(line),
             None => self.reading_slow(),
         }
     }
@@ -361,8 +361,8 @@ impl Clock {
         if let Some(mock) = &self.mock {
             return Reading::<UnixTime>::by_os(signed(mock.unix_ns()), self.state_without_line());
         }
-        match self.engine().read_bounds() {
-            Some(line) => Reading::<UnixTime>::by_line(&line),
+        match &self.engine().read_bounds() {
+            Some(line) => Reading::<UnixTime>::by_line(line),
             None => self.unix_reading_slow(),
         }
     }

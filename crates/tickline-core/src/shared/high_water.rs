@@ -71,9 +71,21 @@ fn since_start(state: &State, ticks: u64) -> u64 {
     unsigned(ticks_between(state.line.start_ticks, ticks).max(0))
 }
 
+/// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
+/// the word that ended it.
+fn unlimited_delta(state: &State, ticks: u64) -> u64 {
+    let (delta, valid_ticks) = (ticks.wrapping_sub(state.line.start_ticks), state.valid_ticks());
+    if delta < valid_ticks { delta.saturating_add(margin_ticks(state)).min(valid_ticks) } else { valid_ticks }
+}
+
 /// Ticks from the line's start for which the reference vouches at `reference_ns`.
 fn vouched_delta(state: &State, first: Point, slowest: Slope, reference_ns: i64) -> u64 {
     since_start(state, last_ticks(first, slowest, reference_ns, VOUCHED_SLEW_PPB))
+}
+
+/// The point, unless it is from before a counter reset.
+fn since_reset(state: &State, newest: Option<Point>) -> Option<Point> {
+    newest.filter(|point| point.ticks.wrapping_sub(state.line.start_ticks) < state.valid_ticks())
 }
 
 /// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
@@ -127,26 +139,20 @@ impl<S: StateCell, P> Shared<S, P> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> u64 {
-        let (line, valid_ticks, inlined_ticks) = (&state.line, state.valid_ticks(), inlined_ticks(state));
-        let delta = ticks.wrapping_sub(line.start_ticks);
-        let mut last = valid_ticks;
-        if delta < valid_ticks {
-            last = delta.saturating_add(margin_ticks(state)).min(valid_ticks);
-        }
-        if last > inlined_ticks {
-            let unsuspended = ticks_between(line.start_ticks, ticks) < 0
+        let mut last = unlimited_delta(state, ticks);
+        if last > inlined_ticks(state) {
+            let unsuspended = ticks_between(state.line.start_ticks, ticks) < 0
                 && self.suspends.is_none_since(state.word.slot(), reference);
             let reference_ns = reference.monotonic_ns();
             let (first, slope) = (self.cell.proven(state.word.slot()), self.slowest(state));
             let vouched = vouched_delta(state, first, slope, reference_ns);
-            last = last.min(vouched.max(inlined_ticks));
+            last = last.min(vouched.max(inlined_ticks(state)));
             if unsuspended {
-                // A point from before a counter reset does not count.
-                let newest = newest.filter(|point| point.ticks.wrapping_sub(line.start_ticks) < valid_ticks);
-                last = last.min(reached_delta(state, newest.unwrap_or(first), slope, reference_ns));
+                let since = since_reset(state, newest).unwrap_or(first);
+                last = last.min(reached_delta(state, since, slope, reference_ns));
             }
         }
-        line.start_ticks.wrapping_add(last)
+        state.line.start_ticks.wrapping_add(last)
     }
 }
 
