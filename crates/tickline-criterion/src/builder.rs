@@ -1,16 +1,20 @@
 //! Settings for a [`CounterTime`].
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tickline::{Driver, PerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
+use crate::arguments;
 use crate::calibration::Overhead;
 use crate::error::Error;
 use crate::message::Messages;
 use crate::pair::Source;
+use crate::pairs::slice::Counting;
 use crate::session::Session;
-use crate::time::CounterTime;
+use crate::time::{CounterTime, Settings};
 
 /// The clock knows its rate to 1 ppm after 0.1 to 0.2 s. Where the kernel does not vouch for the
 /// CPUs' counters, the clock compares them first, which takes some 20 ms a CPU.
@@ -43,7 +47,7 @@ pub struct Builder {
     clock: tickline::ClockBuilder,
     settle: Duration,
     overhead: Overhead,
-    messages: Messages,
+    settings: Settings,
 }
 
 impl Builder {
@@ -52,7 +56,11 @@ impl Builder {
             clock: tickline::Clock::builder(),
             settle: SETTLE,
             overhead: Overhead::TakenOff,
-            messages: Messages::Shown,
+            settings: Settings {
+                messages: Messages::Shown,
+                counting: if arguments::includes_disturbed() { Counting::All } else { Counting::Undisturbed },
+                output_directory: None,
+            },
         }
     }
 
@@ -83,11 +91,33 @@ impl Builder {
     /// Prints nothing. What would be printed is in [`CounterTime::calibration`],
     /// [`CounterTime::fallback_reason`] and [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
-        self.messages = Messages::Hidden;
+        self.settings.messages = Messages::Hidden;
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures what a pair of readings costs.
+    /// Lets all pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count,
+    /// whatever disturbed them. So does `cargo bench -- --include-disturbed`, or
+    /// `TICKLINE_CRITERION=include-disturbed` in the environment. The disturbed ones are still
+    /// counted by cause.
+    pub fn include_disturbed(mut self) -> Self {
+        self.settings.counting = Counting::All;
+        self
+    }
+
+    /// criterion's output directory, if `Criterion::output_directory` chose another one than
+    /// criterion does by default. The files of [`BenchPairs`](crate::BenchPairs) and
+    /// [`compare`](crate::compare) are stored beside criterion's.
+    pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
+        self.settings.output_directory = Some(Arc::from(path.as_ref()));
+        self
+    }
+
+    /// Makes a clock, waits for its rate, and measures what a pair of readings costs. With
+    /// `--list` among the program's arguments there is nothing to measure, so all of that is
+    /// left out, and the OS clock would measure.
+    ///
+    /// With `--include-disturbed` among them, the program starts itself again without that
+    /// argument, which criterion would refuse, and ends with it.
     ///
     /// # Errors
     ///
@@ -100,12 +130,17 @@ impl Builder {
         if !(least..=most).contains(&self.settle) {
             return Err(Error::out_of_range(self.settle, least, most));
         }
+        arguments::act();
+        if arguments::is_list() {
+            return Ok(CounterTime::by_wall_time(Error::listed(), self.settings));
+        }
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             return Err(Error::closed(Reason::NoCounter));
         };
         let clock = self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(Error::clock)?;
-        let session = Session::start(clock, (source, counter), (self.settle, self.overhead, self.messages))?;
-        Ok(CounterTime::by_counter(source, session))
+        let session =
+            Session::start(clock, (source, counter), (self.settle, self.overhead, self.settings.messages))?;
+        Ok(CounterTime::by_counter(source, session, self.settings))
     }
 
     /// As [`start`](Self::start), but where that returns an error, the OS clock measures, exactly
@@ -113,10 +148,10 @@ impl Builder {
     /// [`CounterTime::fallback_reason`].
     #[must_use]
     pub fn start_or_wall_time(self) -> CounterTime {
-        let messages = self.messages;
+        let settings = self.settings.clone();
         self.start().unwrap_or_else(|error| {
-            messages.by_wall_time(&error);
-            CounterTime::by_wall_time(error)
+            settings.messages.by_wall_time(&error);
+            CounterTime::by_wall_time(error, settings)
         })
     }
 }

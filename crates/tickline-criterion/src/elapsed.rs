@@ -3,6 +3,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
+const PS_PER_NS: f64 = 1e3;
+
 /// The time between starts and ends, not yet converted: ticks of the counter, and the number of
 /// pairs whose cost they contain.
 ///
@@ -30,8 +32,8 @@ pub struct Elapsed {
     pub(crate) moved: u64,
     /// Pairs whose end was before their start; they count as 0 ticks.
     pub(crate) backwards: u64,
-    /// Time by another clock, from which nothing is subtracted.
-    pub(crate) other: Duration,
+    /// Picoseconds from which nothing is subtracted: by another clock, or already converted.
+    pub(crate) other_ps: u64,
 }
 
 impl Elapsed {
@@ -41,21 +43,26 @@ impl Elapsed {
             Some(ticks) => (ticks, 0),
             None => (0, 1),
         };
-        Self { ticks, pairs: 1, moved: u64::from(moved), backwards, other: Duration::ZERO }
+        Self { ticks, pairs: 1, moved: u64::from(moved), backwards, other_ps: 0 }
+    }
+
+    /// A time that is known in ns; 0 for what is below.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, after 213 days")]
+    pub(crate) fn of_ns(ns: f64) -> Self {
+        Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
     }
 
     /// In ns, less `pair_ticks` for each pair; 0 where that leaves less.
     pub(crate) fn to_ns(self, ns_per_tick: f64, pair_ticks: f64) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * pair_ticks;
-        let other_ns = u64::try_from(self.other.as_nanos()).unwrap_or(u64::MAX);
-        net_ticks.max(0.0) * ns_per_tick + as_f64(other_ns)
+        net_ticks.max(0.0) * ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
     }
 }
 
 impl Add for Elapsed {
     type Output = Self;
 
-    /// Saturates after centuries.
+    /// Saturates after 213 days.
     #[inline]
     fn add(self, other: Self) -> Self {
         Self {
@@ -63,7 +70,7 @@ impl Add for Elapsed {
             pairs: self.pairs.saturating_add(other.pairs),
             moved: self.moved.saturating_add(other.moved),
             backwards: self.backwards.saturating_add(other.backwards),
-            other: self.other.saturating_add(other.other),
+            other_ps: self.other_ps.saturating_add(other.other_ps),
         }
     }
 }
@@ -71,7 +78,7 @@ impl Add for Elapsed {
 impl From<Duration> for Elapsed {
     #[inline]
     fn from(other: Duration) -> Self {
-        Self { other, ..Self::default() }
+        Self { other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX), ..Self::default() }
     }
 }
 
@@ -112,5 +119,7 @@ mod tests {
         let sum = Elapsed::from(Duration::from_nanos(70)) + Elapsed::of_pair(0, 10, false);
         assert_eq!(sum.to_ns(2.0, 4.0), 82.0);
         assert_eq!(sum.to_ns(2.0, 40.0), 70.0);
+        assert_eq!(Elapsed::of_ns(0.275).to_ns(2.0, 40.0), 0.275);
+        assert_eq!(Elapsed::of_ns(-3.0), Elapsed::default());
     }
 }

@@ -28,6 +28,8 @@ enum Inner {
     NotReady { state: State, waited: Duration },
     OutOfRange { value: Duration, least: Duration, most: Duration },
     Clock(tickline::Error),
+    Listed,
+    Unknown,
 }
 
 /// The kinds of [`Error`].
@@ -42,6 +44,10 @@ pub enum ErrorKind {
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
+    /// The program was asked to name its benchmarks (`--list`), so nothing was calibrated.
+    Listed,
+    /// A measurement around a [`CounterTime`](crate::CounterTime) does not pass `zero` on to it.
+    Unknown,
 }
 
 impl Error {
@@ -53,6 +59,8 @@ impl Error {
             Inner::NotReady { .. } => ErrorKind::NotReady,
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Clock(error) => ErrorKind::Clock(error.kind()),
+            Inner::Listed => ErrorKind::Listed,
+            Inner::Unknown => ErrorKind::Unknown,
         }
     }
 
@@ -66,6 +74,14 @@ impl Error {
 
     pub(crate) fn out_of_range(value: Duration, least: Duration, most: Duration) -> Self {
         Self(Inner::OutOfRange { value, least, most })
+    }
+
+    pub(crate) fn listed() -> Self {
+        Self(Inner::Listed)
+    }
+
+    pub(crate) fn unknown() -> Self {
+        Self(Inner::Unknown)
     }
 
     pub(crate) fn clock(error: tickline::Error) -> Self {
@@ -83,6 +99,8 @@ impl fmt::Display for Error {
             Inner::OutOfRange { value, least, most } => {
                 write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
             }
+            Inner::Listed => write!(f, "nothing is calibrated to list the benchmarks"),
+            Inner::Unknown => write!(f, "the measurement does not pass zero() on to CounterTime"),
             Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
         }
     }

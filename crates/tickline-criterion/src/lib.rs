@@ -73,6 +73,46 @@
 //!   another run by -0.8 % and -0.1 %. The core's frequency causes that, not the clocks, as the
 //!   same runs show.
 //!
+//! # Distributions
+//!
+//! criterion's mean hides the tail of a routine, and one preemption ruins it. With [`BenchPairs`],
+//! each iteration is a pair of readings, and all of them are kept in a histogram:
+//!
+//! ```no_run
+//! # use criterion::Criterion;
+//! use tickline_criterion::{BenchPairs, CounterTime};
+//!
+//! fn parse(criterion: &mut Criterion<CounterTime>) {
+//!     criterion.bench_pairs("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+//! }
+//! ```
+//!
+//! - p50, p90, p99, p99.9 and the slowest pair are printed below criterion's line, and stored as
+//!   `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
+//! - The cost of a pair is taken off. A quantile is interpolated within a step of the counter, so
+//!   the median of equal times is right within a tenth of a step.
+//! - [`PairBencher::cost_share`] puts as many iterations into a pair as keep its cost below a
+//!   share, for routines that take less than the counter's resolution.
+//! - What disturbed a pair is named, counted, printed and stored. Disturbed pairs are excluded,
+//!   replaced by others, and not in the mean that criterion is told. `cargo bench --
+//!   --include-disturbed` lets all of them count.
+//!
+//! | cause | seen by | excluded |
+//! |---|---|---|
+//! | `moved` | the CPU's id, which comes with the counter | the pair |
+//! | `backwards` | an end before its start | the pair, which has no time |
+//! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
+//! | `interrupted` | a loop that only reads the counter, whose gaps tell how many interrupts there are and how short they can be | long pairs, unless there are more of them than interrupts: those are the routine's own, so they count, which is printed |
+//! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
+//! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
+//! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
+//!
+//! # A against B
+//!
+//! [`compare`] runs two routines in turns, in random order, in one process, and gives the
+//! difference of their medians an interval of 95 % confidence (Wilcoxon's signed rank test over 60
+//! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//!
 //! # What is guaranteed, and what is not
 //!
 //! | guaranteed | not guaranteed |
@@ -81,7 +121,7 @@
 //! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. The crate follows it while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: such time is in the samples, as with every clock; criterion shows outliers |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude it where Linux tells of it |
 //! | No sample is 0, which criterion would refuse: the least is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # What it costs
@@ -116,13 +156,25 @@
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`): moves are reported, not prevented.
 //! - criterion compares with the results of the last run, whatever clock that run used. After a
 //!   change of clock, the first "Performance has improved" is due to the clock.
-//! - The crate works with criterion 0.8 only: a new minor version of criterion needs a new
-//!   version of this crate.
+//! - `TICKLINE_CRITERION`, and `--include-disturbed`, work where the clock is made by this crate
+//!   before criterion reads its arguments, as `criterion_group!` does.
+//!
+//! # Versions of criterion
+//!
+//! Features choose them, and any number may be on: `criterion-0-8` (the default),
+//! `criterion-0-7`, `criterion-0-6`, `criterion-0-5`. For one that is older:
+//!
+//! ```toml
+//! tickline-criterion = { version = "0.1", default-features = false, features = ["criterion-0-5"] }
+//! ```
+//!
+//! With `--list` nothing is calibrated.
 //!
 //! # What is printed
 //!
 //! Other libraries of this project do not print. This one prints on the standard error stream,
-//! where criterion's users expect it. It prints the line above once in a process. Each time that
+//! where criterion's users expect it; distributions and comparisons on the standard output, below
+//! criterion's line. It prints the line above once in a process. Each time that
 //! `WallTime` measures instead, it says why. When the last clone of a [`CounterTime`] is dropped,
 //! as `criterion_group!` does at its end, it prints a line for each kind of incident that there
 //! was. [`Builder::quiet`] turns all of it off.
@@ -132,28 +184,40 @@
 //! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, allocations,
 //! a channel and an empty closure by both clocks. criterion's page of each group has both in one
 //! plot. `examples/known_delays.rs` measures known delays, and fails if `CounterTime` is further
-//! off than its head says.
+//! off than its head says; `-- --pairs` and `-- --compare` make the tables of quantiles and of
+//! comparisons.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod builder;
 mod calibration;
+mod compare;
 mod cost;
+mod current;
 mod elapsed;
 mod error;
+mod evidence;
 mod incidents;
 mod message;
+mod number;
 mod pair;
+mod pairs;
+mod plot;
 mod progress;
 mod rate;
 mod session;
 mod time;
+mod versions;
 
 pub use builder::Builder;
 pub use calibration::{Calibration, Overhead};
+pub use compare::{Comparison, compare};
 pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
 pub use incidents::Incidents;
 pub use pair::Start;
+pub use pairs::bencher::{AsyncPairBencher, InputBatch, PairBencher};
+pub use pairs::{BenchPairs, PairId};
 pub use time::CounterTime;
 
 /// The example of the README is a test.

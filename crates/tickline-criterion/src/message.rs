@@ -37,6 +37,27 @@ impl Messages {
         }
     }
 
+    /// Prints lines below those that criterion has just printed, on the same stream.
+    pub(crate) fn beside_criterion(self, lines: &dyn Display) {
+        if self == Self::Shown {
+            writeln!(io::stdout(), "{lines}").ok();
+        }
+    }
+
+    /// Prints that there is no comparison.
+    pub(crate) fn too_few(self, couples: u64, least: u64) {
+        if self == Self::Shown {
+            print(&format_args!("not compared: {couples} couples count, {least} are needed; measure longer"));
+        }
+    }
+
+    /// Prints why a distribution could not be stored.
+    pub(crate) fn not_stored(self, error: &str) {
+        if self == Self::Shown {
+            print(&format_args!("not stored: {error}"));
+        }
+    }
+
     /// Prints the incidents, if there were any.
     pub(crate) fn at_end(self, incidents: &Incidents) {
         if self == Self::Shown {

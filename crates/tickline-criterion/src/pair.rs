@@ -37,6 +37,7 @@
 //! in registers across a reading. Measured code must therefore take its input from a `black_box`
 //! and give its result to one (`lib.rs`, "Caveats").
 
+use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
@@ -110,7 +111,43 @@ impl Source {
     }
 }
 
+/// Both readings of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Ticks of the counter, or ns where the OS clock measures.
+    pub(crate) start_ticks: u64,
+    pub(crate) end_ticks: u64,
+    /// The CPUs of both ends, where they come with the counter.
+    pub(crate) cpus: Option<(usize, usize)>,
+}
+
+impl Ends {
+    /// Not yet read.
+    pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
+}
+
 impl Start {
+    /// As [`end`](Self::end), but returns both readings.
+    #[inline(always)]
+    pub(crate) fn ends(self) -> Ends {
+        match self.0 {
+            Begun::WithCpu { counter, ticks: start_ticks, cpu: start_cpu } => {
+                let (end_ticks, cpu) = read(counter);
+                counter.barrier();
+                Ends { start_ticks, end_ticks, cpus: Some((start_cpu, cpu)) }
+            }
+            Begun::Plain { counter, ticks: start_ticks } => {
+                let end_ticks = counter.now_ordered();
+                counter.barrier();
+                Ends { start_ticks, end_ticks, cpus: None }
+            }
+            Begun::Wall(start) => {
+                let end = Instant::now();
+                Ends { start_ticks: os_ns(start), end_ticks: os_ns(end), cpus: None }
+            }
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
         match self.0 {
@@ -127,6 +164,14 @@ impl Start {
             Begun::Wall(start) => Elapsed::from(start.elapsed()),
         }
     }
+}
+
+/// ns since the first call.
+fn os_ns(instant: Instant) -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    // The first call is for a start, before which there is nothing.
+    let origin = *ORIGIN.get_or_init(|| instant);
+    u64::try_from(instant.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Counter and CPU.

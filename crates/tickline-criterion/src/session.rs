@@ -14,7 +14,9 @@ use crate::elapsed::{Elapsed, as_f64};
 use crate::error::Error;
 use crate::incidents::{Incidents, is_disturbed};
 use crate::message::Messages;
+use crate::number::round;
 use crate::pair::Source;
+use crate::pairs::spin::{Spinner, Spins};
 use crate::progress::Progress;
 use crate::rate::{Anchor, Follower, Rate};
 
@@ -25,6 +27,32 @@ const GOAL_PPB: f64 = 1_000.0;
 /// How often the wait for the clock reads its status.
 const POLL: Duration = Duration::from_millis(10);
 
+/// How long the loop that shows interrupts runs at the start: a few periods of the slowest timer
+/// interrupt, of 4 ms.
+const FIRST_SPIN_NS: f64 = 20e6;
+
+/// How ticks become ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) ns_per_tick: f64,
+    /// The cost of a pair of readings; 0 if it is not known.
+    pub(crate) cost_ticks: f64,
+    /// What of it is subtracted.
+    pub(crate) taken_off_ticks: f64,
+    pub(crate) resolution_ticks: u64,
+}
+
+impl Scale {
+    /// Of the OS clock, whose ticks are ns.
+    pub(crate) const WALL: Self =
+        Self { ns_per_tick: 1.0, cost_ticks: 0.0, taken_off_ticks: 0.0, resolution_ticks: 1 };
+
+    /// A pair's time without the pair's cost; 0 where that leaves less.
+    pub(crate) fn net_ns(&self, ticks: f64) -> f64 {
+        (ticks - self.taken_off_ticks).max(0.0) * self.ns_per_tick
+    }
+}
+
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
@@ -32,6 +60,8 @@ pub(crate) struct Session {
     resolution_ticks: u64,
     overhead: Overhead,
     messages: Messages,
+    spinner: Spinner,
+    spins: Spins,
     progress: Mutex<Progress>,
 }
 
@@ -51,7 +81,10 @@ impl Session {
         let (follower, events) = wait(&clock, counter, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
+        let spinner = Spinner::calibrate(counter);
         let session = Self {
+            spins: spinner.spin(round(FIRST_SPIN_NS / follower.rate().ns_per_tick)),
+            spinner,
             resolution_ticks: resolution_ticks(&counter),
             progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
             clock,
@@ -80,6 +113,28 @@ impl Session {
             pair_ns: pair_ticks * ns_per_tick,
             overhead: self.overhead,
         }
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        let progress = self.progress();
+        Scale {
+            ns_per_tick: progress.follower.rate().ns_per_tick,
+            cost_ticks: progress.pair_ticks,
+            taken_off_ticks: match self.overhead {
+                Overhead::TakenOff => progress.pair_ticks,
+                Overhead::Kept => 0.0,
+            },
+            resolution_ticks: self.resolution_ticks,
+        }
+    }
+
+    pub(crate) fn spinner(&self) -> (Spinner, Spins) {
+        (self.spinner, self.spins)
+    }
+
+    pub(crate) fn clock_facts(&self) -> (Events, State) {
+        let status = self.clock.status();
+        (status.events, status.state)
     }
 
     pub(crate) fn incidents(&self) -> Incidents {

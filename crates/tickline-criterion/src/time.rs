@@ -1,23 +1,46 @@
 //! The measurement.
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::{Arc, Weak};
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use tickline::{Events, State};
 
 use crate::builder::Builder;
 use crate::calibration::Calibration;
+use crate::current;
 use crate::elapsed::Elapsed;
 use crate::error::Error;
 use crate::incidents::Incidents;
-use crate::pair::{Source, Start};
-use crate::session::Session;
+use crate::message::Messages;
+use crate::pair::Source;
+use crate::pairs::slice::Counting;
+use crate::pairs::spin::{Spinner, Spins};
+use crate::session::{Scale, Session};
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
 const LEAST_NS: f64 = 1e-9;
 
-/// Time by the CPU's counter, in ns, for
-/// [`Criterion::with_measurement`](criterion::Criterion::with_measurement).
+/// At least that.
+pub(crate) fn least_ns(ns: f64) -> f64 {
+    ns.max(LEAST_NS)
+}
+
+thread_local! {
+    // Weak, because the incidents are printed when the last clone is dropped.
+    static CURRENT: RefCell<Option<WeakTime>> = const { RefCell::new(None) };
+}
+
+/// What a measurement was told to do, beside measuring.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) messages: Messages,
+    pub(crate) counting: Counting,
+    pub(crate) output_directory: Option<Arc<Path>>,
+}
+
+/// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.
 ///
 /// Clones share one clock; incidents are printed when the last clone is dropped. A routine for
 /// `iter_custom` needs a clone, to make the values that it returns:
@@ -49,6 +72,7 @@ const LEAST_NS: f64 = 1e-9;
 pub struct CounterTime {
     source: Source,
     backend: Backend,
+    settings: Settings,
 }
 
 #[derive(Debug, Clone)]
@@ -80,12 +104,99 @@ impl CounterTime {
         Builder::new()
     }
 
-    pub(crate) fn by_counter(source: Source, session: Session) -> Self {
-        Self { source, backend: Backend::Counter(Arc::new(session)) }
+    pub(crate) fn by_counter(source: Source, session: Session, settings: Settings) -> Self {
+        Self { source, backend: Backend::Counter(Arc::new(session)), settings }
     }
 
-    pub(crate) fn by_wall_time(error: Error) -> Self {
-        Self { source: Source::Wall, backend: Backend::Wall(Arc::new(error)) }
+    pub(crate) fn by_wall_time(error: Error, settings: Settings) -> Self {
+        Self { source: Source::Wall, backend: Backend::Wall(Arc::new(error)), settings }
+    }
+
+    /// The measurement that the benchmark on this thread uses: criterion's `Bencher` does not show
+    /// it. If it is not known, because a measurement around a `CounterTime` calls no `zero`, this
+    /// is the OS clock.
+    pub(crate) fn current() -> Self {
+        let current = CURRENT.with_borrow(|known| known.as_ref().and_then(WeakTime::upgrade));
+        current.unwrap_or_else(|| {
+            let settings = Settings {
+                messages: Messages::Shown,
+                counting: Counting::Undisturbed,
+                output_directory: None,
+            };
+            Self::by_wall_time(Error::unknown(), settings)
+        })
+    }
+
+    /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
+    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.5 to
+    /// 0.8). So that is where the measurement makes itself known.
+    pub(crate) fn make_current(&self) {
+        current::count_bencher();
+        CURRENT.with_borrow_mut(|known| {
+            if !known.as_ref().is_some_and(|known| known.is(self)) {
+                *known = Some(self.downgrade());
+            }
+        });
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
+    pub(crate) fn messages(&self) -> Messages {
+        self.settings.messages
+    }
+
+    pub(crate) fn counting(&self) -> Counting {
+        self.settings.counting
+    }
+
+    pub(crate) fn output_directory(&self) -> Option<&Path> {
+        self.settings.output_directory.as_deref()
+    }
+
+    /// How ticks become ns now.
+    pub(crate) fn scale(&self) -> Scale {
+        match &self.backend {
+            Backend::Counter(session) => session.scale(),
+            Backend::Wall(_) => Scale::WALL,
+        }
+    }
+
+    /// The loop that shows interrupts, and what it has shown; `None` where the OS clock measures.
+    pub(crate) fn spinner(&self) -> Option<(Spinner, Spins)> {
+        match &self.backend {
+            Backend::Counter(session) => Some(session.spinner()),
+            Backend::Wall(_) => None,
+        }
+    }
+
+    /// The clock's events and state; `None` where the OS clock measures.
+    pub(crate) fn clock_facts(&self) -> Option<(Events, State)> {
+        match &self.backend {
+            Backend::Counter(session) => Some(session.clock_facts()),
+            Backend::Wall(_) => None,
+        }
+    }
+
+    /// A sample in ns, for criterion.
+    pub(crate) fn sample_ns(&self, sample: &Elapsed) -> f64 {
+        current::count_sample();
+        least_ns(match &self.backend {
+            Backend::Counter(session) => session.to_ns(sample),
+            Backend::Wall(_) => sample.to_ns(0.0, 0.0),
+        })
+    }
+
+    fn downgrade(&self) -> WeakTime {
+        WeakTime {
+            source: self.source,
+            backend: match &self.backend {
+                Backend::Counter(session) => WeakBackend::Counter(Arc::downgrade(session)),
+                Backend::Wall(error) => WeakBackend::Wall(Arc::downgrade(error)),
+            },
+            settings: self.settings.clone(),
+        }
     }
 
     /// How exact the results are; `None` where the OS clock measures.
@@ -116,43 +227,39 @@ impl CounterTime {
     }
 }
 
-impl Measurement for CounterTime {
-    type Intermediate = Start;
-    type Value = Elapsed;
+/// A [`CounterTime`] that may be gone.
+#[derive(Debug)]
+struct WeakTime {
+    source: Source,
+    backend: WeakBackend,
+    settings: Settings,
+}
 
-    #[inline]
-    fn start(&self) -> Start {
-        self.source.start()
+#[derive(Debug)]
+enum WeakBackend {
+    Counter(Weak<Session>),
+    Wall(Weak<Error>),
+}
+
+impl WeakTime {
+    /// Whether it is this one, or a clone of it.
+    fn is(&self, time: &CounterTime) -> bool {
+        match (&self.backend, &time.backend) {
+            (WeakBackend::Counter(known), Backend::Counter(session)) => {
+                std::ptr::eq(known.as_ptr(), Arc::as_ptr(session))
+            }
+            (WeakBackend::Wall(known), Backend::Wall(error)) => {
+                std::ptr::eq(known.as_ptr(), Arc::as_ptr(error))
+            }
+            _ => false,
+        }
     }
 
-    #[inline]
-    fn end(&self, start: Start) -> Elapsed {
-        start.end()
-    }
-
-    #[inline]
-    fn add(&self, one: &Elapsed, other: &Elapsed) -> Elapsed {
-        *one + *other
-    }
-
-    #[inline]
-    fn zero(&self) -> Elapsed {
-        Elapsed::default()
-    }
-
-    /// The sample in ns, less the cost of its readings; never below an attosecond. criterion
-    /// calls this once for each sample, after taking it.
-    fn to_f64(&self, sample: &Elapsed) -> f64 {
-        let ns = match &self.backend {
-            Backend::Counter(session) => session.to_ns(sample),
-            Backend::Wall(_) => sample.to_ns(0.0, 0.0),
+    fn upgrade(&self) -> Option<CounterTime> {
+        let backend = match &self.backend {
+            WeakBackend::Counter(session) => Backend::Counter(session.upgrade()?),
+            WeakBackend::Wall(error) => Backend::Wall(error.upgrade()?),
         };
-        ns.max(LEAST_NS)
-    }
-
-    /// The formatter of [`WallTime`], which is for ns: ps to s, and every kind of throughput. So
-    /// reports by both clocks look alike and can be compared.
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
+        Some(CounterTime { source: self.source, backend, settings: self.settings.clone() })
     }
 }

@@ -17,8 +17,14 @@ const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
 
 /// The lines of tickline on the child's standard error stream.
 fn lines(test: &str, tickline: &str) -> Vec<String> {
+    lines_with(test, tickline, &[])
+}
+
+/// The same, with arguments that the test harness takes for names of other tests.
+fn lines_with(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", test, "--nocapture", "--"])
+        .args(arguments)
         .env(CHILD, "1")
         .env("TICKLINE", tickline)
         .output()
@@ -128,4 +134,33 @@ fn a_move_is_told_at_the_end_once() {
             assert_eq!(moves.len(), 0, "{lines:?}");
         }
     }
+}
+
+#[test]
+fn nothing_is_calibrated_to_list_benchmarks() {
+    if is_child() {
+        let time = CounterTime::new().expect("no error: nothing is wrong");
+        assert_eq!(time.calibration(), None);
+        assert_eq!(time.fallback_reason().expect("a reason").kind(), ErrorKind::Listed);
+        drop(CounterTime::or_wall_time());
+        return;
+    }
+    let none: [String; 0] = [];
+    assert_eq!(lines_with("nothing_is_calibrated_to_list_benchmarks", "on", &["--list"]), none);
+}
+
+/// criterion refuses the argument, so the program that gets it starts itself without it.
+#[test]
+fn the_argument_that_includes_all_becomes_a_variable() {
+    if is_child() {
+        drop(CounterTime::builder().quiet().start_or_wall_time());
+        // The process with the argument does not come here.
+        let arguments: Vec<_> =
+            std::env::args().filter(|argument| argument == "--include-disturbed").collect();
+        eprintln!("tickline: {arguments:?} {:?}", std::env::var("TICKLINE_CRITERION"));
+        return;
+    }
+    let test = "the_argument_that_includes_all_becomes_a_variable";
+    let lines = lines_with(test, "on", &["--include-disturbed"]);
+    assert_eq!(lines, ["tickline: [] Ok(\"include-disturbed\")"]);
 }

@@ -1,0 +1,60 @@
+//! Linux: `getrusage`, `/proc/stat`, cpufreq.
+
+use std::ffi::c_long;
+use std::fs;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::CpuFacts;
+
+/// `ru_nivcsw` of the thread (getrusage(2)).
+pub(super) fn preemptions() -> Option<c_long> {
+    getrusage(UsageWho::RUSAGE_THREAD).ok().map(|usage| usage.involuntary_context_switches())
+}
+
+pub(super) fn cpu() -> Option<usize> {
+    nix::sched::sched_getcpu().ok()
+}
+
+pub(super) fn cpu_facts(cpu: Option<usize>) -> CpuFacts {
+    let frequency = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+    CpuFacts {
+        stolen: fs::read_to_string("/proc/stat").ok().and_then(|text| stolen(&text, cpu)),
+        frequency_khz: cpu
+            .and_then(|cpu| fs::read_to_string(frequency(cpu)).ok())
+            .and_then(|text| text.trim().parse().ok()),
+    }
+}
+
+/// The eighth number of the line of a CPU, or of the first line, of all CPUs (proc_stat(5)).
+fn stolen(text: &str, cpu: Option<usize>) -> Option<u64> {
+    let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
+    let mut fields = text.lines().map(str::split_whitespace);
+    fields.find_map(|mut fields| (fields.next()? == name).then(|| fields.nth(7)?.parse().ok())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_that_of_the_cpu() {
+        let text = "cpu  10 0 20 30 40 0 5 9 0 0\ncpu0 5 0 10 15 20 0 2 3 0 0\ncpu1 5 0 10 15 20 0 3 6 0 0\n\
+                    cpu10 1 2 3 4\nintr 7\n";
+        assert_eq!(stolen(text, None), Some(9));
+        assert_eq!(stolen(text, Some(0)), Some(3));
+        assert_eq!(stolen(text, Some(1)), Some(6));
+        assert_eq!(stolen(text, Some(10)), None, "an old kernel");
+        assert_eq!(stolen(text, Some(2)), None);
+    }
+
+    #[test]
+    fn this_thread_has_counts_and_a_cpu() {
+        // In a container that hides /proc or forbids a call, there are none.
+        if let (Some(before), Some(after)) = (preemptions(), preemptions()) {
+            assert!(before >= 0 && after >= before);
+        }
+        let facts = cpu_facts(cpu());
+        assert!(!facts.has_stolen_since(&facts));
+    }
+}

@@ -1,0 +1,160 @@
+//! Distributions: each iteration, or a batch of them, is a pair of readings.
+//!
+//! | file | does |
+//! |---|---|
+//! | `bencher.rs` | runs the routine between the readings |
+//! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
+//! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
+//! | `quantile.rs`, `outcome.rs` | say what they show |
+//! | `files.rs` | stores that beside criterion's files |
+
+pub(crate) mod bencher;
+pub(crate) mod cause;
+pub(crate) mod collector;
+pub(crate) mod files;
+pub(crate) mod outcome;
+pub(crate) mod quantile;
+pub(crate) mod slice;
+pub(crate) mod spin;
+pub(crate) mod watch;
+
+use std::time::SystemTime;
+
+use crate::current;
+use crate::elapsed::Elapsed;
+use crate::pairs::bencher::PairBencher;
+use crate::pairs::collector::Collector;
+use crate::pairs::outcome::{Outcome, QUANTILES};
+use crate::plot::{self, Series};
+
+/// The stem of the files.
+const STEM: &str = "pairs";
+const HEADING: &str = "Pairs of readings";
+
+/// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
+/// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
+///
+/// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
+/// `bench_pairs_with_input`; their closures stay as they are.
+///
+/// ```
+/// use criterion::Criterion;
+/// use tickline_criterion::{BenchPairs, CounterTime};
+///
+/// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-pairs-{}", std::process::id()));
+/// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
+/// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
+/// #     .measurement_time(std::time::Duration::from_millis(20));
+/// criterion.bench_pairs("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+///
+/// let mut group = criterion.benchmark_group("sort");
+/// group.bench_pairs_with_input("reversed", &[3_u32, 2, 1], |bencher, input| {
+///     bencher.iter_batched(|| input.to_vec(), |mut vec| vec.sort(), criterion::BatchSize::SmallInput);
+/// });
+/// group.finish();
+/// # let _ = std::fs::remove_dir_all(directory);
+/// ```
+///
+/// Below criterion's line there are then two of this crate's:
+///
+/// ```text
+/// parse                   time:   [9.7211 ns 9.7340 ns 9.7480 ns]
+///                         pairs:  p50 9.7 ns  p90 10.6 ns  p99 19.1 ns  p99.9 29.6 ns  max 3.21 us
+///                         4010352 pairs, 1830 disturbed and excluded: preempted 1802, interrupted 28
+/// ```
+///
+/// The same is in `new/pairs.json` beside criterion's files, with the whole histogram, and drawn in
+/// `report/pairs.svg`, which criterion's page of the benchmark shows at its end.
+///
+/// criterion is told the mean of the pairs that count, so its own lines and plots speak of them.
+/// Pairs that were disturbed are replaced by others, until there were twice as many as criterion
+/// wanted.
+pub trait BenchPairs: sealed::Criterion {
+    /// Benchmarks a function, as `bench_function` does.
+    ///
+    /// # Panics
+    ///
+    /// If `benchmark` calls no method that times something.
+    fn bench_pairs(
+        &mut self,
+        id: impl PairId<Self::Id>,
+        mut benchmark: impl FnMut(&mut PairBencher<'_>),
+    ) -> &mut Self {
+        self.bench_pairs_with_input(id, &(), |bencher, ()| benchmark(bencher))
+    }
+
+    /// Benchmarks a function with an input, as `bench_with_input` does.
+    ///
+    /// # Panics
+    ///
+    /// If `benchmark` calls no method that times something.
+    fn bench_pairs_with_input<I: ?Sized>(
+        &mut self,
+        id: impl PairId<Self::Id>,
+        input: &I,
+        mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
+    ) -> &mut Self {
+        let (begin, samples) = (SystemTime::now(), current::samples());
+        let mut collector = None;
+        self.run(id.into_id(), &mut |iterations| {
+            let mut bencher = PairBencher::new(collector.get_or_insert_with(Collector::new), iterations);
+            benchmark(&mut bencher, input);
+            bencher.told().expect("the benchmark must call iter, or another method that times something")
+        });
+        // Tests and profiles convert no samples into ns, or one.
+        if let Some(collector) = collector.filter(|_| current::samples().wrapping_sub(samples) > 1) {
+            report(&collector, begin);
+        }
+        self
+    }
+}
+
+impl<C: sealed::Criterion> BenchPairs for C {}
+
+/// Names of benchmarks: what `bench_function` takes, `&str`, `String`, and for groups criterion's
+/// `BenchmarkId`.
+pub trait PairId<Id> {
+    /// The id.
+    #[doc(hidden)]
+    fn into_id(self) -> Id;
+}
+
+pub(crate) mod sealed {
+    use super::Elapsed;
+
+    /// What criterion's versions differ in.
+    pub trait Criterion {
+        /// What a benchmark is named by.
+        type Id;
+
+        /// `bench_function` with `iter_custom`.
+        fn run(&mut self, id: Self::Id, routine: &mut dyn FnMut(u64) -> Elapsed);
+    }
+}
+
+/// Prints and stores what was found.
+fn report(collector: &Collector, begin: SystemTime) {
+    let Some(outcome) = collector.outcome() else { return };
+    let messages = collector.time().messages();
+    messages.beside_criterion(&outcome);
+    let roots = files::roots(collector.time().output_directory());
+    // Where criterion stores nothing (--baseline, cargo-criterion), nothing is stored.
+    let Some(folder) = files::find(&roots, &outcome.told_ns, begin) else { return };
+    let files = files::Files {
+        stem: STEM,
+        heading: HEADING,
+        json: &|name| outcome.json(name),
+        svg: &|name| draw(&outcome, name),
+    };
+    if let Err(error) = files::write(&folder, &files) {
+        messages.not_stored(&error);
+    }
+}
+
+fn draw(outcome: &Outcome, name: &str) -> Result<String, String> {
+    let marks: Vec<_> =
+        QUANTILES.into_iter().zip(outcome.quantiles_ns).map(|((name, _, _), ns)| (name, ns)).collect();
+    let series = Series { name, histogram: &outcome.histogram, marks: &marks, width_ns: outcome.width_ns() };
+    plot::draw(name, &outcome.disturbances(), &[series])
+}

@@ -1,0 +1,295 @@
+//! The bencher of [`BenchPairs`](crate::BenchPairs).
+
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+
+use crate::elapsed::Elapsed;
+use crate::pair::{Ends, Source};
+use crate::pairs::collector::{Collector, Flow};
+
+/// Times a routine by pairs of readings. It has the methods of criterion's
+/// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
+/// stay as they are; [`BenchPairs`](crate::BenchPairs) has an example.
+#[derive(Debug)]
+pub struct PairBencher<'a> {
+    collector: &'a mut Collector,
+    iterations: u64,
+    share: Option<f64>,
+    told: Option<Elapsed>,
+}
+
+/// How many inputs [`PairBencher::iter_batched`] makes ahead. criterion's `BatchSize` converts
+/// into it.
+///
+/// ```
+/// use tickline_criterion::InputBatch;
+///
+/// assert_eq!(InputBatch::from(criterion::BatchSize::PerIteration), InputBatch::Inputs(1));
+/// assert_eq!(InputBatch::from(criterion::BatchSize::SmallInput), InputBatch::Batches(10));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputBatch {
+    /// So many at once; 0 counts as 1.
+    Inputs(u64),
+    /// As many as make so many batches of a sample's iterations; 0 counts as 1.
+    Batches(u64),
+}
+
+impl InputBatch {
+    fn inputs(self, iterations: u64) -> u64 {
+        match self {
+            Self::Inputs(inputs) => inputs.max(1),
+            Self::Batches(batches) => iterations.div_ceil(batches.max(1)).max(1),
+        }
+    }
+}
+
+/// A pair around so many iterations.
+#[inline(always)]
+fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
+    // One iteration has no loop: its end would cost a ns, and more where it is guessed wrong.
+    if iterations == 1 {
+        let start = source.start();
+        black_box(routine());
+        return start.ends();
+    }
+    let start = source.start();
+    for _ in 0..iterations {
+        black_box(routine());
+    }
+    start.ends()
+}
+
+/// A pair around as many iterations as there are inputs. Outputs are dropped after the end.
+#[inline(always)]
+fn timed_batch<I, O>(
+    source: Source,
+    inputs: &mut Vec<I>,
+    outputs: &mut Vec<O>,
+    routine: &mut impl FnMut(I) -> O,
+) -> Ends {
+    if inputs.len() == 1 {
+        if let Some(input) = inputs.pop() {
+            let input = black_box(input);
+            let start = source.start();
+            let output = black_box(routine(input));
+            let ends = start.ends();
+            drop(output);
+            return ends;
+        }
+    }
+    outputs.reserve(inputs.len());
+    let inputs = black_box(inputs);
+    let start = source.start();
+    for input in inputs.drain(..) {
+        outputs.push(black_box(routine(input)));
+    }
+    let ends = start.ends();
+    outputs.clear();
+    ends
+}
+
+impl<'a> PairBencher<'a> {
+    pub(crate) fn new(collector: &'a mut Collector, iterations: u64) -> Self {
+        Self { collector, iterations, share: None, told: None }
+    }
+
+    /// What criterion is told; `None` if the benchmark timed nothing.
+    pub(crate) fn told(self) -> Option<Elapsed> {
+        self.told
+    }
+
+    /// Puts so many iterations into a pair that its cost is at most this share of its time. Without
+    /// this, each iteration is a pair. Times are then those of an iteration as the mean of a pair:
+    /// the resolution is finer by the number of iterations, and a slow iteration shows less.
+    ///
+    /// # Panics
+    ///
+    /// If `share` is not between 0.0001 and 1.
+    pub fn cost_share(&mut self, share: f64) -> &mut Self {
+        assert!((1e-4..=1.0).contains(&share), "a pair's share of {share} is outside 0.0001 to 1");
+        self.share = Some(share);
+        self
+    }
+
+    /// Times `routine`, including the drop of its output, as `Bencher::iter` does.
+    #[inline(never)]
+    pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
+        let source = self.collector.source();
+        let iterations =
+            self.collector.iterations(self.share, |iterations| timed(source, iterations, &mut routine));
+        let mut sample = self.collector.sample(self.iterations);
+        loop {
+            while sample.push(timed(source, iterations, &mut routine)) == Flow::More {}
+            if sample.close_block() == Flow::Full {
+                break;
+            }
+        }
+        self.told = Some(sample.finish());
+    }
+
+    /// Times `routine` on inputs that `setup` makes, without the drop of its output, as
+    /// `Bencher::iter_batched` does.
+    #[inline(never)]
+    pub fn iter_batched<I, O>(
+        &mut self,
+        mut setup: impl FnMut() -> I,
+        mut routine: impl FnMut(I) -> O,
+        size: impl Into<InputBatch>,
+    ) {
+        let source = self.collector.source();
+        let (mut batch, mut outputs) = (Vec::new(), Vec::new());
+        let iterations = self.collector.iterations(self.share, |iterations| {
+            batch.extend((0..iterations).map(|_| setup()));
+            timed_batch(source, &mut batch, &mut outputs, &mut routine)
+        });
+        let ahead = size.into().inputs(self.iterations).max(iterations);
+        let mut inputs = Vec::new();
+        let mut sample = self.collector.sample(self.iterations);
+        loop {
+            loop {
+                if crate::number::count(inputs.len()) < iterations {
+                    inputs.extend((0..ahead).map(|_| setup()));
+                }
+                let left = crate::number::count(inputs.len()) - iterations;
+                batch.extend(inputs.drain(crate::number::index(left)..));
+                if sample.push(timed_batch(source, &mut batch, &mut outputs, &mut routine)) == Flow::Full {
+                    break;
+                }
+            }
+            if sample.close_block() == Flow::Full {
+                break;
+            }
+        }
+        self.told = Some(sample.finish());
+    }
+
+    /// As [`iter_batched`](Self::iter_batched), but `routine` gets its input by reference; the
+    /// input is dropped after the end.
+    pub fn iter_batched_ref<I, O>(
+        &mut self,
+        setup: impl FnMut() -> I,
+        mut routine: impl FnMut(&mut I) -> O,
+        size: impl Into<InputBatch>,
+    ) {
+        self.iter_batched(
+            setup,
+            |mut input| {
+                let output = routine(&mut input);
+                (output, input)
+            },
+            size,
+        );
+    }
+
+    /// Times futures. `block_on` runs a future to its end, on this thread: with tokio,
+    /// `|future| runtime.block_on(future)`.
+    ///
+    /// ```
+    /// use criterion::Criterion;
+    /// use tickline_criterion::{BenchPairs, CounterTime};
+    ///
+    /// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+    /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-async-{}", std::process::id()));
+    /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
+    /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
+    /// #     .measurement_time(std::time::Duration::from_millis(20));
+    /// let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    /// criterion.bench_pairs("yield", |bencher| {
+    ///     bencher.to_async(|future| runtime.block_on(future)).iter(|| tokio::task::yield_now());
+    /// });
+    /// # let _ = std::fs::remove_dir_all(directory);
+    /// ```
+    pub fn to_async<E>(&mut self, block_on: E) -> AsyncPairBencher<'_, 'a, E>
+    where
+        E: for<'f> Fn(Pin<Box<dyn Future<Output = ()> + 'f>>),
+    {
+        AsyncPairBencher { bencher: self, block_on }
+    }
+}
+
+/// Times futures by pairs of readings: [`PairBencher::to_async`].
+pub struct AsyncPairBencher<'b, 'a, E> {
+    bencher: &'b mut PairBencher<'a>,
+    block_on: E,
+}
+
+impl<E> std::fmt::Debug for AsyncPairBencher<'_, '_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AsyncPairBencher").field("bencher", &self.bencher).finish_non_exhaustive()
+    }
+}
+
+impl<E> AsyncPairBencher<'_, '_, E>
+where
+    E: for<'f> Fn(Pin<Box<dyn Future<Output = ()> + 'f>>),
+{
+    /// Times the futures that `routine` makes, each from the call of `routine` to its end. All of
+    /// them run within one `block_on`, which is not in the times. Each is a pair of its own.
+    ///
+    /// # Panics
+    ///
+    /// If [`cost_share`](PairBencher::cost_share) was called.
+    pub fn iter<F: Future>(&mut self, mut routine: impl FnMut() -> F) {
+        self.run(move || {
+            let future = routine();
+            async move {
+                drop(black_box(future.await));
+            }
+        });
+    }
+
+    /// As [`iter`](Self::iter), on inputs that `setup` makes before the start.
+    ///
+    /// # Panics
+    ///
+    /// If [`cost_share`](PairBencher::cost_share) was called.
+    pub fn iter_batched<I, F: Future>(
+        &mut self,
+        mut setup: impl FnMut() -> I,
+        mut routine: impl FnMut(I) -> F,
+        size: impl Into<InputBatch>,
+    ) {
+        let PairBencher { collector, iterations, share, told } = &mut *self.bencher;
+        refuse(*share);
+        let ahead = size.into().inputs(*iterations);
+        (self.block_on)(Box::pin(async {
+            let source = collector.source();
+            let mut inputs = Vec::new();
+            let mut sample = collector.sample(*iterations);
+            loop {
+                loop {
+                    let input = match inputs.pop() {
+                        Some(input) => input,
+                        None => {
+                            inputs.extend((1..ahead).map(|_| setup()));
+                            setup()
+                        }
+                    };
+                    let input = black_box(input);
+                    let start = source.start();
+                    let output = black_box(routine(input).await);
+                    let ends = start.ends();
+                    drop(output);
+                    if sample.push(ends) == Flow::Full {
+                        break;
+                    }
+                }
+                if sample.close_block() == Flow::Full {
+                    break;
+                }
+            }
+            *told = Some(sample.finish());
+        }));
+    }
+
+    fn run<F: Future>(&mut self, mut routine: impl FnMut() -> F) {
+        self.iter_batched(|| (), move |()| routine(), InputBatch::Inputs(1));
+    }
+}
+
+fn refuse(share: Option<f64>) {
+    assert!(share.is_none(), "batches of futures are not timed: each is a pair of its own");
+}

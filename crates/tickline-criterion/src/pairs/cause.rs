@@ -1,0 +1,96 @@
+//! Why a pair does not count.
+
+use std::fmt;
+
+/// What can disturb a pair. In this order a pair with two causes gets its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The counter stepped back.
+    Backwards,
+    /// The thread was on another CPU at the end, or had been on another one for the pair before.
+    Moved,
+    /// The kernel took the CPU from the thread during the block: `ru_nivcsw` rose.
+    Preempted,
+    /// As long as an interrupt makes it ([`super::spin`]).
+    Interrupted,
+    /// The hypervisor took time from the CPU during the slice: its `steal` in `/proc/stat` rose.
+    Stolen,
+    /// The core's frequency changed during the slice.
+    Frequency,
+    /// tickline's clock noticed an event during the slice, or had a gate closed.
+    Clock,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Backwards,
+        Self::Moved,
+        Self::Preempted,
+        Self::Interrupted,
+        Self::Stolen,
+        Self::Frequency,
+        Self::Clock,
+    ];
+
+    /// As printed, and as a key of the JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Backwards => "backwards",
+            Self::Moved => "moved",
+            Self::Preempted => "preempted",
+            Self::Interrupted => "interrupted",
+            Self::Stolen => "stolen",
+            Self::Frequency => "frequency",
+            Self::Clock => "clock",
+        }
+    }
+}
+
+/// Pairs by cause. Its text names those that there were: `preempted 512, interrupted 3`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Causes([u64; Cause::ALL.len()]);
+
+impl Causes {
+    pub(crate) fn add(&mut self, cause: Cause, pairs: u64) {
+        // The order of ALL is that of the variants.
+        self.0[cause as usize] += pairs;
+    }
+
+    pub(crate) fn get(&self, cause: Cause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl fmt::Display for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        for cause in Cause::ALL.into_iter().filter(|cause| self.get(*cause) > 0) {
+            write!(f, "{gap}{} {}", cause.name(), self.get(cause))?;
+            gap = ", ";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_own_count_and_name() {
+        let mut causes = Causes::default();
+        for (pairs, cause) in (1..).zip(Cause::ALL) {
+            causes.add(cause, pairs);
+        }
+        assert_eq!(causes.total(), 28);
+        assert_eq!(
+            causes.to_string(),
+            "backwards 1, moved 2, preempted 3, interrupted 4, stolen 5, frequency 6, clock 7"
+        );
+        assert_eq!(Causes::default().to_string(), "");
+    }
+}

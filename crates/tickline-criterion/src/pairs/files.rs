@@ -1,0 +1,179 @@
+//! Files beside criterion's.
+//!
+//! criterion shows its output directory to nobody. But it stores the very numbers that it was told
+//! in `new/sample.json`, and they tell which of these files belongs to a benchmark. Searched are
+//! the places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
+//! `criterion` in each folder above the program, `target/criterion`; and
+//! [`Builder::output_directory`](crate::Builder::output_directory), if it was called.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+/// Group, function, parameter, and one to spare.
+const DEPTH: u32 = 4;
+
+/// File systems round times, some of them to 2 s (FAT).
+const ROUNDING: Duration = Duration::from_secs(2);
+
+/// What is stored for a benchmark.
+pub(crate) struct Files<'a> {
+    /// The name of JSON and plot, without their endings.
+    pub(crate) stem: &'a str,
+    /// The heading on criterion's page.
+    pub(crate) heading: &'a str,
+    /// JSON, by criterion's name of the benchmark.
+    pub(crate) json: &'a dyn Fn(&str) -> Value,
+    /// The plot, by that name.
+    pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
+}
+
+/// Where criterion may have written.
+pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
+    roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
+    roots.extend(std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")));
+    let program = std::env::current_exe().unwrap_or_default();
+    roots.extend(program.ancestors().skip(1).map(|folder| folder.join("criterion")));
+    roots.push(PathBuf::from("target/criterion"));
+    roots
+}
+
+/// The folder of the benchmark, in one of `roots`, of which criterion was told `told_ns`, and
+/// which it has written since then.
+pub(crate) fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+    roots.iter().find_map(|root| find_in(root, told_ns, since - ROUNDING, DEPTH))
+}
+
+fn find_in(folder: &Path, told_ns: &[f64], since: SystemTime, depth: u32) -> Option<PathBuf> {
+    if is_of(&folder.join("new/sample.json"), told_ns, since) {
+        return Some(folder.to_path_buf());
+    }
+    let below = depth.checked_sub(1)?;
+    let mut folders = fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
+    folders.find_map(|path| if path.is_dir() { find_in(&path, told_ns, since, below) } else { None })
+}
+
+fn is_of(path: &Path, told_ns: &[f64], since: SystemTime) -> bool {
+    let is_new = fs::metadata(path).and_then(|data| data.modified()).is_ok_and(|time| time >= since);
+    let stored = if is_new { fs::read(path).ok() } else { None };
+    let stored: Option<Value> = stored.and_then(|text| serde_json::from_slice(&text).ok());
+    let Some(times) = stored.as_ref().and_then(|stored| stored["times"].as_array()) else { return false };
+    // Its quick mode keeps the last two samples only, and was told others before.
+    let last = told_ns.iter().rev().zip(times.iter().rev());
+    // serde_json reads the last of 16 digits wrongly now and then.
+    let mut same =
+        last.map(|(told, time)| time.as_f64().is_some_and(|time| (time - told).abs() <= told * 1e-12));
+    !times.is_empty() && !told_ns.is_empty() && same.all(|is_same| is_same)
+}
+
+/// Writes JSON and plot, and shows the plot on criterion's page, if there is one.
+pub(crate) fn write(folder: &Path, files: &Files<'_>) -> Result<(), String> {
+    let benchmark = fs::read(folder.join("new/benchmark.json")).ok();
+    let benchmark: Value = benchmark.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    let name = benchmark["full_id"].as_str().unwrap_or_default();
+    let json = serde_json::to_string(&(files.json)(name)).map_err(|error| error.to_string())?;
+    replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
+    let report = folder.join("report");
+    fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let svg = format!("{}.svg", files.stem);
+    replace(&report.join(&svg), &(files.svg)(name)?)?;
+    let page = report.join("index.html");
+    let Ok(text) = fs::read_to_string(&page) else { return Ok(()) };
+    match link(&text, files.heading, &svg, files.stem) {
+        Some(text) => replace(&page, &text),
+        None => Ok(()),
+    }
+}
+
+/// The page with the plot at its end. `None` if it is there already, or the page has no end.
+fn link(page: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
+    if page.contains(svg) {
+        return None;
+    }
+    let at = page.find("<div id=\"footer\">").or_else(|| page.rfind("</body>"))?;
+    let (before, after) = page.split_at(at);
+    Some(format!(
+        "{before}<div class=\"body\">\n        <h3>{heading}</h3>\n        <a href=\"{svg}\"><img src=\"{svg}\" \
+         alt=\"{heading}\" style=\"width: 100%; max-width: 960px\"/></a>\n        <p><a \
+         href=\"../new/{stem}.json\">{stem}.json</a></p>\n    </div>\n    {after}"
+    ))
+}
+
+/// Writes a whole file, or leaves the old one.
+fn replace(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, gone when the test is over.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+
+        fn file(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn a_benchmark_is_found_by_its_numbers_among_others_and_old_ones() {
+        let folder = Folder::new("find");
+        folder.file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
+        folder.file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        folder.file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
+        folder.file("broken/new/sample.json", "{");
+        folder.file("empty/new/sample.json", r#"{"times":[]}"#);
+        let roots = [folder.0.join("nowhere"), folder.0.clone()];
+        let now = SystemTime::now();
+        let find = |told: &[f64], since| find(&roots, told, since);
+        assert_eq!(find(&[10.5, 20.5], now), Some(folder.0.join("group/b/7")));
+        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.0.join("group/a")), "in its quick mode");
+        assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
+        assert_eq!(find(&[], now), None);
+        assert_eq!(find(&[10.5, 20.5], now + Duration::from_secs(60)), None, "too old");
+    }
+
+    #[test]
+    fn the_plot_is_on_the_page_once_and_a_page_without_an_end_stays() {
+        let page = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
+        let linked = link(page, "Pairs", "pairs.svg", "pairs").expect("a link");
+        assert!(linked.find("pairs.svg").expect("the plot") < linked.find("footer").expect("the footer"));
+        assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
+        assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_half_one() {
+        let folder = Folder::new("write");
+        folder.file("a.json", "old");
+        fs::create_dir_all(folder.0.join("b.json/x")).expect("a folder in the way");
+        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
+        assert_eq!(fs::read_to_string(folder.0.join("a.json")).expect("a file"), "new");
+        let error = replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way");
+        assert!(error.contains("b.json"), "{error}");
+        assert_eq!(fs::read_dir(&folder.0).expect("the folder").count(), 2);
+    }
+}

@@ -1,0 +1,180 @@
+//! Interrupts: how many there are, and which pairs they explain.
+//!
+//! Nothing tells a program in user space that an interrupt came. A long pair alone proves nothing:
+//! the routine may have a tail of its own, which is what a distribution is for. So a loop that
+//! does nothing but read the counter runs between blocks. Its gaps are interrupts and nothing
+//! else, and show how often they come and how short they can be. Long pairs of a slice are taken
+//! for interrupts if there are no more of them than that loop lets expect; if there are more, the
+//! routine itself is slow at times, and all of them count.
+
+use tickline_core::counter::{Counter, HardwareCounter};
+
+use crate::elapsed::as_f64;
+
+/// A gap is an interval of so many usual ones between two reads. A read takes 10 to 25 ns, so this
+/// is some 300 ns: the shortest interrupts take as long, and nothing in a loop of reads does.
+const GAP_INTERVALS: u64 = 16;
+
+/// Reads of the first calibration, which give the usual interval.
+const READS: usize = 1_001;
+
+/// What loops have shown so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Spins {
+    /// How long they ran.
+    pub(crate) spun_ticks: u64,
+    /// Gaps, and the shortest of them.
+    pub(crate) gaps: u64,
+    pub(crate) least_gap_ticks: u64,
+}
+
+impl Spins {
+    fn add_gap(&mut self, ticks: u64) {
+        self.least_gap_ticks = if self.gaps == 0 { ticks } else { self.least_gap_ticks.min(ticks) };
+        self.gaps += 1;
+    }
+
+    /// Adds what another loop has shown.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if other.gaps > 0 {
+            let least = self.least_gap_ticks;
+            self.least_gap_ticks =
+                if self.gaps == 0 { other.least_gap_ticks } else { least.min(other.least_gap_ticks) };
+        }
+        self.spun_ticks += other.spun_ticks;
+        self.gaps += other.gaps;
+    }
+
+    /// How many interrupts may have come in `exposed_ticks`, at most: the expectation, and three
+    /// standard deviations of a Poisson distribution. 0 if none was ever seen, since it is then
+    /// unknown how long one takes.
+    fn most_in(&self, exposed_ticks: u64) -> f64 {
+        if self.gaps == 0 || self.spun_ticks == 0 {
+            return 0.0;
+        }
+        let expected = as_f64(self.gaps) / as_f64(self.spun_ticks) * as_f64(exposed_ticks);
+        (expected + 3.0 * expected.sqrt()).max(1.0)
+    }
+}
+
+/// What is said of the long pairs of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Long {
+    /// Interrupts explain all that are longer than this.
+    Interrupts { above_ticks: u64 },
+    /// So many are longer than an interrupt makes them, too many for interrupts.
+    Kept(u64),
+}
+
+/// Judges the long pairs of a slice. Sorts `ticks` in part.
+pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
+    if ticks.is_empty() || spins.gaps == 0 {
+        return Long::Kept(0);
+    }
+    let exposed_ticks = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
+    let middle = ticks.len() / 2;
+    let (_, median, _) = ticks.select_nth_unstable(middle);
+    let above_ticks = median.saturating_add(spins.least_gap_ticks);
+    let long = crate::number::count(ticks.iter().filter(|ticks| **ticks > above_ticks).count());
+    if as_f64(long) <= spins.most_in(exposed_ticks) {
+        Long::Interrupts { above_ticks }
+    } else {
+        Long::Kept(long)
+    }
+}
+
+/// The loop. Without a counter there is none, and no pair is taken for an interrupted one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spinner {
+    counter: HardwareCounter,
+    gap_ticks: u64,
+}
+
+impl Spinner {
+    /// Measures the usual interval between two reads.
+    pub(crate) fn calibrate(counter: HardwareCounter) -> Self {
+        let mut intervals = [0; READS];
+        let mut last = counter.now_ordered();
+        for interval in &mut intervals {
+            let now = counter.now_ordered();
+            (*interval, last) = (now.saturating_sub(last), now);
+        }
+        // Not the median: with a coarse counter that may be 0.
+        let usual = intervals.iter().copied().filter(|ticks| *ticks > 0).min().unwrap_or(1);
+        let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
+        Self { counter, gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)) }
+    }
+
+    /// Spins for so long.
+    pub(crate) fn spin(&self, for_ticks: u64) -> Spins {
+        let mut spins = Spins::default();
+        let begin = self.counter.now_ordered();
+        let mut last = begin;
+        while last.saturating_sub(begin) < for_ticks {
+            let now = self.counter.now_ordered();
+            let interval = now.saturating_sub(last);
+            if interval > self.gap_ticks {
+                spins.add_gap(interval);
+            }
+            last = now.max(last);
+        }
+        spins.spun_ticks = last.saturating_sub(begin);
+        spins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One interrupt of 5,000 ticks in a million.
+    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
+
+    /// 100,000 pairs of 100 ticks, 10 million ticks in all, and so many long ones.
+    fn pairs(long: usize) -> Vec<u64> {
+        let mut ticks = vec![100; 100_000];
+        ticks.extend(vec![6_000; long]);
+        ticks
+    }
+
+    #[test]
+    fn as_many_long_pairs_as_there_are_interrupts_are_named() {
+        // Expected are 10, at most 19.6 with the deviations.
+        for long in [1, 10, 19] {
+            assert_eq!(judge(&mut pairs(long), &SPINS), Long::Interrupts { above_ticks: 5_100 });
+        }
+    }
+
+    /// A routine that is slow once in a thousand times: a distribution without its tail would be
+    /// wrong.
+    #[test]
+    fn more_long_pairs_than_interrupts_are_the_routines_own() {
+        for long in [25, 100, 1_000] {
+            assert_eq!(judge(&mut pairs(long), &SPINS), Long::Kept(crate::number::count(long)));
+        }
+    }
+
+    #[test]
+    fn where_no_interrupt_was_seen_none_is_named() {
+        let none = Spins { spun_ticks: 100_000_000, ..Spins::default() };
+        assert_eq!(judge(&mut pairs(3), &none), Long::Kept(0));
+        assert_eq!(judge(&mut [], &SPINS), Long::Kept(0));
+    }
+
+    #[test]
+    fn loops_add_up() {
+        let mut sum = Spins::default();
+        sum.add(&Spins { spun_ticks: 10, ..Spins::default() });
+        sum.add(&SPINS);
+        sum.add(&Spins { spun_ticks: 5, gaps: 1, least_gap_ticks: 700 });
+        assert_eq!(sum, Spins { spun_ticks: 100_000_015, gaps: 101, least_gap_ticks: 700 });
+    }
+
+    #[test]
+    fn a_loop_ends_and_knows_how_long_it_ran() {
+        let Some(counter) = HardwareCounter::if_present() else { return };
+        let spinner = Spinner::calibrate(counter);
+        assert!(spinner.gap_ticks > 0);
+        assert!(spinner.spin(10_000).spun_ticks >= 10_000);
+    }
+}

@@ -1,0 +1,225 @@
+//! Distributions through the whole of criterion: text, files, page, criterion's own estimates.
+
+mod common;
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use criterion::{BatchSize, BenchmarkId, Criterion};
+use serde_json::Value;
+use tickline_criterion::{BenchPairs, CounterTime};
+
+/// A directory of its own, gone when the test is over.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
+    }
+
+    fn criterion(&self) -> Criterion<CounterTime> {
+        self.criterion_with(CounterTime::builder())
+    }
+
+    fn criterion_with(&self, builder: tickline_criterion::Builder) -> Criterion<CounterTime> {
+        let time = builder.quiet().output_directory(&self.0).start_or_wall_time();
+        Criterion::default()
+            .with_measurement(time)
+            .output_directory(&self.0)
+            .sample_size(10)
+            .nresamples(2_000) // unoptimised, each takes long
+            .warm_up_time(Duration::from_millis(5))
+            .measurement_time(Duration::from_millis(40))
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let path = self.0.join(path);
+        let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        serde_json::from_slice(&text).expect("JSON")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn quantiles(json: &Value) -> Vec<f64> {
+    ["p50", "p90", "p99", "p99_9", "max"]
+        .map(|key| json["quantiles_ns"][key].as_f64().expect("a number"))
+        .to_vec()
+}
+
+/// Pairs, those that count, and the sum of the histogram.
+fn counts(json: &Value) -> (u64, u64, u64) {
+    let histogram = json["histogram_ns"].as_array().expect("a histogram");
+    let sum = histogram.iter().map(|bin| bin[1].as_u64().expect("a count")).sum();
+    (json["pairs"].as_u64().expect("a count"), json["pairs_counted"].as_u64().expect("a count"), sum)
+}
+
+fn check(directory: &Path, json: &Value, name: &str) {
+    assert_eq!(json["benchmark"], name);
+    let (pairs, counted, in_histogram) = counts(json);
+    assert!(pairs > 0 && counted <= pairs && counted == in_histogram, "{json}");
+    let disturbed = json["disturbed"].as_object().expect("causes");
+    let disturbed: u64 = disturbed.values().map(|count| count.as_u64().expect("a count")).sum();
+    if json["disturbed_are"] == "excluded" {
+        assert_eq!(counted + disturbed, pairs, "{json}");
+    }
+    assert!(quantiles(json).is_sorted(), "{json}");
+    let report = directory.join(name).join("report");
+    let plot = fs::read_to_string(report.join("pairs.svg")).expect("the plot");
+    assert!(plot.contains("p50") && plot.contains(name), "{plot}");
+    let page = fs::read_to_string(report.join("index.html")).expect("criterion's page");
+    assert_eq!(page.matches("<img src=\"pairs.svg\"").count(), 1);
+}
+
+#[test]
+fn each_benchmark_has_its_distribution_beside_criterions_files() {
+    let directory = Directory::new("pairs");
+    let mut criterion = directory.criterion();
+    criterion.bench_pairs("alone", |bencher| bencher.iter(|| black_box(6_u64).pow(7)));
+    let mut group = criterion.benchmark_group("group");
+    group.bench_pairs("text", |bencher| {
+        bencher.iter_batched(
+            || vec![7_u8; 64],
+            |bytes| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>(),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_pairs_with_input(BenchmarkId::new("sort", 8), &[3, 1, 2], |bencher, input| {
+        bencher.iter_batched_ref(|| *input, |values| values.sort_unstable(), BatchSize::PerIteration);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    group.bench_pairs("async", |bencher| {
+        bencher.to_async(|future| runtime.block_on(future)).iter(tokio::task::yield_now);
+    });
+    group.finish();
+    for (path, name) in [
+        ("alone", "alone"),
+        ("group/text", "group/text"),
+        ("group/sort/8", "group/sort/8"),
+        ("group/async", "group/async"),
+    ] {
+        let json = directory.json(&format!("{path}/new/pairs.json"));
+        check(&directory.0, &json, name);
+        assert_eq!(json["iterations_per_pair"], 1);
+    }
+}
+
+/// A second run replaces the files, and the page has one plot again.
+#[test]
+fn a_second_run_writes_the_files_anew() {
+    let directory = Directory::new("again");
+    for _ in 0..2 {
+        directory.criterion().bench_pairs("again", |bencher| bencher.iter(|| black_box(3)));
+        check(&directory.0, &directory.json("again/new/pairs.json"), "again");
+        fs::remove_file(directory.0.join("again/new/pairs.json")).expect("it was there");
+    }
+}
+
+/// criterion's mean is that of the pairs that count: with none excluded, the histogram's.
+#[test]
+fn criterion_is_told_the_mean_of_the_pairs_that_count() {
+    let directory = Directory::new("mean");
+    let mut criterion = directory.criterion_with(CounterTime::builder().include_disturbed());
+    criterion.bench_pairs("mean", |bencher| {
+        bencher.iter(|| std::thread::sleep(Duration::from_micros(50)));
+    });
+    let json = directory.json("mean/new/pairs.json");
+    assert_eq!(json["disturbed_are"], "included");
+    let (pairs, counted, _) = counts(&json);
+    let backwards = json["disturbed"]["backwards"].as_u64().expect("a count");
+    assert_eq!(pairs, counted + backwards, "all pairs count");
+    let sample = directory.json("mean/new/sample.json");
+    let numbers = |key: &str| -> Vec<f64> {
+        let values = sample[key].as_array().expect("numbers");
+        values.iter().map(|value| value.as_f64().expect("a number")).collect()
+    };
+    let (iterations, times_ns) = (numbers("iters"), numbers("times"));
+    let pairs = json["pairs"].as_f64().expect("a count");
+    if iterations.iter().sum::<f64>() == pairs {
+        // Each sample's mean is of its own pairs, so their sum is that of all pairs.
+        let mean_ns = times_ns.iter().sum::<f64>() / pairs;
+        let ours_ns = json["mean_ns"].as_f64().expect("a number");
+        // The cost of a pair is measured anew between samples.
+        assert!((ours_ns / mean_ns - 1.0).abs() < 0.01, "{ours_ns} and {mean_ns}");
+    }
+}
+
+#[test]
+fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
+    let directory = Directory::new("batch");
+    let mut criterion = directory.criterion();
+    criterion.bench_pairs("single", |bencher| bencher.iter(|| black_box(3_u64)));
+    criterion.bench_pairs("batch", |bencher| {
+        bencher.cost_share(0.01).iter(|| black_box(3_u64));
+    });
+    criterion.bench_pairs("inputs", |bencher| {
+        bencher.cost_share(0.01).iter_batched(|| 3_u64, |input| input * 7, BatchSize::PerIteration);
+    });
+    for name in ["batch", "inputs"] {
+        let json = directory.json(&format!("{name}/new/pairs.json"));
+        let iterations = json["iterations_per_pair"].as_f64().expect("a count");
+        assert!(iterations > 1.0, "{json}");
+        let single = directory.json("single/new/pairs.json");
+        let resolution_ns = |json: &Value| json["resolution_ns"].as_f64().expect("a number");
+        // That of the counter, whose rate is measured twice a second.
+        assert!((resolution_ns(&single) / resolution_ns(&json) - 1.0).abs() < 1e-4, "{single} {json}");
+        check(&directory.0, &json, name);
+    }
+}
+
+/// Work that takes long enough for the kernel to give the CPU to somebody else: as many threads as
+/// there are CPUs, and this one.
+#[test]
+fn preempted_pairs_are_named_and_not_in_the_mean() {
+    if cfg!(not(target_os = "linux")) {
+        return common::skip("no count of preemptions");
+    }
+    let directory = Directory::new("preempted");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let json = std::thread::scope(|scope| {
+        for _ in 0..cpus {
+            scope.spawn(|| {
+                // ORDERING: Relaxed: it carries nothing but itself.
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        directory.criterion().measurement_time(Duration::from_millis(200)).bench_pairs("busy", |bencher| {
+            bencher.iter(|| (0..2_000_u64).fold(1, |value, step| black_box(value ^ step)));
+        });
+        // ORDERING: Relaxed: as above.
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        directory.json("busy/new/pairs.json")
+    });
+    check(&directory.0, &json, "busy");
+    if json["disturbed"]["preempted"] == 0 {
+        // An idle CPU took this thread, or the kernel hides the count.
+        return common::skip("nothing was preempted");
+    }
+    let (pairs, counted, _) = counts(&json);
+    assert!(counted < pairs, "{json}");
+}
+
+#[test]
+#[should_panic(expected = "a pair's share of 2 is outside 0.0001 to 1")]
+fn a_share_of_more_than_all_is_refused() {
+    let directory = Directory::new("share");
+    directory.criterion().bench_pairs("share", |bencher| {
+        bencher.cost_share(2.0).iter(|| ());
+    });
+}
+
+#[test]
+#[should_panic(expected = "the benchmark must call iter")]
+fn a_benchmark_that_times_nothing_is_refused() {
+    let directory = Directory::new("none");
+    directory.criterion().bench_pairs("none", |_| ());
+}
