@@ -4,6 +4,14 @@
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
+//! Two other tables take half a minute and two minutes, and never fail:
+//!
+//! - `-- --pairs`: quantiles by `bench_pairs`, beside criterion's mean and median by `WallTime`;
+//! - `-- --compare`: `compare`, a hundred times with a routine and itself, and a hundred times with
+//!   one that takes 2 % longer.
+//!
+//! With `--load`, a thread on each CPU computes meanwhile.
+//!
 //! Nothing else should run meanwhile, and the process should be bound to one CPU
 //! (`taskset -c 1`). It takes five minutes.
 //!
@@ -40,11 +48,22 @@ use std::hash::Hasher;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Criterion};
 use tickline_criterion::CounterTime;
+
+#[path = "known_delays/compare.rs"]
+mod compare;
+#[path = "known_delays/delays.rs"]
+mod delays;
+#[path = "known_delays/load.rs"]
+mod load;
+#[path = "known_delays/pairs.rs"]
+mod pairs;
+
+use delays::{chain, long, median, truth_ns};
 
 /// How much is measured.
 struct Effort {
@@ -88,9 +107,22 @@ const SHORT: Effort = Effort {
 const AGREEMENT_PPM: f64 = 1_000.0;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let is_short = std::env::args().any(|argument| argument == "--short");
+    let has = |name: &str| std::env::args().any(|argument| argument == name);
+    let is_short = has("--short");
     let effort = if is_short { SHORT } else { FULL };
     let directory = std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
+    if has("--pairs") || has("--compare") {
+        let load = has("--load").then(load::Load::start);
+        let what = if load.is_some() { "With a busy thread on each CPU" } else { "Without other load" };
+        let result = if has("--pairs") {
+            pairs::run(if is_short { &pairs::SHORT } else { &pairs::FULL }, &directory, what)
+        } else {
+            compare::run(if is_short { &compare::SHORT } else { &compare::FULL }, &directory, what)
+        };
+        drop(load);
+        fs::remove_dir_all(&directory)?;
+        return result.map(|()| ExitCode::SUCCESS);
+    }
     let time = CounterTime::or_wall_time();
     let rows = rows(&effort, &directory, &time);
     let agreements = agreements(&effort, &directory, &time);
@@ -153,7 +185,7 @@ fn rows(effort: &Effort, directory: &Path, time: &CounterTime) -> Result<Vec<Row
     for how in How::BOTH {
         rows.push(row(effort, directory, time, ("empty", What::Empty, how), |_| (), || 0.0)?);
     }
-    let multiplication_ns = long(effort, || truth_ns(1_000)) / 1_000.0;
+    let multiplication_ns = long(effort.truth, || truth_ns(1_000)) / 1_000.0;
     for delay_ns in [0.0, 20.0, 50.0, 100.0, 1_000.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand at most")]
         let count = (delay_ns / multiplication_ns).round() as u32;
@@ -183,63 +215,7 @@ fn row(
     let (by_wall, by_counter) = (format!("{name}, WallTime"), format!("{name}, CounterTime"));
     let wall = find(effort, directory, (&by_wall, how), &|| WallTime, routine, truth_ns)?;
     let counter = find(effort, directory, (&by_counter, how), &|| time.clone(), routine, truth_ns)?;
-    Ok(Row { name, what, how, truth_ns: long(effort, truth_ns), wall, counter })
-}
-
-/// Twice what it is told, so often.
-macro_rules! doubled {
-    ($step:stmt;) => { $step };
-    ($step:stmt; $_one:tt $($rest:tt)*) => {
-        doubled!($step; $($rest)*);
-        doubled!($step; $($rest)*);
-    };
-}
-
-/// So many multiplications, below 4,096, each of which needs the one before. Squares, because a
-/// product with a constant would be folded; in straight lines of each power of two, because the
-/// end of a loop may be guessed wrong, which takes 5 ns.
-#[inline(never)]
-fn chain(mut value: u64, count: u32) -> u64 {
-    macro_rules! bit {
-        ($bit:literal, $($doublings:tt)*) => {
-            if count & (1 << $bit) != 0 {
-                doubled!(value = value.wrapping_mul(value); $($doublings)*);
-            }
-        };
-    }
-    bit!(0,);
-    bit!(1, x);
-    bit!(2, x x);
-    bit!(3, x x x);
-    bit!(4, x x x x);
-    bit!(5, x x x x x);
-    bit!(6, x x x x x x);
-    bit!(7, x x x x x x x);
-    bit!(8, x x x x x x x x);
-    bit!(9, x x x x x x x x x);
-    bit!(10, x x x x x x x x x x);
-    bit!(11, x x x x x x x x x x x);
-    value
-}
-
-/// What [`chain`] takes, ns, where each call needs the one before, so that the processor is never
-/// idle: by a run of some 30 us.
-fn truth_ns(count: u32) -> f64 {
-    let calls = 40_000 / (count + 20);
-    let start = Instant::now();
-    let value = (0..calls).fold(black_box(3), |value, _| chain(value, black_box(count)));
-    black_box(value);
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
-}
-
-/// The median of many.
-fn long(effort: &Effort, truth_ns: impl Fn() -> f64) -> f64 {
-    let begin = Instant::now();
-    let mut runs_ns = vec![truth_ns()];
-    while begin.elapsed() < effort.truth {
-        runs_ns.push(truth_ns());
-    }
-    median(&mut runs_ns)
+    Ok(Row { name, what, how, truth_ns: long(effort.truth, truth_ns), wall, counter })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -273,14 +249,14 @@ fn find<M: Measurement + 'static>(
     let (mut by_criterion_ns, mut deviations, mut truths_ns) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.repeats {
         // On both sides, in case the processor's frequency changes.
-        let before_ns = long(effort, truth_ns);
+        let before_ns = long(effort.truth, truth_ns);
         criterion(effort, directory, measurement()).bench_function(id, |bencher| match how {
             How::Batched => bencher.iter_batched(|| 3, routine, BatchSize::PerIteration),
             How::Custom => bencher.iter_custom(|iterations| {
                 (0..iterations).fold(time.zero(), |sum, _| time.add(&sum, &one(&time, routine)))
             }),
         });
-        let after_ns = long(effort, truth_ns);
+        let after_ns = long(effort.truth, truth_ns);
         let (median_ns, of_samples) = estimates(directory, id)?;
         by_criterion_ns.push(median_ns - f64::midpoint(before_ns, after_ns));
         deviations.push(of_samples);
@@ -303,11 +279,6 @@ fn find<M: Measurement + 'static>(
         of_singles: deviation(uninterrupted_ns),
         truths_ns: truths_ns.iter().fold((f64::MAX, 0.0), |(least, most), ns| (ns.min(least), ns.max(most))),
     })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn one<M: Measurement>(time: &M, routine: impl Fn(u64)) -> M::Value {
