@@ -38,6 +38,10 @@ use crate::time::{CounterTime, least_ns};
 const PAIR_NS: f64 = 2_000.0;
 const MOST_ITERATIONS: u64 = 1 << 16;
 
+/// Couples of a sample at the least, so that criterion's least number of samples, 10, has enough for
+/// a comparison, however few iterations it asks for.
+const LEAST_OF_SAMPLE: u64 = 8;
+
 /// Couples instead of disturbed ones: until there are so many times the wanted ones.
 const MOST_COUPLES: u64 = 2;
 
@@ -252,7 +256,7 @@ impl Comparer {
             self.choose(routines);
         }
         let each = self.iterations;
-        let wanted = iterations.div_ceil(each).max(1);
+        let wanted = iterations.div_ceil(each).max(LEAST_OF_SAMPLE);
         let (before, all_before) = (self.couples.counted.len(), self.couples.all());
         let mut block = Vec::new();
         let mut slice_ticks = 0;

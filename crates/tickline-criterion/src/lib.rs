@@ -107,6 +107,19 @@
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
 //!
+//! Errors of known delays in ns, without other load and with a busy thread on each CPU. The rows
+//! from 20 ns on are routines in a function, and "less call" is p50's error without that of the
+//! empty function ([caveats](#caveats)). AMD EPYC (2 CPUs under KVM, a counter with a resolution of
+//! 10 ns), rustc 1.95, 2026-11-21, `target/release/examples/known_delays --pairs [--load]`:
+//!
+//! | | `WallTime`: mean | median | pairs: mean | p50 | less call | under load: `WallTime`: mean | median | pairs: mean | p50 | less call |
+//! |---|---|---|---|---|---|---|---|---|---|---|
+//! | an empty closure | +23.8 | +23.7 | +2.2 | +2.1 | | +47.3 | +45.9 | +2.2 | +2.1 | |
+//! | an empty function | +22.2 | +22.1 | +2.7 | +3.4 | 0 | +46.7 | +49.4 | +2.8 | +3.4 | 0 |
+//! | 20 ns | +15.2 | +15.2 | +2.4 | +3.3 | -0.1 | +52.8 | +52.1 | +2.4 | +3.3 | -0.1 |
+//! | 50 ns | +15.5 | +15.4 | +2.5 | +3.3 | -0.1 | +85.0 | +90.0 | +2.4 | +3.3 | -0.1 |
+//! | 100 ns | +16.2 | +15.6 | +2.4 | +2.7 | -0.6 | +126.5 | +137.3 | +2.6 | +2.9 | -0.5 |
+//!
 //! # A against B
 //!
 //! [`compare`] runs two routines in turns, in random order, in one process, and gives the

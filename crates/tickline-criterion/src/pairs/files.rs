@@ -43,23 +43,32 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The folder of the benchmark, in one of `roots`, of which criterion was told `told_ns`, and
-/// which it has written since then.
+/// which it has written since then. Routines that take no time at all have equal numbers: the
+/// folder is the one that was written last.
 pub(crate) fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-    roots.iter().find_map(|root| find_in(root, told_ns, since - ROUNDING, DEPTH))
-}
-
-fn find_in(folder: &Path, told_ns: &[f64], since: SystemTime, depth: u32) -> Option<PathBuf> {
-    if is_of(&folder.join("new/sample.json"), told_ns, since) {
-        return Some(folder.to_path_buf());
+    let mut found = Vec::new();
+    for root in roots {
+        find_in(root, told_ns, since - ROUNDING, DEPTH, &mut found);
     }
-    let below = depth.checked_sub(1)?;
-    let mut folders = fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
-    folders.find_map(|path| if path.is_dir() { find_in(&path, told_ns, since, below) } else { None })
+    found.into_iter().max_by_key(|(written, _)| *written).map(|(_, folder)| folder)
 }
 
-fn is_of(path: &Path, told_ns: &[f64], since: SystemTime) -> bool {
-    let is_new = fs::metadata(path).and_then(|data| data.modified()).is_ok_and(|time| time >= since);
-    let stored = if is_new { fs::read(path).ok() } else { None };
+type Found = Vec<(SystemTime, PathBuf)>;
+
+fn find_in(folder: &Path, told_ns: &[f64], since: SystemTime, depth: u32, found: &mut Found) {
+    let sample = folder.join("new/sample.json");
+    let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
+    if let Some(written) = written.filter(|time| *time >= since && is_of(&sample, told_ns)) {
+        found.push((written, folder.to_path_buf()));
+    }
+    let (Some(below), Ok(entries)) = (depth.checked_sub(1), fs::read_dir(folder)) else { return };
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        find_in(&path, told_ns, since, below, found);
+    }
+}
+
+fn is_of(path: &Path, told_ns: &[f64]) -> bool {
+    let stored = fs::read(path).ok();
     let stored: Option<Value> = stored.and_then(|text| serde_json::from_slice(&text).ok());
     let Some(times) = stored.as_ref().and_then(|stored| stored["times"].as_array()) else { return false };
     // Its quick mode keeps the last two samples only, and was told others before.
@@ -153,6 +162,13 @@ mod tests {
         assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.0.join("group/a")), "in its quick mode");
         assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
         assert_eq!(find(&[], now), None);
+        std::thread::sleep(Duration::from_millis(20));
+        folder.file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        assert_eq!(
+            find(&[10.5, 20.5], now),
+            Some(folder.0.join("later")),
+            "the last of those with the numbers"
+        );
         assert_eq!(find(&[10.5, 20.5], now + Duration::from_secs(60)), None, "too old");
     }
 
