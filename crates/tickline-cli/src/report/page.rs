@@ -132,6 +132,10 @@ fn findings(found: &[Finding]) -> Markup {
                             dt { "gain" }
                             dd { "up to " (format!("{ratio:.1}")) " times as fast, by the measured costs" }
                         }
+                        @if let Some(command) = finding.who {
+                            dt { "who" }
+                            dd.step { code { (command) } button hidden type="button" { "Copy" } }
+                        }
                     }
                 }
             }

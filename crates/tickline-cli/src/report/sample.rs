@@ -122,7 +122,7 @@ pub(super) fn document() -> Document {
                 evidence: vec![HOSTILE.to_owned(), format!("/sys/{}", "long/".repeat(60))],
                 fix: "something else".to_owned(),
                 gain_ratio: (severity == Severity::Slow).then_some(52.5),
-                who: None,
+                who: (severity == Severity::Slow).then_some("sudo tickline who"),
             })
             .into(),
     );

@@ -34,9 +34,11 @@ pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> 
     }
 }
 
-/// A paragraph, wrapped.
+/// A paragraph, wrapped at spaces.
 fn prose(text: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", textwrap::fill(text, columns().min(WIDTH)))
+    let options =
+        textwrap::Options::new(columns().min(WIDTH)).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    writeln!(out, "{}", textwrap::fill(text, options))
 }
 
 fn prevented(obstacle: &str, instead: &[String], out: &mut dyn Write) -> io::Result<()> {
