@@ -9,6 +9,7 @@ use crate::instant::Instant;
 ///
 /// Each method takes the `Ordering` that `AtomicU64` takes in its place, and panics for the ones
 /// that `AtomicU64` refuses. The order of an instant says nothing about the order of other memory.
+/// The default is [`Instant::ZERO`].
 ///
 /// ```
 /// use std::sync::atomic::Ordering::Relaxed;

@@ -185,8 +185,8 @@ impl Add<Duration> for Instant {
 
     /// # Panics
     ///
-    /// If the sum is beyond 2^64 ns, as in std; use [`checked_add`](Instant::checked_add)
-    /// otherwise.
+    /// If the sum is beyond 2^64 ns (584 years), where std's goes on; use
+    /// [`checked_add`](Instant::checked_add) otherwise.
     #[inline]
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).expect("overflow when adding a duration to an instant")
@@ -198,8 +198,8 @@ impl Sub<Duration> for Instant {
 
     /// # Panics
     ///
-    /// If the difference is before 0, as in std; use [`checked_sub`](Instant::checked_sub)
-    /// otherwise.
+    /// If the difference is before 0, the start of the machine, where std's goes on (on Linux); use
+    /// [`checked_sub`](Instant::checked_sub) otherwise.
     #[inline]
     fn sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")

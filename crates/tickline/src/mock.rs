@@ -5,6 +5,9 @@
 //! go on with the real time. Code on several threads is given its clock, and then a test gives it
 //! [`MockClock::clock`], for which nothing is activated.
 //!
+//! With the feature, every reading tests a flag first. A program that has the feature among its
+//! `[dev-dependencies]` alone (`cargo add --dev tickline --features mock`) is built without it.
+//!
 //! ```
 //! use std::time::Duration;
 //! use tickline::{Instant, mock::MockClock};
