@@ -14,7 +14,8 @@ fn json(arguments: &[&str], counter: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
     let output =
         command.args(arguments).args(["--json", "-"]).env("TICKLINE", counter).output().expect("the program");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {output:?}");
+    // 3: `warp` in a process that is kept from some CPUs.
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{arguments:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 

@@ -64,8 +64,12 @@ pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
         None => (None, word.as_str()),
     };
     Some(Steps {
-        // The TSC's counters must agree; a timer has but one.
-        check: (clocksource == "tsc").then(|| "tickline warp".to_owned()),
+        // The TSC's counters must agree, and the kernel must not have rejected it; a timer has but
+        // one counter.
+        check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
+            Some(_) => "tickline warp".to_owned(),
+            None => "! sudo dmesg | grep -E 'Marking .*unstable|TSC warp' && tickline warp".to_owned(),
+        }),
         now: Some(choose(clocksource)),
         keep: Some(parameters(remove, Some(add))),
         undo: Some(choose(present)),
@@ -133,7 +137,7 @@ mod tests {
         let place = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(steps.now.unwrap(), format!("echo tsc | sudo tee {place}"));
         assert_eq!(steps.undo.unwrap(), format!("echo hpet | sudo tee {place}"));
-        assert_eq!(steps.check.unwrap(), "tickline warp");
+        assert!(steps.check.unwrap().starts_with("! sudo dmesg"), "the log was not read");
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
         assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
         assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use tickline::exchange;
 
-use crate::diagnose::{Finding, Steps};
+use crate::diagnose::{Finding, Severity, Steps};
 use crate::exit::Exit;
-use crate::machine::CLOCKSOURCE;
+use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::pattern::Pattern;
 use crate::measure::{costs, warp};
@@ -26,10 +26,12 @@ pub(super) enum Consent {
     Given,
 }
 
-/// Mends the first finding that can be mended here. `online` are the CPUs that are online.
-pub(super) fn mend(findings: &[Finding], online: Option<&str>, consent: Consent) -> io::Result<Exit> {
+/// Mends the first finding of something slow or wrong that can be mended here. What is only worth
+/// knowing stays as it is.
+pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
-    let steps = findings.iter().find_map(|finding| {
+    let mut bad = findings.iter().filter(|finding| finding.severity < Severity::Note);
+    let steps = bad.find_map(|finding| {
         let steps = finding.steps.as_ref()?;
         Some((finding, steps, steps.clocksource.as_deref()?))
     });
@@ -45,7 +47,7 @@ pub(super) fn mend(findings: &[Finding], online: Option<&str>, consent: Consent)
     // To open the file changes nothing, and shows whether this user may write it.
     let writable = fs::OpenOptions::new().write(true).open(&place);
     drop(writable.map_err(|error| refused(&place, &error))?);
-    if let Some(why) = untested(steps, online) {
+    if let Some(why) = untested(steps, machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Closed);
     }
@@ -59,11 +61,16 @@ pub(super) fn mend(findings: &[Finding], online: Option<&str>, consent: Consent)
 }
 
 /// Why the check has not passed; `None` if it has, or nothing needs to be checked.
-fn untested(steps: &Steps, online: Option<&str>) -> Option<String> {
+fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     steps.check.as_ref()?;
+    if machine.kernel_log.is_none() {
+        return Some(
+            "the kernel's log, which may call the TSC unstable, cannot be read here (sudo dmesg).".to_owned(),
+        );
+    }
     let cpus = exchange::cpus();
     let pattern = crate::warp::pattern(None, cpus.len()).unwrap_or(Pattern::Star);
-    let warp = warp::measure(&cpus, pattern, |_| {}).among(online);
+    let warp = warp::measure(&cpus, pattern, |_| {}).among(machine.online_cpus.as_deref());
     let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
     (!passed).then(|| crate::warp::verdict(&warp))
 }
@@ -130,8 +137,23 @@ mod tests {
         assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
     }
 
+    /// A container's root may switch the clocksource, and not read the log.
+    #[test]
+    fn without_the_kernels_log_the_tsc_is_not_taken() {
+        let steps = Steps {
+            check: Some("tickline warp".to_owned()),
+            now: None,
+            keep: None,
+            undo: None,
+            undo_keep: None,
+            clocksource: Some("tsc".to_owned()),
+        };
+        assert!(untested(&steps, &Machine::default()).is_some_and(|why| why.contains("log")));
+        assert_eq!(untested(&Steps { check: None, ..steps }, &Machine::default()), None);
+    }
+
     #[test]
     fn without_a_finding_nothing_is_changed() {
-        assert_eq!(mend(&[], Some("0"), Consent::Given).unwrap(), Exit::Closed);
+        assert_eq!(mend(&[], &Machine::default(), Consent::Given).unwrap(), Exit::Closed);
     }
 }

@@ -50,7 +50,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     metrics.emit(&document, outputs, |out| text::write(&document, Look::of_stdout(), out))?;
     if args.fix {
         let consent = if args.yes { Consent::Given } else { Consent::Asked };
-        return mend::mend(document.findings(), document.machine.online_cpus.as_deref(), consent);
+        return mend::mend(document.findings(), &document.machine, consent);
     }
     Ok(document.exit())
 }

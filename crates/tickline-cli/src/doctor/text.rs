@@ -83,7 +83,8 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
             writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
         }
         if let Some(command) = finding.who {
-            writeln!(out, "         who:  {command}    (counts the calls of each program)")?;
+            let text = format!("{command} (counts the calls of each program)");
+            writeln!(out, "{}", look.wrap("         who:  ", &text))?;
         }
     }
     Ok(())
