@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let requests: u64 = arguments.next().map_or(Ok(2_000), |text| text.parse())?;
 
     let _clock = tickline::start()?;
-    let (chrome, guard) = Chrome::builder().with_fields().create(&path)?;
+    let (chrome, guard) = Chrome::builder().with_fields().flush_on_panic().create(&path)?;
     subscriber::set_global_default(
         tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(chrome)),
     )?;
@@ -37,7 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let summary = guard.finish()?;
-    println!("{path}: {} busy intervals, {} dropped", summary.written, summary.dropped);
+    println!(
+        "{path}: {} busy intervals, {} open, {} dropped",
+        summary.written, summary.open, summary.dropped
+    );
     Ok(())
 }
 

@@ -2,62 +2,78 @@
 //! while the program runs.
 //!
 //! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of
-//! events. Each busy interval of a thread in a span is one event, of phase `X`, with its start
-//! and its duration. No end can therefore lack its beginning, whatever is dropped. Busy intervals
-//! of one thread nest if its guards do; viewers draw others as well as they can.
+//! events. A busy interval of a thread in a span is a `B` event and an `E` event, so a span that
+//! does not end is in the file, too. A request's spans are `b` and `e` events with its number
+//! ([`Tracks`]). Events of `tracing` are instants, with their fields; a message is the instant's
+//! name. Threads have the system's numbers and names.
 //!
-//! # If the program is killed
+//! | | this | tracing-chrome 0.7 | tracing-perfetto 0.1 |
+//! |---|---|---|---|
+//! | file | JSON | JSON | protobuf |
+//! | a track for each thread, or for each request | yes, or both | yes | threads; async spans apart |
+//! | events as instants, with fields | yes, the message is the name | yes | yes |
+//! | fields of spans; values recorded later | yes; yes | yes; yes | yes; no |
+//! | thread ids, names | the system's; `comm` too | its own numbers; Rust's names | its own; Rust's names |
+//! | spans that re-enter, or end out of order | intervals stay right | `E` ends the wrong span | the same |
+//! | memory while the writer is behind | bounded; drops and counts, or waits | grows | writes on the program's threads |
+//! | after `SIGKILL` | valid, but for the last 100 ms | the last 8 KiB missing, the last event cut | whatever was written |
+//! | after a panic, abort, segfault, `exit` | up to the last moment, see below | the last 8 KiB missing | whatever was written |
+//! | source location, custom names | no | yes | no |
+//!
+//! # When the program ends otherwise
+//!
+//! The writer writes every 100 ms ([`Builder::flush_every`]). For what happened since then:
+//!
+//! | the program | is complete up to that moment |
+//! |---|---|
+//! | panics | with [`Builder::flush_on_panic`], also if the panic aborts |
+//! | leaks its guard, or calls `exit` on the thread that made the trace | where the system runs a thread's destructors then: Linux with glibc, macOS |
+//! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
+//! | aborts, segfaults | if its handler of the signal calls [`Flusher::flush_in_signal_handler`] |
+//! | is killed | no: up to 100 ms before |
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
-//! (ibid.). Only that bracket is missing, and the events of the last moments. The file begins
-//! with `[` and an event, and each further event has its comma before it. Each write has whole
-//! events and does not cross a 4 KiB page of the file; blanks fill the rest of a page if the next
-//! event does not fit. Linux checks for a `SIGKILL` between pages (`generic_perform_write` in its
-//! `mm/filemap.c`), so it writes the part that is on one page whole or not at all. An event
-//! longer than a page, which takes span fields of that length, is the exception. A loss of power
-//! may damage the file.
+//! (ibid.). The file begins with `[` and an event, and each further event has its comma before
+//! it. No event crosses a 4 KiB page of the file; blanks fill the rest of a page if the next event
+//! does not fit. Linux checks for a `SIGKILL` between pages (`generic_perform_write` in its
+//! `mm/filemap.c`), so it writes the part that is on one page whole or not at all. An event longer
+//! than a page, which takes span fields of that length, is the exception. A loss of power may
+//! damage the file.
 //!
 //! # What it costs the program
 //!
-//! The program's threads convert two readings and put some 64 bytes into a bounded queue; the
-//! writer's thread makes text of them. The program never waits for the writer. But on a machine
-//! whose CPUs are all busy the writer takes time from the others: with two threads on two CPUs a
-//! span costs 456 ns in place of 260 (AMD EPYC, family 26, record of the benches). Events that do
-//! not fit into the queue are dropped and counted, and the file says how many are missing, and
-//! where.
+//! A thread puts three words into a ring of its own when it enters a span, two when it exits, and
+//! waits for nobody. The writer's thread makes text of them. Records that do not fit into the ring
+//! are dropped and counted, and the file says how many are missing, and where; with
+//! [`Builder::wait_when_full`] the program waits instead.
 
-use core::cell::RefCell;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::panic;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Instant;
 
-use tracing_core::span::{Attributes, Id};
-use tracing_core::{Metadata, Subscriber};
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+use crate::trace::recorder::{Recorder, Recording, Settings, WhenFull, sink_of_recording};
 
-use crate::sink::{OpenSpan, Sink};
-use crate::timing::SpanTiming;
-
-mod fields;
+mod pages;
 mod writer;
 
-use fields::Fields;
+pub use crate::trace::recorder::Tracks;
+use writer::{Requests, Writer};
 
-/// Events that may wait for the writer, by default: 64 bytes each, 4 MiB, and a tenth of a second
-/// of a program that enters 650,000 spans a second.
-const DEFAULT_CAPACITY: usize = 65_536;
+/// Room for the records of a thread, by default: 26,000 entered spans without fields.
+const DEFAULT_BYTES: usize = 1 << 20;
 
 /// How long an event may wait before it is written, by default: a compromise between losing
 /// events to a kill and a system call for every few events.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// Numbers the traces of a process, so that a thread can keep apart what belongs to each.
-static NEXT_TRACE: AtomicU64 = AtomicU64::new(1);
+/// How long a program that ends waits for the writer.
+const LAST_FLUSH: Duration = Duration::from_secs(2);
 
 /// A sink that writes the trace file. Made by [`Chrome::create`] or [`Chrome::builder`].
 ///
@@ -68,56 +84,39 @@ static NEXT_TRACE: AtomicU64 = AtomicU64::new(1);
 ///
 /// # fn main() -> std::io::Result<()> {
 /// # let path = std::env::temp_dir().join("tickline-doc-trace.json");
-/// let (chrome, guard) = Chrome::create(&path)?;
+/// let (chrome, guard) = Chrome::builder().with_fields().create(&path)?;
 /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(chrome));
 /// tracing::subscriber::with_default(subscriber, || {
-///     tracing::info_span!("outer").in_scope(|| tracing::info_span!("inner").in_scope(|| ()));
+///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 /// });
 /// let summary = guard.finish()?;
-/// assert_eq!((summary.written, summary.dropped), (2, 0));
+/// assert_eq!((summary.written, summary.events, summary.open, summary.dropped), (1, 1, 0, 0));
 /// # std::fs::remove_file(path)
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct Chrome {
-    trace: u64,
-    with_fields: bool,
-    queue: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    recording: Recording,
 }
 
-/// Messages to the writer.
-#[derive(Debug)]
-enum Message {
-    Slice(Slice),
-    Thread { number: u64, name: String },
-    Finish,
-}
-
-/// A busy interval of a thread in a span.
-#[derive(Debug)]
-struct Slice {
-    metadata: &'static Metadata<'static>,
-    thread: u64,
-    entered_ns: u64,
-    exited_ns: u64,
-    fields: Option<Arc<str>>,
-}
+sink_of_recording!(Chrome);
 
 /// Settings for a trace file.
 #[derive(Debug, Clone, Copy)]
 pub struct Builder {
-    capacity: usize,
+    settings: Settings,
     flush_every: Duration,
-    with_fields: bool,
+    flush_on_panic: bool,
 }
 
 impl Builder {
-    /// How many events may wait for the writer, 65,536 by default; at least 1. About 64 bytes
-    /// each, taken at once.
+    /// Memory for the records of a thread that the writer has not taken yet: 1 MiB by default, at
+    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, an event and
+    /// a span of a request 32 or more, fields what their text takes.
     #[must_use]
-    pub fn capacity(self, events: usize) -> Self {
-        Self { capacity: events.max(1), ..self }
+    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+        self.settings.bytes_per_thread = bytes;
+        self
     }
 
     /// How long an event may wait in the program before it is written, 100 ms by default.
@@ -126,16 +125,45 @@ impl Builder {
         Self { flush_every, ..self }
     }
 
-    /// Writes the fields that a span was created with as the arguments of its events. They are
-    /// formatted when it is created, on the program's threads. Values recorded later are left
-    /// out.
+    /// Writes the fields of a span as the arguments of its events, those recorded later too.
+    /// They are formatted on the program's threads.
     #[must_use]
-    pub fn with_fields(self) -> Self {
-        Self { with_fields: true, ..self }
+    pub fn with_fields(mut self) -> Self {
+        self.settings.has_fields = true;
+        self
     }
 
-    /// Creates the file, or empties it, and starts the thread that writes it. Links are followed. `/dev/stdout` is emptied too
-    /// if it is a file: to append to that, pass [`std::io::stdout`] to [`write_to`](Self::write_to).
+    /// Writes spans only, no events.
+    #[must_use]
+    pub fn without_events(mut self) -> Self {
+        self.settings.has_events = false;
+        self
+    }
+
+    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
+    #[must_use]
+    pub fn tracks(mut self, tracks: Tracks) -> Self {
+        self.settings.tracks = tracks;
+        self
+    }
+
+    /// A thread that records faster than the writer writes waits for it, so that nothing is
+    /// dropped.
+    #[must_use]
+    pub fn wait_when_full(mut self) -> Self {
+        self.settings.when_full = WhenFull::Wait;
+        self
+    }
+
+    /// Writes everything when a thread panics, after the present panic hook has run.
+    #[must_use]
+    pub fn flush_on_panic(self) -> Self {
+        Self { flush_on_panic: true, ..self }
+    }
+
+    /// Creates the file, or empties it, and starts the thread that writes it. Links are followed.
+    /// `/dev/stdout` is emptied too if it is a file: to append to that, pass [`std::io::stdout`]
+    /// to [`write_to`](Self::write_to).
     ///
     /// # Errors
     ///
@@ -150,16 +178,21 @@ impl Builder {
     ///
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
-        // std's bounded channel is crossbeam's, without the dependency.
-        let (queue, messages) = sync_channel(self.capacity);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let writer = writer::Writer::new(output, Arc::clone(&dropped), self);
-        let thread =
-            thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run(&messages))?;
-        // ORDERING: Relaxed, the number alone counts.
-        let trace = NEXT_TRACE.fetch_add(1, Ordering::Relaxed);
-        let guard = Guard { queue: queue.clone(), thread: Some(thread) };
-        Ok((Chrome { trace, with_fields: self.with_fields, queue, dropped }, guard))
+        let recorder = Recorder::new(self.settings);
+        let requests = Arc::new(Requests::default());
+        let writer = Writer::new(output, Arc::clone(&recorder), Arc::clone(&requests), self.flush_every);
+        let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run())?;
+        recorder.set_reader(thread.thread().clone());
+        let flusher = Flusher { requests, writer: thread.thread().clone() };
+        flush_when_this_thread_ends(flusher.clone());
+        if self.flush_on_panic {
+            let (flusher, before) = (flusher.clone(), panic::take_hook());
+            panic::set_hook(Box::new(move |panic| {
+                before(panic);
+                flusher.flush(LAST_FLUSH);
+            }));
+        }
+        Ok((Chrome { recording: Recording(recorder) }, Guard { flusher, thread: Some(thread) }))
     }
 }
 
@@ -167,7 +200,14 @@ impl Chrome {
     /// Settings for a trace file.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { capacity: DEFAULT_CAPACITY, flush_every: DEFAULT_FLUSH_EVERY, with_fields: false }
+        let settings = Settings {
+            bytes_per_thread: DEFAULT_BYTES,
+            when_full: WhenFull::Drop,
+            tracks: Tracks::Threads,
+            has_fields: false,
+            has_events: true,
+        };
+        Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
     }
 
     /// A trace file with the default settings.
@@ -179,38 +219,85 @@ impl Chrome {
         Self::builder().create(path)
     }
 
-    /// Events that were dropped so far, because the queue was full or the writer gone.
+    /// Records that were dropped so far, because a thread's ring was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        // ORDERING: Relaxed, a count of its own.
-        self.dropped.load(Ordering::Relaxed)
+        self.recording.0.dropped()
+    }
+}
+
+/// Asks the writer to write what was recorded. Clones ask the same writer.
+#[derive(Debug, Clone)]
+pub struct Flusher {
+    requests: Arc<Requests>,
+    writer: Thread,
+}
+
+impl Flusher {
+    /// Waits until what was recorded before is written, at most `patience`; whether it is.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let number = self.requests.ask();
+        self.writer.unpark();
+        self.wait(number, patience)
     }
 
-    fn send(&self, message: Message) {
-        match self.queue.try_send(message) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                // ORDERING: Relaxed, as in `dropped`.
-                self.dropped.fetch_add(1, Ordering::Relaxed);
+    /// The same as [`flush`](Self::flush), for the handler of a signal: the calling thread only
+    /// changes an atomic, reads the clock, and sleeps, while the writer's thread works. It may
+    /// take as long as [`Builder::flush_every`] until the writer looks. If the program was
+    /// interrupted where it held a lock that the writer needs, that of the allocator, say, this
+    /// waits in vain, but no longer than `patience`.
+    pub fn flush_in_signal_handler(&self, patience: Duration) -> bool {
+        self.wait(self.requests.ask(), patience)
+    }
+
+    fn wait(&self, number: u64, patience: Duration) -> bool {
+        let start = Instant::now();
+        while !self.requests.is_done(number) {
+            if start.elapsed() >= patience {
+                return false;
             }
+            thread::sleep(Duration::from_micros(100));
+        }
+        true
+    }
+}
+
+/// Flushes when the thread that made traces ends, which at the end of `main` is the program.
+struct AtEnd(Vec<Flusher>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // Elsewhere the writer's thread may be gone by now, and nobody would answer.
+        if cfg!(unix) {
+            self.0.iter().for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
         }
     }
 }
 
-/// Ends the file when it is dropped. [`Chrome::dropped`] counts spans that are exited later,
-/// except those that are exited while the file ends.
+fn flush_when_this_thread_ends(flusher: Flusher) {
+    thread_local! {
+        static AT_END: RefCell<AtEnd> = const { RefCell::new(AtEnd(Vec::new())) };
+    }
+    let _ = AT_END.try_with(|at_end| {
+        let flushers = &mut at_end.borrow_mut().0;
+        flushers.retain(|flusher| !flusher.requests.is_done(u64::MAX));
+        flushers.push(flusher);
+    });
+}
+
+/// Ends the file when it is dropped. Spans that are exited later are not in it.
 ///
-/// Keep it until the end of `main`: a program that ends without dropping it leaves the same file
-/// as one that was killed.
+/// Keep it until the end of `main`. What a program leaves that ends without dropping it is in the
+/// [module's documentation](self).
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
-    queue: SyncSender<Message>,
+    flusher: Flusher,
     thread: Option<JoinHandle<io::Result<Summary>>>,
 }
 
 impl Guard {
-    /// Writes the waiting events, ends the file, and says what it contains.
+    /// Writes what was recorded, ends the file, and says what it contains.
     ///
     /// # Errors
     ///
@@ -219,10 +306,16 @@ impl Guard {
         self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
     }
 
+    /// For programs that want the trace to be complete before they end in another way.
+    #[must_use]
+    pub fn flusher(&self) -> Flusher {
+        self.flusher.clone()
+    }
+
     fn stop(&mut self) -> Option<io::Result<Summary>> {
         let thread = self.thread.take()?;
-        // This waits for room; an error means that the writer has ended.
-        let _ = self.queue.send(Message::Finish);
+        self.flusher.requests.ask_to_finish();
+        self.flusher.writer.unpark();
         Some(
             thread
                 .join()
@@ -238,117 +331,15 @@ impl Drop for Guard {
 }
 
 /// What a finished file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Busy intervals that are in the file.
+    /// Busy intervals of threads, and spans of requests, that are in the file.
     pub written: u64,
-    /// Those that are not, because the queue was full.
+    /// Those of them that had not ended when the file did.
+    pub open: u64,
+    /// Events that are in the file.
+    pub events: u64,
+    /// Beginnings and events that are not, because a thread's ring was full.
     pub dropped: u64,
-}
-
-/// A span that this thread is in.
-#[derive(Debug)]
-struct Open {
-    trace: u64,
-    span: Id,
-    entered_ns: u64,
-    /// Re-entries by the same thread: one busy interval.
-    depth: u64,
-}
-
-/// What a thread keeps.
-#[derive(Debug)]
-struct Local {
-    thread: u64,
-    /// The traces that have this thread's name.
-    named_in: Vec<u64>,
-    open: Vec<Open>,
-}
-
-thread_local! {
-    static LOCAL: RefCell<Local> = RefCell::new(Local::new());
-}
-
-impl Local {
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // ORDERING: Relaxed, the number alone counts.
-        Self { thread: NEXT.fetch_add(1, Ordering::Relaxed), named_in: Vec::new(), open: Vec::new() }
-    }
-
-    fn find(&mut self, trace: u64, span: &Id) -> Option<usize> {
-        self.open.iter().rposition(|open| open.trace == trace && open.span == *span)
-    }
-
-    fn enter(&mut self, trace: u64, span: Id, entered_ns: u64) {
-        match self.find(trace, &span).and_then(|place| self.open.get_mut(place)) {
-            Some(open) => open.depth += 1,
-            None => self.open.push(Open { trace, span, entered_ns, depth: 1 }),
-        }
-    }
-
-    /// When the busy interval that ends with this exit began.
-    fn exit(&mut self, trace: u64, span: &Id) -> Option<u64> {
-        let place = self.find(trace, span)?;
-        let open = self.open.get_mut(place)?;
-        open.depth -= 1;
-        (open.depth == 0).then(|| self.open.remove(place).entered_ns)
-    }
-}
-
-impl Chrome {
-    /// Sends the thread's name before its first event; later, if there is no room now.
-    fn introduce(&self, local: &mut Local) {
-        if !local.named_in.contains(&self.trace) {
-            let current = thread::current();
-            let name = current.name().map_or_else(|| format!("thread {}", local.thread), str::to_owned);
-            if self.queue.try_send(Message::Thread { number: local.thread, name }).is_ok() {
-                local.named_in.push(self.trace);
-            }
-        }
-    }
-}
-
-impl<S> Sink<S> for Chrome
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    const ENTER_AND_EXIT: bool = true;
-
-    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
-        self.with_fields
-    }
-
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
-        if let Some(fields) = Fields::of(self.trace, attributes) {
-            span.extensions_mut().replace(fields);
-        }
-    }
-
-    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        // A thread that is ending has no thread-local memory any more; its last spans are not in
-        // the file.
-        let _ = LOCAL.try_with(|local| local.borrow_mut().enter(self.trace, span.id().clone(), ns));
-    }
-
-    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        let _ = LOCAL.try_with(|local| {
-            let mut local = local.borrow_mut();
-            let Some(entered_ns) = local.exit(self.trace, span.id()) else { return };
-            self.introduce(&mut local);
-            let fields = if self.with_fields {
-                span.find().and_then(|span| {
-                    span.extensions().get::<Fields>().and_then(|fields| fields.of_trace(self.trace))
-                })
-            } else {
-                None
-            };
-            let metadata = span.metadata();
-            let slice = Slice { metadata, thread: local.thread, entered_ns, exited_ns: ns, fields };
-            self.send(Message::Slice(slice));
-        });
-    }
-
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
 }

@@ -179,40 +179,10 @@ const fn digit_of(number: u32) -> u8 {
     b'0' + (number % 10) as u8
 }
 
-/// `2026-11-20T12:34:56` for `seconds` since 1970, up to the year 9999.
-///
-/// The date by counting in eras of 400 years, 146,097 days, of years that begin in March, so that
-/// a leap day is the last one of its year; the fifths of 153 days are the lengths of the months
-/// from March on.
+/// `2026-11-20T12:34:56` for `seconds` since 1970, up to the last second of [`UnixTime`].
 fn second_text(seconds: u64) -> [u8; SECOND_LEN] {
-    const DAY_S: u64 = 86_400;
-    /// From 0000-03-01, where an era begins, to 1970-01-01.
-    const DAYS_BEFORE_1970: u64 = 719_468;
-    const ERA_DAYS: u64 = 146_097;
-    let days = seconds / DAY_S + DAYS_BEFORE_1970;
-    let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
-    // Corrects for leap days: 1,460 = 4 years, 36,524 = a century.
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let of_day = seconds % DAY_S;
-
-    let mut text = *b"0000-00-00T00:00:00";
-    let mut number = |end: usize, digits: usize, number: u64| {
-        let mut rest = number;
-        for digit in text.iter_mut().take(end).rev().take(digits) {
-            *digit = digit_of(u32::try_from(rest % 10).unwrap_or(0));
-            rest /= 10;
-        }
-    };
-    number(4, 4, year);
-    number(7, 2, month);
-    number(10, 2, day);
-    number(13, 2, of_day / 3_600);
-    number(16, 2, of_day / 60 % 60);
-    number(19, 2, of_day % 60);
-    text
+    let text = UnixTime::from_secs(seconds).to_string();
+    let second = text.as_bytes().first_chunk();
+    // Never the other one: the years have four digits.
+    second.copied().unwrap_or(*b"1970-01-01T00:00:00")
 }

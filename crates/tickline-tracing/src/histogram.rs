@@ -1,12 +1,11 @@
-//! Quantiles of the spans' times, per span name.
+//! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread records into one of a few shards, behind a lock for which threads rarely compete.
-//! A reader of the histograms adds the shards up. A histogram has buckets 1 % wide (two digits).
-//! For each span and shard in use it takes about 1 KiB for each doubling from its smallest to its
-//! largest value.
+//! Each thread records into histograms of its own, behind a lock that only readers compete for.
+//! A reader adds them up. Those of a thread that has ended stay, and the next new thread goes on
+//! with them. A histogram has buckets 1 % wide (two digits). For each span and thread it takes
+//! about 1 KiB for each doubling from its smallest to its largest value.
 
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,15 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
-use tracing_core::Subscriber;
+use thread_local::ThreadLocal;
+use tracing_core::span::{Attributes, Record};
+use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+use crate::kept_fields::{self, KeptFields};
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
-/// Shards of a set of histograms: this many threads or fewer rarely wait for each other. A power
-/// of two.
-const SHARDS: usize = 16;
+mod prometheus;
 
 /// Digits of a value that are kept: buckets are 1 % wide.
 const DIGITS: u8 = 2;
@@ -41,7 +41,28 @@ pub enum Measure {
     Idle,
 }
 
-/// A histogram of the times of each span name, ns. Clones are the same histograms: one is the
+/// What spans are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Key {
+    /// Those of one name.
+    #[default]
+    Name,
+    /// Those of one target.
+    Target,
+    /// Those in which this field has one value: a route, say, or a status. The last value counts
+    /// that was recorded. Spans without the field do not count. Of each thread's values the first
+    /// 1,000 have histograms of their own; spans with others are together in `(other)`.
+    Field(&'static str),
+}
+
+/// The values of a field of which a thread keeps apart.
+const MAX_VALUES: usize = 1_000;
+
+/// Where spans with further values are counted.
+const OTHER: &str = "(other)";
+
+/// A histogram of the times of each span name (or another [`Key`]), ns. Clones are the same histograms: one is the
 /// sink, another shows the table.
 ///
 /// ```
@@ -58,7 +79,7 @@ pub enum Measure {
 ///     }
 /// });
 /// let summary = histograms.summaries();
-/// assert_eq!((summary[0].name, summary[0].count), ("work", 100));
+/// assert_eq!((summary[0].name.as_str(), summary[0].count), ("work", 100));
 /// println!("{histograms}");
 /// ```
 #[derive(Clone)]
@@ -66,7 +87,8 @@ pub struct Histograms(Arc<Inner>);
 
 struct Inner {
     measure: Measure,
-    shards: [Shard; SHARDS],
+    key: Key,
+    shards: ThreadLocal<Shard>,
     /// Where the table goes when the last clone is dropped.
     at_drop: Mutex<Option<Box<dyn Write + Send>>>,
 }
@@ -74,15 +96,50 @@ struct Inner {
 /// On a cache line of its own, so that threads do not slow each other down.
 type Shard = CachePadded<Mutex<Recorded>>;
 
-/// By the address of the span's metadata: callsites differ by that, without a comparison of names.
-type Recorded = FxHashMap<usize, (&'static str, Histogram<u64>)>;
+#[derive(Default)]
+struct Recorded {
+    /// By the address of the span's metadata: callsites differ by that, without a comparison of
+    /// names.
+    by_callsite: FxHashMap<usize, (&'static str, Times)>,
+    by_value: FxHashMap<String, Times>,
+}
+
+/// Times of spans that count together.
+#[derive(Clone)]
+struct Times {
+    histogram: Histogram<u64>,
+    sum_ns: u64,
+}
+
+impl Times {
+    fn new() -> Self {
+        Self { histogram: Histogram::new(DIGITS).expect("0 to 5 digits are allowed"), sum_ns: 0 }
+    }
+
+    fn record(&mut self, ns: u64) {
+        // Grows as it needs to, up to 64-bit values; `saturating_record` would not.
+        let _ = self.histogram.record(ns);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Cannot fail: both grow as they need to.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+}
 
 impl Histograms {
-    /// Empty histograms.
+    /// Empty histograms, by span name.
     #[must_use]
     pub fn new(measure: Measure) -> Self {
-        let shards = core::array::from_fn(|_| Shard::default());
-        Self(Arc::new(Inner { measure, shards, at_drop: Mutex::new(None) }))
+        Self::by(Key::Name, measure)
+    }
+
+    /// Empty histograms, by `key`.
+    #[must_use]
+    pub fn by(key: Key, measure: Measure) -> Self {
+        Self(Arc::new(Inner { measure, key, shards: ThreadLocal::new(), at_drop: Mutex::new(None) }))
     }
 
     /// Writes the table to `output` when the last clone is dropped. If a global subscriber holds
@@ -93,45 +150,87 @@ impl Histograms {
         self
     }
 
-    /// The summaries so far, by span name in alphabetical order. Callsites of the same name count
-    /// together.
+    /// The summaries so far, by name (or another [`Key`]) in alphabetical order. Callsites of the
+    /// same name count together.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         self.0.summaries()
     }
 
-    /// A copy of the histogram of the spans called `name`, ns; `None` if no such span was closed
-    /// yet.
+    /// A copy of the histogram of the spans called `name` (or with this target or value), ns;
+    /// `None` if no such span was closed yet.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Histogram<u64>> {
-        self.0.merged().remove(name)
+        self.0.merged().remove(name).map(|times| times.histogram)
+    }
+
+    /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
+    /// seconds; its label is `span`, `target`, or the field. A server answers with it, with the
+    /// content type `text/plain; version=0.0.4`.
+    ///
+    /// It needs no library: the `metrics` facade would count each span into a histogram of its
+    /// own once more, and `prometheus-client` has no summaries.
+    ///
+    /// ```
+    /// use tickline_tracing::SpanTimingLayer;
+    /// use tickline_tracing::histogram::{Histograms, Key, Measure};
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let histograms = Histograms::by(Key::Field("route"), Measure::Total);
+    /// let layer = SpanTimingLayer::new().with_sink(histograms.clone());
+    /// tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+    ///     drop(tracing::info_span!("request", route = "/item"));
+    /// });
+    /// let text = histograms.prometheus("http_request_seconds");
+    /// assert!(text.contains("http_request_seconds_count{route=\"/item\"} 1\n"), "{text}");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `metric` is no name of a metric, or the field no name of a label: letters, digits and
+    /// `_`, and not a digit first.
+    #[must_use]
+    pub fn prometheus(&self, metric: &str) -> String {
+        prometheus::text(metric, self.0.key, &self.0.merged())
     }
 
     /// Forgets what was recorded.
     pub fn reset(&self) {
-        for shard in &self.0.shards {
-            lock(shard).clear();
+        for shard in self.0.shards.iter() {
+            *lock(shard) = Recorded::default();
         }
     }
 }
 
 impl Inner {
-    fn record(&self, name: &'static str, callsite: usize, duration: Duration) {
-        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let Some(shard) = self.shards.get(shard_of_this_thread()) else { return };
-        let mut recorded = lock(shard);
-        let (_, histogram) = recorded.entry(callsite).or_insert_with(|| (name, empty()));
-        // Grows as it needs to, up to 64-bit values; `saturating_record` would not.
-        let _ = histogram.record(ns);
+    fn record(&self, metadata: &'static Metadata<'static>, ns: u64) {
+        let name = if self.key == Key::Target { metadata.target() } else { metadata.name() };
+        let callsite = core::ptr::from_ref(metadata).addr();
+        let mut recorded = lock(self.shards.get_or_default());
+        let (_, times) = recorded.by_callsite.entry(callsite).or_insert_with(|| (name, Times::new()));
+        times.record(ns);
     }
 
-    fn merged(&self) -> BTreeMap<&'static str, Histogram<u64>> {
-        let mut merged = BTreeMap::new();
-        for shard in &self.shards {
-            for (name, histogram) in lock(shard).values() {
-                // Cannot fail: both grow as they need to.
-                let _ = merged.entry(*name).or_insert_with(empty).add(histogram);
-            }
+    fn record_value(&self, value: &str, ns: u64) {
+        let by_value = &mut lock(self.shards.get_or_default()).by_value;
+        let is_known = by_value.contains_key(value);
+        let value = if is_known || by_value.len() < MAX_VALUES { value } else { OTHER };
+        match by_value.get_mut(value) {
+            Some(times) => times.record(ns),
+            None => by_value.entry(value.to_owned()).or_insert_with(Times::new).record(ns),
+        }
+    }
+
+    fn merged(&self) -> BTreeMap<String, Times> {
+        let mut merged = BTreeMap::<String, Times>::new();
+        let mut add = |name: &str, times: &Times| match merged.get_mut(name) {
+            Some(known) => known.add(times),
+            None => _ = merged.insert(name.to_owned(), times.clone()),
+        };
+        for shard in self.shards.iter() {
+            let recorded = lock(shard);
+            recorded.by_callsite.values().for_each(|(name, times)| add(name, times));
+            recorded.by_value.iter().for_each(|(value, times)| add(value, times));
         }
         merged
     }
@@ -139,14 +238,14 @@ impl Inner {
     fn summaries(&self) -> Vec<Summary> {
         let quantile = |histogram: &Histogram<u64>, q| Duration::from_nanos(histogram.value_at_quantile(q));
         self.merged()
-            .iter()
-            .map(|(name, histogram)| Summary {
+            .into_iter()
+            .map(|(name, Times { histogram, .. })| Summary {
                 name,
                 count: histogram.len(),
-                p50: quantile(histogram, 0.5),
-                p90: quantile(histogram, 0.9),
-                p99: quantile(histogram, 0.99),
-                p999: quantile(histogram, 0.999),
+                p50: quantile(&histogram, 0.5),
+                p90: quantile(&histogram, 0.9),
+                p99: quantile(&histogram, 0.99),
+                p999: quantile(&histogram, 0.999),
                 max: Duration::from_nanos(histogram.max()),
             })
             .collect()
@@ -191,7 +290,8 @@ impl fmt::Display for Histograms {
 
 impl fmt::Debug for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Histograms").field("measure", &self.0.measure).finish_non_exhaustive()
+        let Inner { measure, key, .. } = &*self.0;
+        f.debug_struct("Histograms").field("measure", measure).field("key", key).finish_non_exhaustive()
     }
 }
 
@@ -200,14 +300,38 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     #[inline]
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        matches!(self.0.key, Key::Field(field) if kept_fields::has_any(metadata, &[field]))
+    }
+
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
+        if let Key::Field(field) = self.0.key {
+            kept_fields::keep(span, &[field], |visit| attributes.record(visit));
+        }
+    }
+
+    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+        if let Key::Field(field) = self.0.key {
+            kept_fields::keep(span, &[field], |visit| values.record(visit));
+        }
+    }
+
+    #[inline]
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         let duration = match self.0.measure {
             Measure::Total => times.total(),
             Measure::Busy => times.busy(),
             Measure::Idle => times.idle(),
         };
-        let metadata = span.metadata();
-        self.0.record(metadata.name(), core::ptr::from_ref(metadata).addr(), duration);
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        match self.0.key {
+            Key::Name | Key::Target => self.0.record(span.metadata(), ns),
+            Key::Field(field) => {
+                if let Some(value) = span.extensions().get::<KeptFields>().and_then(|kept| kept.get(field)) {
+                    self.0.record_value(value, ns);
+                }
+            }
+        }
     }
 }
 
@@ -216,8 +340,8 @@ where
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The spans' name.
-    pub name: &'static str,
+    /// The spans' name, target, or value of the field.
+    pub name: String,
     /// How many were closed.
     pub count: u64,
     /// Half of them took no longer.
@@ -232,19 +356,6 @@ pub struct Summary {
     pub max: Duration,
 }
 
-fn empty() -> Histogram<u64> {
-    Histogram::new(DIGITS).expect("0 to 5 digits are allowed")
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn shard_of_this_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        // ORDERING: Relaxed, the number alone counts.
-        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1);
-    }
-    SHARD.try_with(|shard| *shard).unwrap_or(0)
 }

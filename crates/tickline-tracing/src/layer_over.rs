@@ -16,7 +16,8 @@ use crate::unix_offset::UnixOffset;
 /// Numbers the layers, so that a layer knows its own spans. No layer has 0.
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
-/// [`SpanTimingLayer`](crate::SpanTimingLayer) over a given clock.
+/// [`SpanTimingLayer`](crate::SpanTimingLayer) over a given clock, with the same sinks and costs
+/// but for the clock's.
 #[derive(Debug)]
 pub struct LayerOver<T, K = ()> {
     number: u64,

@@ -1,30 +1,39 @@
-//! [`tracing`](https://docs.rs/tracing) spans timed by the CPU's counter, through [tickline].
+//! See where a program's time goes, from its [`tracing`](https://docs.rs/tracing) spans, which are
+//! timed by the CPU's counter through [tickline].
+//!
+//! To have a trace file that <https://ui.perfetto.dev> opens, also if the program panics:
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
+//! use tickline_tracing::chrome::Chrome;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let timing = SpanTimingLayer::new().with_callback(|span| {
-//!     let times = span.times();
-//!     println!("{}: busy {:?}, idle {:?}", span.name(), times.busy(), times.idle());
-//! });
-//! let subscriber = tracing_subscriber::registry().with(timing);
+//! # fn main() -> std::io::Result<()> {
+//! # let dir = std::env::temp_dir().join("tickline-front-page.json");
+//! # let name = "trace.json"; let path = dir.with_file_name(name);
+//! let (chrome, guard) = Chrome::builder().with_fields().flush_on_panic().create(&path)?;
+//! let layer = SpanTimingLayer::new().with_sink(chrome);
+//! let subscriber = tracing_subscriber::registry().with(layer);
 //! # tracing::subscriber::with_default(subscriber, || {
-//! tracing::info_span!("work").in_scope(|| {
-//!     // ...
+//! tracing::info_span!("request", user = 7).in_scope(|| {
+//!     tracing::info!(rows = 3, "read");
 //! });
 //! # });
+//! let summary = guard.finish()?; // at the end of `main`
+//! println!("{} spans, of which {} did not end", summary.written, summary.open);
+//! # std::fs::remove_file(path)
+//! # }
 //! ```
 //!
-//! | | |
+//! | to | use |
 //! |---|---|
-//! | [`SpanTimingLayer`] | times every span: reads the clock when a span is created, entered, exited and closed |
-//! | [`SpanTiming`] | the times, for other layers: in the span's extensions |
-//! | [`SpanTimingLayer::with_callback`] | calls a closure for each span that is closed |
-//! | [`CloseEvents`] | sends an event with `time.busy` and `time.idle` to all layers, as `fmt` prints with `FmtSpan::CLOSE` |
-//! | `histogram::Histograms` | count, p50, p90, p99, p99.9, max for each span name |
-//! | `chrome::Chrome` | a trace file for Perfetto, readable even if the program is killed |
-//! | `format::{Rfc3339, Rfc3339Local, Uptime}` | times for `fmt`'s lines |
+//! | have each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
+//! | read them in another layer | [`SpanTiming`], in the span's extensions |
+//! | write all spans and events to a file | [`chrome::Chrome`] |
+//! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
+//! | have count, p50, p90, p99, p99.9, max for each span name | [`histogram::Histograms`] |
+//! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
+//! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //!
 //! # What it costs
 //!
@@ -35,37 +44,41 @@
 //! open spans of one thread take 1 MB. A subscriber without the layer pays nothing. Spans that a
 //! filter keeps from the layer cost it nothing.
 //!
-//! A span that is created, entered, exited and closed, in ns and in times of a bare `rdtsc`. From
-//! the [record](https://github.com/tickline/tickline/blob/main/benches/README.md) of an AMD EPYC,
-//! family 26 (2 CPUs, under KVM, Linux 6.18, clocksource tsc, rustc 1.95, 2026-11-20), where
-//! `rdtsc` takes 9.8 ns and `std::time::Instant::now` 23; by `cargo run --release -p
-//! tickline-benches --bin spans`. With two threads the median counts, and both CPUs are busy:
+//! A span that is created, entered, exited and closed, in ns. AMD EPYC, family 25, model 17 (2
+//! CPUs, under KVM, clocksource tsc, rustc 1.95, 2026-11-21), where `rdtsc` takes 9.5 ns and
+//! `std::time::Instant::now` 23; by `cargo run --release -p tickline-benches --bin spans -- --rounds
+//! 400`, the fastest of 400 rounds on one thread:
 //!
-//! | | 1 thread | x rdtsc | 2 threads |
-//! |---|---|---|---|
-//! | a registry without layers | 83 | 8.5 | 262 |
-//! | a layer that does nothing | 76 | 7.8 | 106 |
-//! | a layer that stores an extension | 117 | 11.9 | 190 |
-//! | the same, looking it up three times | 220 | 22.4 | 286 |
-//! | **[`SpanTimingLayer`]** | 159 | 16.2 | 250 |
-//! | the same over `std` | 263 | 26.8 | 328 |
-//! | **with `Histograms`** | 174 | 17.7 | 213 |
-//! | tracing-timing 0.7, which needs an event in the span | 490 | 49.9 | 1,078 |
-//! | **with `Chrome`**, to a sink | 260 | 26.5 | 456 |
-//! | tracing-chrome 0.7, to a sink | 373 | 37.9 | 448 |
-//! | **with [`CloseEvents`]** and `fmt`, its time by `Rfc3339` | 669 | 68.2 | 731 |
-//! | `fmt` with `FmtSpan::CLOSE` | 1,137 | 115.8 | 1,279 |
+//! | | ns | x rdtsc |
+//! |---|---|---|
+//! | a registry without layers | 49 | 5.2 |
+//! | a layer that does nothing | 65 | 6.8 |
+//! | a layer that stores an extension | 109 | 11.5 |
+//! | the same, looking it up three times | 206 | 21.8 |
+//! | **[`SpanTimingLayer`]** | 148 | 15.6 |
+//! | the same, while 10,000 other spans are open | 159 | 16.8 |
+//! | the same over `std` | 229 | 24.2 |
+//! | **with `Histograms`** | 174 | 18.4 |
+//! | **with `FlightRecorder`** | 202 | 21.3 |
+//! | **with `Chrome`**, to a sink | 207 | 21.9 |
+//! | tracing-chrome 0.7, to a sink | 348 | 36.8 |
+//! | tracing-timing 0.7, which needs an event in the span | 397 | 41.9 |
+//! | **with [`CloseEvents`]** and `fmt`, both with `Rfc3339` | 780 | 82.3 |
+//! | **with [`CloseEvents`]** and `fmt`, both with `fmt`'s own timer | 902 | 95.2 |
+//! | `fmt` with `FmtSpan::CLOSE`, its own timer | 1,326 | 140.0 |
 //!
-//! On one thread a timed span costs 4.3 bare readings more than a layer that stores an extension.
-//! It costs less than a layer that looks its extension up when the span is entered, exited and
-//! closed, because each lookup takes 34 ns. With two threads all figures vary by 50 ns and more
-//! from run to run. `Chrome` then has a third thread, its writer, on two CPUs.
+//! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
+//! than a layer that looks its extension up when the span is entered, exited and closed, because
+//! each lookup takes 34 ns. With 10,000 open spans the storing layer costs 8 ns more, too. With two
+//! threads all figures vary by hundreds of ns from run to run, the registry's own most of all;
+//! threads share nothing that they write in this layer, its histograms and its recorders. The
+//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has both columns for
+//! other processors.
 //!
-//! Over the OS clock a span takes 1.7 times as long there, and 1.2 times on an Intel Xeon, family
-//! 6, model 207. In [emulated
-//! guests](https://github.com/tickline/tickline/blob/main/docs/guests.md) it takes 1.2 times as
-//! long if the clocksource is tsc, and 2.9 times if it is hpet.
+//! A trace takes CPU time of its writer's thread, too. In all, and per span: 315 ns with `Chrome`,
+//! 1,443 with tracing-chrome (one thread; two: 341 and 1,527), from the same command.
 //!
+
 //! # Order
 //!
 //! All readings are plain ones ([`tickline::now_ns`]), which are in order within a thread. So the
@@ -86,8 +99,8 @@
 //!
 //! # Features
 //!
-//! `fmt` (default): `format`. `histogram` (default). `chrome` (default). `local-time`: the system's
-//! time zone, by jiff. Without any of them the crate needs `tickline`, `tracing-core`,
+//! `fmt` (default): `format`. `histogram` (default). `chrome` (default): `chrome` and `flight`.
+//! `local-time`: the system's time zone, by jiff. Without any of them the crate needs `tickline`, `tracing-core`,
 //! `tracing-subscriber`'s registry, and `spin`, which has no dependencies.
 //!
 //! # Examples
@@ -101,16 +114,21 @@
 #[cfg(feature = "chrome")]
 pub mod chrome;
 mod close_event;
+#[cfg(feature = "chrome")]
+pub mod flight;
 #[cfg(feature = "fmt")]
 pub mod format;
 #[cfg(feature = "histogram")]
 pub mod histogram;
+mod kept_fields;
 mod layer;
 mod layer_over;
 mod open_spans;
 mod sink;
 mod source;
 mod timing;
+#[cfg(feature = "chrome")]
+mod trace;
 mod unix_offset;
 
 pub use close_event::CloseEvents;
@@ -118,9 +136,16 @@ pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, OpenSpan, Sink};
 pub use timing::SpanTiming;
 
-/// For this project's tests and benches: the layer over other clocks. This is not part of the
-/// API, and may change in any release.
-#[doc(hidden)]
+/// The layer over another clock: one that a test moves by hand, or that of `std`, to see what the
+/// counter gains.
+///
+/// ```
+/// use tickline_tracing::over::{LayerOver, StdClock};
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let subscriber = tracing_subscriber::registry().with(LayerOver::new(StdClock::new()));
+/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+/// ```
 pub mod over {
     pub use crate::layer_over::LayerOver;
     pub use crate::source::{StdClock, TimeSource};

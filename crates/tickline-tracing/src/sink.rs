@@ -7,6 +7,7 @@ use tracing_core::{Dispatch, Event, Metadata, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+use crate::kept_fields::{self, KeptFields};
 use crate::timing::SpanTiming;
 
 /// A [`SpanTimingLayer`](crate::SpanTimingLayer) calls its sink when something happens to a span.
@@ -211,6 +212,7 @@ pub struct ClosedSpan<'a> {
     id: Id,
     metadata: &'static Metadata<'static>,
     times: &'a SpanTiming,
+    fields: Option<&'a KeptFields>,
 }
 
 impl ClosedSpan<'_> {
@@ -232,6 +234,14 @@ impl ClosedSpan<'_> {
         self.id.clone()
     }
 
+    /// The text of a field, as it was recorded last, without quotation marks if it is a string.
+    /// `None` if the span does not have it, or the callback was made without it
+    /// ([`Callback::with_fields`]).
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields?.get(name)
+    }
+
     /// Its times.
     #[must_use]
     pub fn times(&self) -> &SpanTiming {
@@ -240,12 +250,38 @@ impl ClosedSpan<'_> {
 }
 
 /// A [`Sink`] made of a closure.
-pub struct Callback<F>(F);
+pub struct Callback<F> {
+    call: F,
+    fields: &'static [&'static str],
+}
 
 impl<F: Fn(&ClosedSpan<'_>)> Callback<F> {
     /// Calls `call` for each span that is closed, on the thread that closes it.
     pub fn new(call: F) -> Self {
-        Self(call)
+        Self { call, fields: &[] }
+    }
+
+    /// The same, and keeps these fields of the spans, for [`ClosedSpan::field`]. Spans that have
+    /// any of them cost a lookup in the registry and some text when they are created; others cost
+    /// nothing more.
+    ///
+    /// ```
+    /// use tickline_tracing::{Callback, ClosedSpan, SpanTimingLayer};
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let tell = |span: &ClosedSpan<'_>| {
+    ///     if let Some(route) = span.field("route") {
+    ///         println!("{route}: {:?}, status {:?}", span.times().total(), span.field("status"));
+    ///     }
+    /// };
+    /// let layer = SpanTimingLayer::new()
+    ///     .with_sink(Callback::new(tell).with_fields(&["route", "status"]));
+    /// let subscriber = tracing_subscriber::registry().with(layer);
+    /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
+    /// ```
+    #[must_use]
+    pub fn with_fields(self, fields: &'static [&'static str]) -> Self {
+        Self { fields, ..self }
     }
 }
 
@@ -261,7 +297,30 @@ where
     F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
 {
     #[inline]
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        kept_fields::has_any(metadata, self.fields)
+    }
+
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
+        kept_fields::keep(span, self.fields, |visit| attributes.record(visit));
+    }
+
+    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+        kept_fields::keep(span, self.fields, |visit| values.record(visit));
+    }
+
+    #[inline]
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        (self.0)(&ClosedSpan { id: span.id(), metadata: span.metadata(), times });
+        let (id, metadata) = (span.id(), span.metadata());
+        if self.fields.is_empty() {
+            (self.call)(&ClosedSpan { id, metadata, times, fields: None });
+        } else {
+            // Taken out, so that no lock is held: the callback may want the extensions.
+            let fields = span.extensions_mut().remove::<KeptFields>();
+            (self.call)(&ClosedSpan { id, metadata, times, fields: fields.as_ref() });
+            if let Some(fields) = fields {
+                span.extensions_mut().replace(fields);
+            }
+        }
     }
 }

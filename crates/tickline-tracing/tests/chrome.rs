@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::Chrome;
+use tickline_tracing::chrome::{Chrome, Tracks};
 use tickline_tracing::over::LayerOver;
 use tracing::{debug_span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
@@ -44,50 +44,68 @@ fn ns(value: &Value) -> u64 {
     whole.parse::<u64>().unwrap() * 1_000 + format!("{part:0<3}").parse::<u64>().unwrap()
 }
 
+/// The busy intervals that have ended, by the rule of the format: an `E` ends the latest `B` of
+/// its thread, and adds its arguments.
 fn slices(events: &[Value]) -> Vec<Slice> {
-    events
-        .iter()
-        .filter(|event| event["ph"] == "X")
-        .map(|event| Slice {
-            name: event["name"].as_str().unwrap().to_owned(),
-            thread: event["tid"].as_u64().unwrap(),
-            start: ns(&event["ts"]),
-            end: ns(&event["ts"]) + ns(&event["dur"]),
-            args: event["args"].clone(),
-        })
-        .collect()
+    let mut open: HashMap<u64, Vec<Slice>> = HashMap::new();
+    let mut slices = Vec::new();
+    for event in events {
+        let thread = event["tid"].as_u64().unwrap();
+        if event["ph"] == "B" {
+            let (name, start) = (event["name"].as_str().unwrap().to_owned(), ns(&event["ts"]));
+            let slice = Slice { name, thread, start, end: 0, args: event["args"].clone() };
+            open.entry(thread).or_default().push(slice);
+        } else if event["ph"] == "E" {
+            let mut slice = open.get_mut(&thread).and_then(Vec::pop).expect("an end has a beginning");
+            slice.end = ns(&event["ts"]);
+            if event["args"].is_object() {
+                slice.args = event["args"].clone();
+            }
+            slices.push(slice);
+        }
+    }
+    slices
 }
 
-/// The rules of the format for the phases that are used, and busy intervals of one thread lie
-/// within each other or do not overlap.
-fn check_format(events: &[Value]) {
-    let mut threads: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
+/// The names of the spans that are open at the end.
+fn open(events: &[Value]) -> Vec<String> {
+    let mut open: Vec<(u64, &str)> = Vec::new();
     for event in events {
-        assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
-        match event["ph"].as_str().unwrap() {
-            "M" => assert!(event["args"]["name"].is_string(), "{event}"),
-            "i" => assert!(event["ts"].is_number() && event["s"] == "p", "{event}"),
-            "X" => assert!(event["ts"].is_number() && event["dur"].is_number(), "{event}"),
+        let thread = event["tid"].as_u64().unwrap();
+        if event["ph"] == "B" {
+            open.push((thread, event["name"].as_str().unwrap()));
+        } else if event["ph"] == "E" {
+            let place = open.iter().rposition(|(of, _)| *of == thread).expect("an end has a beginning");
+            open.remove(place);
+        }
+    }
+    open.into_iter().map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The rules of the format for the phases that are used. Times of a thread are in order.
+fn check_format(events: &[Value]) {
+    let mut last: HashMap<u64, u64> = HashMap::new();
+    for event in events {
+        assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
+        let phase = event["ph"].as_str().unwrap();
+        assert!(event["name"].is_string() || phase == "E", "{event}");
+        match phase {
+            "M" => {
+                assert!(event["args"]["name"].is_string(), "{event}");
+                continue;
+            }
+            "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
+            "B" | "E" => {}
+            "b" | "n" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
             other => panic!("phase {other}"),
         }
+        let (thread, ns) = (event["tid"].as_u64().unwrap(), ns(&event["ts"]));
+        let last = last.entry(thread).or_default();
+        assert!(*last <= ns || event["s"] == "p", "{event} after {last}");
+        *last = ns.max(*last);
     }
-    for slice in slices(events) {
-        threads.entry(slice.thread).or_default().push((slice.start, slice.end));
-    }
-    for intervals in threads.values_mut() {
-        intervals.sort_by_key(|(start, end)| (*start, u64::MAX - *end));
-        let mut around: Vec<u64> = Vec::new();
-        for (start, end) in intervals {
-            while around.last().is_some_and(|outer| *outer <= *start) {
-                around.pop();
-            }
-            assert!(
-                around.last().is_none_or(|outer| *end <= *outer),
-                "{start} to {end} ends outside {around:?}"
-            );
-            around.push(*end);
-        }
-    }
+    // It panics where an end has no beginning.
+    let _ = slices(events);
 }
 
 #[test]
@@ -107,7 +125,7 @@ fn busy_intervals_are_exact() {
         outer.in_scope(|| hand.advance_ns(50_000));
     });
     let summary = guard.finish().unwrap();
-    assert_eq!((summary.written, summary.dropped), (3, 0));
+    assert_eq!((summary.written, summary.open, summary.dropped), (3, 0, 0));
     let events = events(&kept);
     check_format(&events);
     let slices = slices(&events);
@@ -185,28 +203,31 @@ impl Write for Stuck {
     }
 }
 
-/// Nobody waits for the writer, and missing events are counted, also in the file.
+/// Nobody waits for the writer, and missing events are counted, also in the file. A span that has
+/// begun ends.
 #[test]
-fn a_full_queue_drops_and_counts() {
+fn a_full_ring_drops_and_counts() {
     let stuck = Stuck::default();
-    let (chrome, guard) = Chrome::builder().capacity(10).write_to(stuck.clone()).unwrap();
+    let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(stuck.clone()).unwrap();
     let layer = SpanTimingLayer::new().with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
-        for _ in 0..1_000 {
-            info_span!("work").in_scope(|| ());
-        }
+        info_span!("outer").in_scope(|| {
+            for _ in 0..10_000 {
+                info_span!("work").in_scope(|| tracing::info!("an event"));
+            }
+        });
     });
     *stuck.0.0.lock().unwrap() = true;
     stuck.0.1.notify_all();
     let summary = guard.finish().unwrap();
     let events = events(&stuck.1);
     check_format(&events);
-    // The thread's name takes one of the ten places. The writer is stopped before it takes
-    // anything.
-    assert_eq!((summary.written, summary.dropped), (9, 991));
-    assert_eq!(slices(&events).len(), 9);
+    assert_eq!(summary.written + summary.events + summary.dropped, 20_001);
+    assert!(summary.dropped > 0 && summary.written > 100, "{summary:?}");
+    assert_eq!(slices(&events).len() as u64, summary.written);
+    assert_eq!((summary.open, open(&events)), (0, vec![]));
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
-    assert_eq!(marked, 991);
+    assert_eq!(marked, summary.dropped);
 }
 
 #[test]
@@ -249,9 +270,8 @@ fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
     let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(200_000, |text| text.parse().unwrap());
     let path = scratch("threads");
-    // Room for all of it, so that none may be missing.
-    let room = usize::try_from(spans + THREADS).unwrap();
-    let (chrome, guard) = Chrome::builder().capacity(room).create(&path).unwrap();
+    // None may be missing.
+    let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
     let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -269,25 +289,200 @@ fn a_file_from_eight_threads_is_balanced() {
     // gigabytes.
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
-    let (mut intervals, mut names) = (0, 0);
-    let mut kept = Vec::new();
+    let (mut begun, mut ended, mut names) = (0, 0, 0);
+    // Of each thread: the names of the spans it is in, and the last time.
+    let mut threads: HashMap<u64, (Vec<String>, u64)> = HashMap::new();
     for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
         let line = line.unwrap();
         let Some(event) = line.trim().trim_matches([',', '[', ']', ' ']).strip_prefix('{') else { continue };
         let event: Value = serde_json::from_str(&format!("{{{event}")).unwrap();
-        intervals += u64::from(event["ph"] == "X");
         names += u64::from(event["name"] == "thread_name");
-        kept.push(event);
-        // Checks the file in pieces: if the whole nests, each part does.
-        if kept.len() == 100_000 {
-            check_format(&kept);
-            kept.clear();
+        let (inside, last) = threads.entry(event["tid"].as_u64().unwrap()).or_default();
+        let around = inside.len();
+        match event["ph"].as_str().unwrap() {
+            "B" => {
+                assert_eq!(event["name"], ["outer", "inner"][around]);
+                inside.push(event["name"].as_str().unwrap().to_owned());
+                begun += 1;
+            }
+            "E" => {
+                assert!(inside.pop().is_some());
+                ended += 1;
+            }
+            _ => continue,
         }
+        let time = ns(&event["ts"]);
+        assert!(time >= *last);
+        *last = time;
     }
-    check_format(&kept);
     fs::remove_file(&path).unwrap();
-    assert_eq!((intervals, names), (spans / THREADS / 2 * 2 * THREADS, THREADS));
-    assert_eq!((summary.written, summary.dropped), (intervals, 0));
+    let expected = spans / THREADS / 2 * 2 * THREADS;
+    assert_eq!((begun, ended, names), (expected, expected, THREADS));
+    assert_eq!((summary.written, summary.open, summary.dropped), (expected, 0, 0));
+}
+
+/// What is open when the trace ends is in the file, and counted.
+#[test]
+fn open_spans_are_in_the_file() {
+    let kept = Kept::default();
+    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(chrome);
+    let summary = tracing::subscriber::with_default(registry().with(layer), || {
+        let outer = info_span!("outer", user = 7);
+        let _outer = outer.enter();
+        info_span!("done").in_scope(|| ());
+        let _inner = info_span!("inner").entered();
+        guard.finish().unwrap()
+    });
+    let events = events(&kept);
+    check_format(&events);
+    assert_eq!((summary.written, summary.open), (3, 2));
+    assert_eq!(open(&events), ["outer", "inner"]);
+    let outer = events.iter().find(|event| event["name"] == "outer").unwrap();
+    assert_eq!(outer["args"]["user"], 7);
+}
+
+/// `flush` puts what was recorded before it into the file.
+#[test]
+fn a_flush_writes_what_was_recorded() {
+    let kept = Kept::default();
+    let hour = Duration::from_secs(3_600);
+    let (chrome, guard) = Chrome::builder().flush_every(hour).write_to(kept.clone()).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(chrome);
+    tracing::subscriber::with_default(registry().with(layer), || {
+        for round in 1..=5 {
+            let _inside = info_span!("work").entered();
+            assert!(guard.flusher().flush(Duration::from_secs(60)));
+            let events: Vec<Value> = serde_json::from_slice(&[&kept.bytes()[..], b"]"].concat()).unwrap();
+            assert_eq!((open(&events), slices(&events).len()), (vec!["work".to_owned()], round - 1));
+        }
+    });
+    assert_eq!(guard.finish().unwrap().open, 0);
+}
+
+/// Guards that are dropped in another order than that of nesting: each span has its own times.
+#[test]
+fn spans_may_end_out_of_order() {
+    let (hand, kept) = (Hand::default(), Kept::default());
+    let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
+    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let first = info_span!("first").entered();
+        hand.advance_ns(10);
+        let second = info_span!("second").entered();
+        hand.advance_ns(200);
+        drop(first);
+        hand.advance_ns(3_000);
+        drop(second);
+    });
+    guard.finish().unwrap();
+    let slices = slices(&events(&kept));
+    let slices: Vec<_> = slices.iter().map(|slice| (slice.name.as_str(), slice.start, slice.end)).collect();
+    assert_eq!(slices, [("second", 10, 210), ("first", 0, 210), ("second", 210, 3_210)]);
+}
+
+#[test]
+fn events_are_instants_and_recorded_values_are_there() {
+    let (hand, kept) = (Hand::default(), Kept::default());
+    hand.set_ns(1_000);
+    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
+    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let span = info_span!("request", route = "/", status = tracing::field::Empty);
+        span.in_scope(|| {
+            hand.advance_ns(7);
+            tracing::info!(rows = 3, "read \"{}\"", "all");
+            span.record("status", 200);
+            hand.advance_ns(1);
+        });
+        span.record("status", 500);
+        span.in_scope(|| tracing::info!(answer = 42));
+    });
+    let summary = guard.finish().unwrap();
+    assert_eq!((summary.written, summary.events), (2, 2));
+    let events = events(&kept);
+    check_format(&events);
+    let args: Vec<_> = slices(&events).into_iter().map(|slice| slice.args).collect();
+    let with = |status: u64| serde_json::json!({ "route": "/", "status": status });
+    assert_eq!(args, [with(200), with(500)]);
+    let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
+    assert_eq!((instants[0]["name"].as_str(), ns(&instants[0]["ts"])), (Some("read \"all\""), 1_007));
+    assert_eq!(instants[0]["args"], serde_json::json!({ "rows": 3 }));
+    assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
+}
+
+/// All spans and events of a request have its number, wherever they run, and two requests have
+/// two.
+#[test]
+fn a_request_is_one_track() {
+    let kept = Kept::default();
+    let (chrome, guard) =
+        Chrome::builder().tracks(Tracks::Requests).with_fields().write_to(kept.clone()).unwrap();
+    let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
+    tracing::dispatcher::with_default(&dispatch, || {
+        let requests = [1, 2].map(|user| info_span!("request", user));
+        for request in &requests {
+            request.in_scope(|| info_span!("here").in_scope(|| tracing::info!("told")));
+            let child = info_span!(parent: request, "elsewhere");
+            std::thread::scope(|scope| {
+                scope.spawn(|| tracing::dispatcher::with_default(&dispatch, || child.in_scope(|| ())));
+            });
+        }
+    });
+    let summary = guard.finish().unwrap();
+    assert_eq!((summary.written, summary.open, summary.events), (6, 0, 2));
+    let events = events(&kept);
+    check_format(&events);
+    let mut requests: HashMap<u64, Vec<(String, String)>> = HashMap::new();
+    for event in events.iter().filter(|event| event["id"].is_u64()) {
+        let text = |key: &str| event[key].as_str().unwrap().to_owned();
+        requests.entry(event["id"].as_u64().unwrap()).or_default().push((text("ph"), text("name")));
+    }
+    assert_eq!(requests.len(), 2);
+    for events in requests.values_mut() {
+        events.sort();
+        let named = |phase: &str, name: &str| (phase.to_owned(), name.to_owned());
+        let spans = ["elsewhere", "here", "request"];
+        let mut expected: Vec<_> =
+            spans.iter().flat_map(|name| [named("b", name), named("e", name)]).collect();
+        expected.push(named("n", "told"));
+        expected.sort();
+        assert_eq!(*events, expected);
+    }
+    assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
+}
+
+#[test]
+fn threads_have_the_systems_numbers() {
+    let kept = Kept::default();
+    let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(chrome);
+    let system = fs::read_link("/proc/thread-self").ok();
+    tracing::subscriber::with_default(registry().with(layer), || info_span!("work").in_scope(|| ()));
+    guard.finish().unwrap();
+    let thread = slices(&events(&kept))[0].thread.to_string();
+    // Elsewhere than on Linux the numbers are the recorder's own.
+    if let Some(system) = system {
+        assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
+    }
+}
+
+/// Longer fields than a record takes: the file says so, and stays valid.
+#[test]
+fn long_fields_are_left_out() {
+    let kept = Kept::default();
+    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(chrome);
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let text = "x".repeat(40_000);
+        info_span!("work", text).in_scope(|| tracing::info!(text, "told"));
+    });
+    guard.finish().unwrap();
+    let events = events(&kept);
+    check_format(&events);
+    let left_out: Vec<_> =
+        events.iter().filter_map(|event| event["args"]["bytes left out"].as_u64()).collect();
+    assert!(left_out.len() == 2 && left_out.iter().all(|bytes| *bytes > 40_000), "{left_out:?}");
 }
 
 fn scratch(name: &str) -> PathBuf {

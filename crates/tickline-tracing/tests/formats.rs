@@ -110,6 +110,35 @@ mod local {
     use super::*;
     use tickline_tracing::format::Rfc3339Local;
 
+    const CHILD: &str = "TICKLINE_TEST_ZONE";
+
+    /// Not a test of its own: what the next one runs with another `TZ`.
+    #[test]
+    fn a_zone_of_the_environment() {
+        if std::env::var_os(CHILD).is_some() {
+            match Rfc3339Local::new() {
+                Ok(format) => println!("zone: {}", format.digits(0).text(UnixTime::from_secs(0))),
+                Err(error) => println!("error: {error}"),
+            }
+        }
+    }
+
+    /// A `TZ` that is nonsense is an error which names it; one that is not is followed.
+    #[test]
+    fn nonsense_is_no_zone() {
+        let with = |zone: &str| {
+            let output = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "local::a_zone_of_the_environment", "--nocapture"])
+                .envs([("TZ", zone), (CHILD, "1")])
+                .output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        let nonsense = with("Nowhere/Nonsense");
+        assert!(nonsense.contains("error: no time zone for TZ=Nowhere/Nonsense"), "{nonsense}");
+        let given = with("XYZ-3");
+        assert!(given.contains("zone: 1970-01-01T03:00:00+03:00"), "{given}");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -117,7 +146,7 @@ mod local {
         /// days.
         #[test]
         fn random_local_times(ns in prop_oneof![any::<u64>(), 0..172_800_000_000_000_u64], digits in 0_u8..=9) {
-            let text = Rfc3339Local::new().digits(digits).text(UnixTime::from_nanos(ns));
+            let text = Rfc3339Local::new().unwrap().digits(digits).text(UnixTime::from_nanos(ns));
             let zoned = timestamp(ns).to_zoned(TimeZone::system());
             // What RFC 3339 can say, and `UnixTime`.
             if zoned.offset().seconds() % 60 == 0 && zoned.year() >= 1970 {

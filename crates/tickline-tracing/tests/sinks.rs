@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Closed, Hand};
 use tickline_tracing::over::LayerOver;
-use tickline_tracing::{CloseEvents, SpanTimingLayer};
+use tickline_tracing::{Callback, CloseEvents, ClosedSpan, SpanTimingLayer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -73,6 +73,26 @@ fn close_events_go_home() {
     assert_eq!(elsewhere.0.lock().unwrap().len(), 0);
 }
 
+/// The values recorded last; fields that were not chosen, and spans without them, have none.
+#[test]
+fn callbacks_see_the_fields_that_they_chose() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let add = Arc::clone(&seen);
+    let callback = Callback::new(move |span: &ClosedSpan<'_>| {
+        let field = |name| span.field(name).map(str::to_owned);
+        add.lock().unwrap().push([field("route"), field("status"), field("user")]);
+    });
+    let layer = SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let span = info_span!("request", route = "/", status = 0, user = 7);
+        span.record("status", 404);
+        drop(span);
+        drop(info_span!("other"));
+    });
+    let expected = [[Some("/"), Some("404"), None], [None; 3]];
+    assert_eq!(*seen.lock().unwrap(), expected.map(|fields| fields.map(|text| text.map(str::to_owned))));
+}
+
 #[test]
 fn all_sinks_get_the_same() {
     let (first, second) = (Closed::default(), Closed::default());
@@ -88,7 +108,7 @@ mod histograms {
     use super::*;
     use common::Kept;
     use std::time::Duration;
-    use tickline_tracing::histogram::{Histograms, Measure};
+    use tickline_tracing::histogram::{Histograms, Key, Measure};
 
     /// Within a bucket of 1 %.
     fn close(measured: Duration, ns: f64) {
@@ -116,7 +136,7 @@ mod histograms {
         });
         let summaries = busy.summaries();
         assert_eq!(
-            summaries.iter().map(|s| (s.name, s.count)).collect::<Vec<_>>(),
+            summaries.iter().map(|s| (s.name.as_str(), s.count)).collect::<Vec<_>>(),
             [("even", 1_000), ("once", 2)]
         );
         let even = &summaries[0];
@@ -132,6 +152,45 @@ mod histograms {
         assert!(busy.get("odd").is_none());
         busy.reset();
         assert!(busy.summaries().is_empty());
+    }
+
+    #[test]
+    fn spans_are_counted_by_target_or_by_the_value_of_a_field() {
+        let targets = Histograms::by(Key::Target, Measure::Total);
+        let statuses = Histograms::by(Key::Field("status"), Measure::Total);
+        let routes = Histograms::by(Key::Field("route"), Measure::Total);
+        let layer = SpanTimingLayer::new()
+            .with_sink(targets.clone())
+            .with_sink(statuses.clone())
+            .with_sink(routes.clone());
+        tracing::subscriber::with_default(registry().with(layer), || {
+            for number in 0..30_u64 {
+                let route = if number % 3 == 0 { "/a" } else { "/b" };
+                let span = info_span!("request", route, status = tracing::field::Empty);
+                span.record("status", 200 + number % 2);
+                drop(info_span!(target: "elsewhere", "other"));
+            }
+        });
+        let counts = |histograms: &Histograms| {
+            let summaries = histograms.summaries();
+            summaries.into_iter().map(|summary| (summary.name, summary.count)).collect::<Vec<_>>()
+        };
+        let named = |all: [(&str, u64); 2]| all.map(|(name, count)| (name.to_owned(), count)).to_vec();
+        assert_eq!(counts(&routes), named([("/a", 10), ("/b", 20)]));
+        assert_eq!(counts(&statuses), named([("200", 15), ("201", 15)]));
+        assert_eq!(counts(&targets), named([("elsewhere", 30), (module_path!(), 30)]));
+    }
+
+    /// A field with a number of its own for each span does not fill the memory.
+    #[test]
+    fn values_beyond_a_thousand_count_together() {
+        let histograms = Histograms::by(Key::Field("number"), Measure::Total);
+        let layer = SpanTimingLayer::new().with_sink(histograms.clone());
+        tracing::subscriber::with_default(registry().with(layer), || {
+            (0..1_500).for_each(|number| drop(info_span!("request", number)));
+        });
+        assert_eq!(histograms.summaries().len(), 1_001);
+        assert_eq!(histograms.get("(other)").unwrap().len(), 500);
     }
 
     #[test]

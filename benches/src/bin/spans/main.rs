@@ -7,6 +7,8 @@
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
+mod cpu_time;
+
 use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,6 +21,7 @@ use tickline_benches::subject::counter;
 use tickline_benches::{args, report};
 use tickline_tracing::chrome::Chrome;
 use tickline_tracing::chrome::Guard;
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::over::{LayerOver, StdClock};
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
@@ -52,6 +55,7 @@ fn main() {
     let one = one_thread(&subjects, rounds);
     let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
     let two = has_two.then(|| two_threads(&subjects, rounds));
+    let trace_cpu = cpu_time::of_traces(rounds);
     let spans = subjects.iter().enumerate().map(|(index, subject)| Cost {
         subject: subject.name,
         one_thread_ns: one[index],
@@ -65,6 +69,7 @@ fn main() {
         bare_counter_ns: bare,
         std_instant_ns: std_now,
         spans: spans.collect(),
+        trace_cpu,
         trace: format!("{:?}", trace.finish().expect("the trace's writer")),
     };
     report::print(&report, text);
@@ -80,6 +85,8 @@ struct Report {
     bare_counter_ns: f64,
     std_instant_ns: f64,
     spans: Vec<Cost>,
+    /// What traces cost all threads of the process.
+    trace_cpu: Vec<cpu_time::CpuTime>,
     /// The summary of the trace that was written.
     trace: String,
 }
@@ -131,12 +138,18 @@ fn text(report: &Report) {
         ns(TIMING_AMONG_MANY) - ns(TIMING),
         ns(STORES_AMONG_MANY) - ns(STORES)
     );
+    println!("a flight recorder costs {:+.1} ns", ns(FLIGHT) - ns(TIMING));
+    println!("\n{:<44} {:>9} {:>9}", "CPU time a span, ns, writer included", "1 thread", "2 threads");
+    for cpu in &report.trace_cpu {
+        println!("{:<44} {:>9.1} {:>9.1}", cpu.subject, cpu.one_thread_ns, cpu.two_threads_ns);
+    }
     println!("the trace: {}", report.trace);
 }
 
 const STORES: &str = "a layer that stores an extension";
 const LOOKS: &str = "... and looks it up at enter, exit, close";
 const TIMING: &str = "SpanTiming";
+const FLIGHT: &str = "SpanTiming, flight recorder";
 const STORES_AMONG_MANY: &str = "a layer that stores, 10,000 spans open";
 const TIMING_AMONG_MANY: &str = "SpanTiming, 10,000 spans open";
 
@@ -154,7 +167,7 @@ fn among_many(name: &'static str, dispatch: MakeDispatch) -> Subject {
 fn subjects() -> (Vec<Subject>, Guard) {
     let plain = |name, dispatch: MakeDispatch| Subject { name, dispatch, spans: empty_spans, _keep: None };
     let (chrome, chrome_guard) =
-        Chrome::builder().capacity(1 << 20).write_to(io::sink()).expect("the trace's thread");
+        Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread");
     let (their_chrome, their_guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
     let their_guard = Held(Mutex::new(their_guard));
@@ -175,6 +188,16 @@ fn subjects() -> (Vec<Subject>, Guard) {
         plain(
             "SpanTiming, histograms",
             shared(registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total)))),
+        ),
+        plain(
+            "SpanTiming, flight recorder of 256 KiB",
+            shared(registry().with(
+                SpanTimingLayer::new().with_sink(FlightRecorder::builder().bytes_per_thread(1 << 18).build()),
+            )),
+        ),
+        plain(
+            FLIGHT,
+            shared(registry().with(SpanTimingLayer::new().with_sink(FlightRecorder::builder().build()))),
         ),
         plain("tracing-timing (without an event: no value)", shared(registry().with(timing()))),
         Subject {
@@ -225,6 +248,18 @@ fn subjects() -> (Vec<Subject>, Guard) {
                 ),
             ),
         ),
+        plain(
+            "... with the time by tickline too",
+            shared(
+                registry().with(
+                    tracing_subscriber::fmt::layer()
+                        .with_ansi(false)
+                        .with_timer(tickline_tracing::format::Rfc3339::new())
+                        .with_span_events(FmtSpan::CLOSE)
+                        .with_writer(io::sink),
+                ),
+            ),
+        ),
     ];
     (subjects, chrome_guard)
 }
@@ -252,7 +287,7 @@ trait Keep: Send + Sync {}
 
 impl<T: Send> Keep for Held<T> {}
 
-fn empty_spans(count: u32) {
+pub(crate) fn empty_spans(count: u32) {
     for _ in 0..count {
         let span = info_span!("span");
         let entered = span.enter();

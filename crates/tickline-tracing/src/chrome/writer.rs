@@ -1,313 +1,215 @@
-//! The thread that turns events into text, and text into pages.
+//! The thread that takes records out of the rings, and writes them as text.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
 use std::time::Instant;
 
-use tracing_core::Metadata;
+use super::Summary;
+use super::pages::Pages;
+use crate::trace::json::{self, ThreadText};
+use crate::trace::local;
+use crate::trace::recorder::{Recorder, Track};
+use crate::trace::ring::{Kind, Record, Records};
 
-use super::{Builder, Message, Slice, Summary};
+/// What the program asks of the writer. Only atomics, so that a signal's handler may ask.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Counts requests to write all that was recorded before.
+    asked: AtomicU64,
+    /// The last request that was carried out.
+    done: AtomicU64,
+    finish: AtomicBool,
+    /// The writer has ended, by itself or because of an error.
+    has_ended: AtomicBool,
+}
 
-/// The kernel writes so many bytes without a check for `SIGKILL` in between: the smallest page of
-/// any Linux.
-const PAGE: usize = 4_096;
+impl Requests {
+    /// Asks to write what was recorded before; its number.
+    pub(super) fn ask(&self) -> u64 {
+        // ORDERING: AcqRel, pairs with the Acquire load in `Writer::run`: the writer sees what the
+        // asking thread has recorded.
+        self.asked.fetch_add(1, Ordering::AcqRel) + 1
+    }
 
-/// Writes events so that the output always ends with a whole one.
+    pub(super) fn is_done(&self, number: u64) -> bool {
+        // ORDERING: Acquire, pairs with the Release stores in `Writer::run`: the records are
+        // written.
+        self.done.load(Ordering::Acquire) >= number || self.has_ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn ask_to_finish(&self) {
+        // ORDERING: Release, pairs with the Acquire load in `Writer::run`.
+        self.finish.store(true, Ordering::Release);
+    }
+}
+
+/// What the writer keeps for a thread of the program.
+struct Reading {
+    text: ThreadText,
+    /// Records below this are written.
+    place: u64,
+    is_named: bool,
+}
+
+/// Writes events so that each page of the output ends with a whole one.
 pub(super) struct Writer<W> {
     pages: Pages<W>,
-    dropped: Arc<AtomicU64>,
-    /// How much of `dropped` is in the output.
-    dropped_written: u64,
-    written: u64,
-    settings: Builder,
+    recorder: Arc<Recorder>,
+    requests: Arc<Requests>,
+    flush_every: Duration,
     process: u32,
-    /// The text that all events of one callsite have in common, by the address of its metadata.
-    prefixes: HashMap<usize, String>,
+    /// By the address of the thread's ring, which the recorder keeps until it is forgotten.
+    readings: HashMap<usize, Reading>,
+    words: Vec<u64>,
     text: String,
     last_ns: u64,
+    summary: Summary,
+    /// Those of `summary.written` that ended.
+    ended: u64,
 }
 
 impl<W: Write> Writer<W> {
-    pub(super) fn new(output: W, dropped: Arc<AtomicU64>, settings: Builder) -> Self {
+    pub(super) fn new(
+        output: W,
+        recorder: Arc<Recorder>,
+        requests: Arc<Requests>,
+        flush_every: Duration,
+    ) -> Self {
         Self {
             pages: Pages::new(output),
-            dropped,
-            dropped_written: 0,
-            written: 0,
-            settings,
+            recorder,
+            requests,
+            flush_every,
             process: process::id(),
-            prefixes: HashMap::new(),
+            readings: HashMap::new(),
+            words: Vec::new(),
             text: String::new(),
             last_ns: 0,
+            summary: Summary::default(),
+            ended: 0,
         }
     }
 
-    /// Runs until a message says to finish, or all senders are gone. After an error it receives
-    /// nothing more, so that senders find the queue closed.
-    pub(super) fn run(mut self, messages: &Receiver<Message>) -> io::Result<Summary> {
-        self.begin()?;
-        let flush_every = self.settings.flush_every;
+    /// Runs until it is asked to finish, or an error comes.
+    pub(super) fn run(mut self) -> io::Result<Summary> {
+        local::this_thread_reads();
+        let result = self.write_all();
+        self.recorder.end();
+        // ORDERING: Release, pairs with the Acquire load in `Requests::is_done`.
+        self.requests.has_ended.store(true, Ordering::Release);
+        result.map(|()| self.summary)
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        self.pages.push(&json::head(self.process))?;
+        self.pages.flush()?;
         let mut flushed = Instant::now();
-        while let Some(message) = self.next(messages) {
-            match message {
-                Next::Message(Message::Finish) => break,
-                Next::Message(message) => self.message(&message)?,
-                Next::Pause => {}
+        loop {
+            // ORDERING: Acquire for both, pairs with the Release stores in `ask_to_finish` and
+            // `ask`: what was recorded before is taken below.
+            let finish = self.requests.finish.load(Ordering::Acquire);
+            // ORDERING: as above.
+            let asked = self.requests.asked.load(Ordering::Acquire);
+            if finish {
+                // What other threads record from now on is not waited for: they may go on for
+                // ever.
+                self.recorder.end();
             }
-            if flushed.elapsed() >= flush_every {
-                flushed = Instant::now();
-                self.write_dropped()?;
+            let took = self.take()?;
+            // ORDERING: Relaxed, this thread's own store.
+            let is_asked = asked != self.requests.done.load(Ordering::Relaxed);
+            if finish || is_asked || flushed.elapsed() >= self.flush_every {
+                self.write_missing()?;
                 self.pages.flush()?;
+                flushed = Instant::now();
+                // ORDERING: Release, pairs with the Acquire load in `Requests::is_done`.
+                self.requests.done.store(asked, Ordering::Release);
+            }
+            if finish {
+                self.summary.open = self.summary.written.saturating_sub(self.ended);
+                return self.pages.end();
+            }
+            if !took {
+                thread::park_timeout(self.flush_every);
             }
         }
-        // Messages that other threads send meanwhile, up to the queue's capacity, because they
-        // may go on for ever.
-        for message in messages.try_iter().take(self.settings.capacity) {
-            self.message(&message)?;
-        }
-        self.write_dropped()?;
-        self.pages.end()?;
-        Ok(Summary { written: self.written, dropped: self.dropped_written })
     }
 
-    /// The next message, or nothing for as long as a flush can wait; `None` at the end. Sleeps
-    /// while there is nothing to flush.
-    fn next(&self, messages: &Receiver<Message>) -> Option<Next> {
-        match messages.try_recv() {
-            Ok(message) => return Some(Next::Message(message)),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) => {}
+    /// Takes what is in the rings now; whether it was so much that there may be more already.
+    fn take(&mut self) -> io::Result<bool> {
+        let mut is_much = false;
+        for track in self.recorder.tracks() {
+            // Before the end of the records is found, so that none comes after it.
+            let has_ended = track.ring.has_ended();
+            let address = Arc::as_ptr(&track.ring).addr();
+            let process = self.process;
+            let mut reading = self.readings.remove(&address).unwrap_or_else(|| Reading {
+                text: ThreadText::new(process, track.thread.number),
+                place: 0,
+                is_named: false,
+            });
+            is_much |= self.take_from(&track, &mut reading)?;
+            if has_ended {
+                self.recorder.forget(&track.ring);
+            } else {
+                self.readings.insert(address, reading);
+            }
         }
-        if self.pages.is_flushed() && self.missing() == 0 {
-            return messages.recv().ok().map(Next::Message);
-        }
-        match messages.recv_timeout(self.settings.flush_every) {
-            Ok(message) => Some(Next::Message(message)),
-            Err(RecvTimeoutError::Timeout) => Some(Next::Pause),
-            Err(RecvTimeoutError::Disconnected) => None,
-        }
+        Ok(is_much)
     }
 
-    fn message(&mut self, message: &Message) -> io::Result<()> {
-        match message {
-            Message::Slice(slice) => self.slice(slice),
-            Message::Thread { number, name } => self.thread_name(*number, name),
-            Message::Finish => Ok(()),
+    fn take_from(&mut self, track: &Track, reading: &mut Reading) -> io::Result<bool> {
+        let (from, end) = (reading.place, track.ring.end());
+        if from == end {
+            return Ok(false);
         }
-    }
-
-    /// The array's first event, which alone has no comma before it.
-    fn begin(&mut self) -> io::Result<()> {
-        let name = std::env::args_os().next().unwrap_or_default();
-        let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let process = self.process;
-        let args = serde_json::json!({ "name": name });
-        self.pages.push(&format!(
-            "[{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{args}}}"
-        ))?;
-        self.pages.flush()
-    }
-
-    fn thread_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
-        let process = self.process;
-        let args = serde_json::json!({ "name": name });
-        self.pages.push(&format!(
-            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{args}}}"
-        ))
-    }
-
-    fn slice(&mut self, slice: &Slice) -> io::Result<()> {
-        let process = self.process;
-        let callsite = core::ptr::from_ref(slice.metadata).addr();
-        let prefix = self.prefixes.entry(callsite).or_insert_with(|| prefix(slice.metadata, process));
-        self.text.clear();
-        self.text.push_str(prefix);
-        push_number(&mut self.text, slice.thread);
-        self.text.push_str(",\"ts\":");
-        push_microseconds(&mut self.text, slice.entered_ns);
-        self.text.push_str(",\"dur\":");
-        push_microseconds(&mut self.text, slice.exited_ns.saturating_sub(slice.entered_ns));
-        if let Some(fields) = &slice.fields {
-            self.text.push_str(",\"args\":");
-            self.text.push_str(fields);
+        if !reading.is_named {
+            reading.is_named = true;
+            self.text.clear();
+            reading.text.write_name(&track.thread.name, &mut self.text);
+            self.pages.push(&self.text)?;
         }
-        self.text.push('}');
-        self.written += 1;
-        self.last_ns = self.last_ns.max(slice.exited_ns);
-        self.pages.push(&self.text)
+        let mut words = core::mem::take(&mut self.words);
+        track.ring.copy(from, end, &mut words);
+        // The thread may go on while the copy becomes text.
+        track.ring.taken_up_to(end);
+        reading.place = end;
+        let mut records = Records::new(&words, from);
+        while let Some(record) = records.next() {
+            self.count(&record);
+            self.text.clear();
+            reading.text.write(&record, &mut self.text);
+            self.pages.push(&self.text)?;
+        }
+        self.words = words;
+        Ok(end - from > track.ring.capacity() / 4)
     }
 
-    /// Dropped events that the output does not have yet.
-    fn missing(&self) -> u64 {
-        // ORDERING: Relaxed, a count of its own.
-        self.dropped.load(Ordering::Relaxed) - self.dropped_written
+    fn count(&mut self, record: &Record<'_>) {
+        let summary = &mut self.summary;
+        match record.kind {
+            Kind::Begin | Kind::Open => summary.written += 1,
+            Kind::End | Kind::Close => self.ended += 1,
+            Kind::Instant => summary.events += 1,
+            Kind::Rest | Kind::Block | Kind::Inside => return,
+        }
+        self.last_ns = self.last_ns.max(record.ns);
     }
 
     /// Writes a mark that says how many events are missing before it.
-    fn write_dropped(&mut self) -> io::Result<()> {
-        let (process, missing) = (self.process, self.missing());
+    fn write_missing(&mut self) -> io::Result<()> {
+        let missing = self.recorder.dropped() - self.summary.dropped;
         if missing == 0 {
             return Ok(());
         }
-        self.dropped_written += missing;
-        let mut text = format!(
-            ",\n{{\"name\":\"{missing} events dropped\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
-        );
-        push_microseconds(&mut text, self.last_ns);
-        text.push_str(&format!(",\"args\":{{\"dropped\":{missing}}}}}"));
-        self.pages.push(&text)
-    }
-}
-
-/// What the writer is to do next.
-enum Next {
-    Message(Message),
-    /// Flush: nothing has come for a while.
-    Pause,
-}
-
-fn prefix(metadata: &Metadata<'_>, process: u32) -> String {
-    let (name, category) = (serde_json::json!(metadata.name()), serde_json::json!(metadata.target()));
-    format!(",\n{{\"name\":{name},\"cat\":{category},\"ph\":\"X\",\"pid\":{process},\"tid\":")
-}
-
-/// Microseconds with three decimals, as the format has it.
-fn push_microseconds(text: &mut String, ns: u64) {
-    push_number(text, ns / 1_000);
-    let part = ns % 1_000;
-    text.push('.');
-    for digit in [part / 100, part / 10 % 10, part % 10] {
-        text.push(char::from_digit(u32::try_from(digit).unwrap_or(0), 10).unwrap_or('0'));
-    }
-}
-
-fn push_number(text: &mut String, number: u64) {
-    use core::fmt::Write as _;
-    // Writing to a string does not fail.
-    let _ = write!(text, "{number}");
-}
-
-/// Collects events up to the end of a page of the output.
-struct Pages<W> {
-    output: W,
-    /// What is not written yet: at most what is left of the page.
-    buffer: Vec<u8>,
-    /// How much of the present page is written.
-    offset: usize,
-}
-
-impl<W: Write> Pages<W> {
-    fn new(output: W) -> Self {
-        Self { output, buffer: Vec::with_capacity(PAGE), offset: 0 }
-    }
-
-    /// Adds text that must not be split between pages.
-    fn push(&mut self, text: &str) -> io::Result<()> {
-        if text.len() > PAGE - self.offset - self.buffer.len() {
-            // The array goes on after white space.
-            let blank = PAGE - self.offset - self.buffer.len();
-            self.buffer.resize(self.buffer.len() + blank, b' ');
-            self.flush()?;
-        }
-        if text.len() > PAGE {
-            // Longer than a page: written at once.
-            self.output.write_all(text.as_bytes())?;
-            self.offset = text.len() % PAGE;
-        } else {
-            self.buffer.extend_from_slice(text.as_bytes());
-        }
-        Ok(())
-    }
-
-    fn is_flushed(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            self.output.write_all(&self.buffer)?;
-            self.offset = (self.offset + self.buffer.len()) % PAGE;
-            self.buffer.clear();
-        }
-        self.output.flush()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.push("\n]\n")?;
-        self.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-
-    /// Keeps each write on its own.
-    #[derive(Clone, Default)]
-    struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
-
-    impl Write for Writes {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().push(bytes.to_vec());
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn no_write_crosses_a_page_and_each_ends_a_whole_event() {
-        let writes = Writes::default();
-        let mut pages = Pages::new(writes.clone());
-        pages.push("[{\"n\":0}").unwrap();
-        for n in 1..2_000_usize {
-            let text = "x".repeat(n * 37 % 700);
-            pages.push(&format!(",\n{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
-            if n % 17 == 0 {
-                pages.flush().unwrap();
-            }
-        }
-        pages.flush().unwrap();
-        let (mut whole, mut events) = (Vec::new(), 0);
-        for write in writes.0.lock().unwrap().iter() {
-            let (first, last) = (whole.len(), whole.len() + write.len() - 1);
-            assert_eq!(first / PAGE, last / PAGE, "{} bytes at {first}", write.len());
-            whole.extend_from_slice(write);
-            let closed = [&whole[..], b"]"].concat();
-            let parsed: serde_json::Value = serde_json::from_slice(&closed).unwrap();
-            events = parsed.as_array().unwrap().len();
-        }
-        assert_eq!(events, 2_000);
-    }
-
-    #[test]
-    fn an_event_longer_than_a_page_is_written_at_once() {
-        let writes = Writes::default();
-        let mut pages = Pages::new(writes.clone());
-        pages.push("[1").unwrap();
-        pages.push(&format!(",\"{}\"", "x".repeat(3 * PAGE))).unwrap();
-        pages.push(",2").unwrap();
-        pages.end().unwrap();
-        let writes = writes.0.lock().unwrap();
-        assert_eq!(writes[1].len(), 3 * PAGE + 3);
-        let parsed: serde_json::Value = serde_json::from_slice(&writes.concat()).unwrap();
-        assert_eq!(parsed.as_array().unwrap().len(), 3);
-    }
-
-    #[test]
-    fn microseconds_have_three_decimals() {
-        let mut text = String::new();
-        for ns in [0, 7, 1_050, 123_456_789] {
-            push_microseconds(&mut text, ns);
-            text.push(' ');
-        }
-        assert_eq!(text, "0.000 0.007 1.050 123456.789 ");
+        self.summary.dropped += missing;
+        self.text.clear();
+        json::push_missing(&mut self.text, self.process, self.last_ns, missing);
+        self.pages.push(&self.text)
     }
 }

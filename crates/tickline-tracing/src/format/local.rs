@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::{env, io};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -20,14 +21,18 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The zone is looked up when this is made, and its offset for each second that begins, so summer
 /// time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before
 /// 1973; their seconds are left out of the offset and of the time. Where the first hours of 1970
-/// were still in 1969, they are written as UTC.
+/// were still in 1969, they are written as UTC; so are the last ones before `UnixTime` ends, in
+/// 2554, where it is later.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339Local;
 ///
-/// let layer = tracing_subscriber::fmt::layer().with_timer(Rfc3339Local::new().digits(3));
+/// # fn main() -> std::io::Result<()> {
+/// let layer = tracing_subscriber::fmt::layer().with_timer(Rfc3339Local::new()?.digits(3));
 /// # use tracing_subscriber::layer::SubscriberExt;
 /// # let _ = tracing_subscriber::registry().with(layer);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Rfc3339Local {
@@ -48,11 +53,19 @@ struct Kept {
 }
 
 impl Rfc3339Local {
-    /// The system's zone (the environment variable `TZ`, or `/etc/localtime`), UTC if there is
-    /// none; microseconds.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::in_zone(TimeZone::system())
+    /// The system's zone (the environment variable `TZ`, or `/etc/localtime`); microseconds.
+    ///
+    /// # Errors
+    ///
+    /// If `TZ` names no zone, or the system has none.
+    pub fn new() -> io::Result<Self> {
+        let zone = TimeZone::try_system().map_err(|error| match env::var_os("TZ") {
+            Some(name) => {
+                io::Error::other(format!("no time zone for TZ={}: {error}", name.to_string_lossy()))
+            }
+            None => io::Error::other(format!("the system's time zone is not known: {error}")),
+        })?;
+        Ok(Self::in_zone(zone))
     }
 
     fn in_zone(zone: TimeZone) -> Self {
@@ -101,7 +114,9 @@ impl Rfc3339Local {
             .and_then(|seconds| Timestamp::from_second(seconds).ok())
             .map_or(0, |timestamp| self.zone.to_offset(timestamp).seconds());
         let offset_min = offset_s / 60;
-        let local = seconds.checked_add_signed(i64::from(offset_min) * 60);
+        let local = seconds
+            .checked_add_signed(i64::from(offset_min) * 60)
+            .filter(|local| *local <= UnixTime::MAX.as_secs());
         let (local, offset_min) = local.map_or((seconds, 0), |local| (local, offset_min));
         let mut offset = *b"+00:00";
         if offset_min < 0 {
@@ -112,12 +127,6 @@ impl Rfc3339Local {
             offset[place] = super::digit_of(digit);
         }
         Kept { number: self.number, seconds, second: second_text(local), offset }
-    }
-}
-
-impl Default for Rfc3339Local {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -145,6 +154,13 @@ mod tests {
 
     fn zone(name: &str) -> TimeZone {
         TimeZone::posix(name).expect("a zone as POSIX writes it")
+    }
+
+    #[test]
+    fn the_last_hours_are_utc_where_they_are_later() {
+        let format = Rfc3339Local::in_zone(zone("IST-5:30")).digits(0);
+        let text = format.text(UnixTime::MAX);
+        assert_eq!(text, "2554-07-21T23:34:33+00:00");
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! The CPU time that a trace file takes from all threads of the process, its writer's among them.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::chrome::Chrome;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+use crate::{MakeDispatch, empty_spans, shared};
+
+/// Spans of a thread in a round: as many as fit into the rings, so that none is dropped, and long
+/// enough (some ms) for the clock of the process, whose resolution is 1 us or better.
+const SPANS: u32 = 50_000;
+
+/// Bytes that these spans take, and a quarter more.
+const BYTES: usize = 50_000 * 50;
+
+/// A span that is created, entered, exited, closed, and written.
+#[derive(Debug, Serialize)]
+pub(crate) struct CpuTime {
+    pub(crate) subject: &'static str,
+    pub(crate) one_thread_ns: f64,
+    pub(crate) two_threads_ns: f64,
+}
+
+/// The least of some rounds, which alternate between ours and tracing-chrome, with the same
+/// events: no fields, no locations in the source.
+pub(crate) fn of_traces(rounds: u32) -> Vec<CpuTime> {
+    let rounds = (rounds / 20).clamp(2, 15);
+    let subjects = ["SpanTiming alone", "SpanTiming, Chrome", "tracing-chrome"];
+    let mut least = [[f64::INFINITY; 2]; 3];
+    for _ in 0..rounds {
+        for (subject, least) in least.iter_mut().enumerate() {
+            for (threads, least) in least.iter_mut().enumerate() {
+                *least = least.min(round(subject, u32::try_from(threads).unwrap_or(0) + 1));
+            }
+        }
+    }
+    let named = subjects.into_iter().zip(least);
+    named
+        .map(|(subject, [one_thread_ns, two_threads_ns])| CpuTime { subject, one_thread_ns, two_threads_ns })
+        .collect()
+}
+
+/// CPU time of the process, ns a span, from the first span until the trace is finished.
+fn round(subject: usize, threads: u32) -> f64 {
+    let before = process_cpu();
+    match subject {
+        0 => run(&shared(registry().with(SpanTimingLayer::new())), threads),
+        1 => {
+            let (chrome, guard) =
+                Chrome::builder().bytes_per_thread(BYTES).write_to(io::sink()).expect("the trace's thread");
+            run(&shared(registry().with(SpanTimingLayer::new().with_sink(chrome))), threads);
+            let summary = guard.finish().expect("a sink takes all");
+            assert_eq!((summary.written, summary.dropped), (u64::from(threads * SPANS), 0));
+        }
+        _ => {
+            let (layer, guard) =
+                tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
+            run(&shared(registry().with(layer)), threads);
+            drop(guard);
+        }
+    }
+    (process_cpu() - before).as_secs_f64() * 1e9 / f64::from(threads * SPANS)
+}
+
+fn run(dispatch: &MakeDispatch, threads: u32) {
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| tracing::dispatcher::with_default(&dispatch(), || empty_spans(SPANS)));
+        }
+    });
+}
+
+fn process_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec, to which the pointer points.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(result, 0, "the process has a CPU clock");
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

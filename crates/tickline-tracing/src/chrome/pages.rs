@@ -1,0 +1,119 @@
+//! Output in which each page ends with a whole event.
+
+use std::io::{self, Write};
+
+/// The kernel writes so many bytes without a check for `SIGKILL` in between: the smallest page of
+/// any Linux.
+const PAGE: usize = 4_096;
+
+/// Pages that are written at once.
+const BUFFER: usize = 16 * PAGE;
+
+/// Collects events, and fills a page up with blanks if the next one does not fit.
+#[derive(Debug)]
+pub(super) struct Pages<W> {
+    output: W,
+    /// What is not written yet.
+    buffer: Vec<u8>,
+    /// How much of the present page is written.
+    offset: usize,
+}
+
+impl<W: Write> Pages<W> {
+    pub(super) fn new(output: W) -> Self {
+        Self { output, buffer: Vec::with_capacity(BUFFER + PAGE), offset: 0 }
+    }
+
+    /// Adds text that must not be split between pages. Longer text than a page is.
+    pub(super) fn push(&mut self, text: &str) -> io::Result<()> {
+        let left = PAGE - (self.offset + self.buffer.len()) % PAGE;
+        if text.len() > left {
+            // The array goes on after white space.
+            self.buffer.resize(self.buffer.len() + left, b' ');
+            if self.buffer.len() >= BUFFER {
+                self.flush()?;
+            }
+        }
+        self.buffer.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            self.output.write_all(&self.buffer)?;
+            self.offset = (self.offset + self.buffer.len()) % PAGE;
+            self.buffer.clear();
+        }
+        self.output.flush()
+    }
+
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.push("\n]\n")?;
+        self.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Keeps each write on its own.
+    #[derive(Clone, Default)]
+    struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// How much of a write of `len` bytes at `offset` is there at the end of each page, and of it.
+    fn ends_of_pages(offset: usize, len: usize) -> impl Iterator<Item = usize> {
+        (1..=len).filter(move |part| (offset + part) % PAGE == 0 || *part == len)
+    }
+
+    #[test]
+    fn each_page_ends_with_a_whole_event() {
+        let writes = Writes::default();
+        let mut pages = Pages::new(writes.clone());
+        pages.push("[{\"n\":0}").unwrap();
+        for n in 1..2_000_usize {
+            let text = "x".repeat(n * 37 % 700);
+            pages.push(&format!(",\n{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
+            if n % 97 == 0 {
+                pages.flush().unwrap();
+            }
+        }
+        pages.flush().unwrap();
+        let (mut whole, mut events) = (Vec::new(), 0);
+        for write in writes.0.lock().unwrap().iter() {
+            // Wherever the kernel stops, at the end of a page or of the write.
+            for part in ends_of_pages(whole.len(), write.len()) {
+                let closed = [&whole[..], &write[..part], b"]"].concat();
+                let parsed: serde_json::Value = serde_json::from_slice(&closed).unwrap();
+                events = parsed.as_array().unwrap().len();
+            }
+            whole.extend_from_slice(write);
+        }
+        assert_eq!(events, 2_000);
+    }
+
+    #[test]
+    fn an_event_may_be_longer_than_a_page() {
+        let writes = Writes::default();
+        let mut pages = Pages::new(writes.clone());
+        pages.push("[1").unwrap();
+        pages.push(&format!(",\"{}\"", "x".repeat(3 * PAGE))).unwrap();
+        pages.push(",2").unwrap();
+        pages.end().unwrap();
+        let writes = writes.0.lock().unwrap();
+        let parsed: serde_json::Value = serde_json::from_slice(&writes.concat()).unwrap();
+        assert_eq!(parsed.as_array().unwrap().len(), 3);
+    }
+}

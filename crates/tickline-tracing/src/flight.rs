@@ -1,0 +1,348 @@
+//! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
+//!
+//! Each thread has a ring of fixed size, in which new records overwrite the oldest. Nothing is
+//! formatted but fields, nothing is written, and no thread waits for another. When it is asked to,
+//! the recorder makes a trace file of all rings, of the format that [`chrome`](crate::chrome)
+//! describes, while the program goes on.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickline_tracing::SpanTimingLayer;
+//! use tickline_tracing::flight::FlightRecorder;
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! # let path = std::env::temp_dir().join("tickline-doc-flight.json");
+//! let recorder = FlightRecorder::builder().with_fields().build();
+//! # let panics = std::env::temp_dir().join("tickline-doc-panic.json");
+//! recorder.write_on_panic(panics);
+//! let slow = (recorder.clone(), path.clone());
+//! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
+//!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
+//!         // The five seconds before this slow request.
+//!         slow.0.write_in_background(&slow.1, Duration::from_secs(5));
+//!     }
+//! });
+//! let subscriber = tracing_subscriber::registry().with(layer);
+//! # tracing::subscriber::with_default(subscriber, || {
+//! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
+//! # });
+//! let summary = recorder.write(&path)?; // or whenever you like
+//! assert_eq!((summary.written, summary.events, summary.overwritten), (1, 1, 0));
+//! # std::fs::remove_file(path)
+//! # }
+//! ```
+//!
+//! # What is in the file
+//!
+//! The records of each thread reach back as far as its ring does, so an idle thread's reach
+//! further. The spans that a thread was in at that time are there from their beginning (the
+//! outermost 64). A ring is overwritten in pieces of 32 KiB. The rings of the last eight threads
+//! that ended are kept.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+
+use crate::trace::json::{self, ThreadText};
+use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, sink_of_recording};
+use crate::trace::ring::{Kind, Record, Records};
+
+/// Memory for a thread, by default: 26,000 entered spans without fields.
+const DEFAULT_BYTES: usize = 1 << 20;
+
+/// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
+/// writes the file.
+#[derive(Debug, Clone)]
+pub struct FlightRecorder {
+    recording: Recording,
+    is_writing: Arc<AtomicBool>,
+}
+
+sink_of_recording!(FlightRecorder);
+
+/// Settings for a flight recorder.
+#[derive(Debug, Clone, Copy)]
+pub struct Builder(Settings);
+
+impl Builder {
+    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two.
+    /// An entered span takes 40 bytes, an event and a span of a request 32 or more, fields what
+    /// their text takes.
+    #[must_use]
+    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+        self.0.bytes_per_thread = bytes;
+        self
+    }
+
+    /// Keeps the fields of spans, those recorded later too. They are formatted when the span is
+    /// created.
+    #[must_use]
+    pub fn with_fields(mut self) -> Self {
+        self.0.has_fields = true;
+        self
+    }
+
+    /// Keeps spans only, no events.
+    #[must_use]
+    pub fn without_events(mut self) -> Self {
+        self.0.has_events = false;
+        self
+    }
+
+    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
+    #[must_use]
+    pub fn tracks(mut self, tracks: Tracks) -> Self {
+        self.0.tracks = tracks;
+        self
+    }
+
+    /// The recorder.
+    #[must_use]
+    pub fn build(self) -> FlightRecorder {
+        FlightRecorder { recording: Recording(Recorder::new(self.0)), is_writing: Arc::default() }
+    }
+}
+
+/// What a file of a flight recorder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Busy intervals of threads, and spans of requests, that are in the file.
+    pub written: u64,
+    /// Those of them that had not ended.
+    pub open: u64,
+    /// Events that are in the file.
+    pub events: u64,
+    /// Records that were overwritten since the recorder was built: two for a span, one for an
+    /// event.
+    pub overwritten: u64,
+}
+
+impl FlightRecorder {
+    /// Settings for a recorder.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder(Settings {
+            bytes_per_thread: DEFAULT_BYTES,
+            when_full: WhenFull::Overwrite,
+            tracks: Tracks::Threads,
+            has_fields: false,
+            has_events: true,
+        })
+    }
+
+    /// Writes all that is kept to a file, in place of an older one. The program goes on
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written. Then an older one stays as it is.
+    pub fn write(&self, path: impl AsRef<Path>) -> io::Result<Summary> {
+        self.write_file(path.as_ref(), 0)
+    }
+
+    /// The same, but only what happened in the `last` seconds or so.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<Summary> {
+        self.write_file(path.as_ref(), since(last))
+    }
+
+    /// The same on a thread of its own, for callbacks that must not wait; `false` if an earlier
+    /// call is still being carried out, or no thread could be started. Errors of writing are
+    /// lost.
+    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
+        // ORDERING: Acquire, pairs with the Release store below: the earlier file is written.
+        if self.is_writing.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
+        let write = move || {
+            let _ = recorder.write_file(&path, since_ns);
+            // ORDERING: Release, see above.
+            recorder.is_writing.store(false, Ordering::Release);
+        };
+        let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
+        if thread.is_err() {
+            // ORDERING: as above.
+            self.is_writing.store(false, Ordering::Release);
+        }
+        thread.is_ok()
+    }
+
+    /// Writes all that is kept to `path` when a thread panics, after the present panic hook has
+    /// run. Errors of writing are lost.
+    pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
+        let (recorder, path, before) = (self.clone(), path.into(), panic::take_hook());
+        panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            let _ = recorder.write(&path);
+        }));
+    }
+
+    /// Writes all that is kept to `output`.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a write.
+    pub fn write_to(&self, output: impl Write) -> io::Result<Summary> {
+        self.write_since(output, 0)
+    }
+
+    fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<Summary> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".part");
+        let written = File::create(&beside).and_then(|file| self.write_since(BufWriter::new(file), since_ns));
+        let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
+        if moved.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        moved
+    }
+
+    fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<Summary> {
+        let mut kept = self.collect();
+        kept.drop_before(since_ns);
+        let mut text = json::head(process::id());
+        for thread in &kept.threads {
+            if !thread.name.is_empty() {
+                thread.text.write_name(&thread.name, &mut text);
+            }
+        }
+        let mut summary = Summary { overwritten: kept.overwritten, ..Summary::default() };
+        let mut ended = 0;
+        for item in kept.items.iter().filter(|item| item.is_wanted) {
+            match item.kind {
+                Kind::Begin | Kind::Open => summary.written += 1,
+                Kind::End | Kind::Close => ended += 1,
+                _ => summary.events += 1,
+            }
+            if let Some(thread) = kept.threads.get_mut(item.thread) {
+                thread.text.write(&item.record(), &mut text);
+            }
+            if text.len() >= 1 << 16 {
+                output.write_all(text.as_bytes())?;
+                text.clear();
+            }
+        }
+        text.push_str("\n]\n");
+        output.write_all(text.as_bytes())?;
+        output.flush()?;
+        summary.open = summary.written.saturating_sub(ended);
+        Ok(summary)
+    }
+
+    fn collect(&self) -> Kept {
+        let recorder = &self.recording.0;
+        let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
+        for track in recorder.tracks() {
+            let words = track.ring.snapshot();
+            let thread = kept.threads.len();
+            let mut records = Records::new(&words, 0);
+            let mut blocks = 0;
+            while let Some(record) = records.next() {
+                match record.kind {
+                    Kind::Rest => {}
+                    Kind::Block => {
+                        if blocks == 0 {
+                            kept.overwritten += record.ns;
+                        }
+                        blocks += 1;
+                    }
+                    // Before the first block they began; later ones repeat what is there.
+                    Kind::Inside if blocks > 1 => {}
+                    Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
+                    kind => kept.items.push(Item::new(&record, kind, thread)),
+                }
+            }
+            let text = ThreadText::new(process::id(), track.thread.number);
+            kept.threads.push(Thread { name: track.thread.name, text });
+        }
+        kept
+    }
+}
+
+/// `CLOCK_MONOTONIC` so long ago, ns.
+fn since(last: Duration) -> u64 {
+    tickline::now_ns().saturating_sub(u64::try_from(last.as_nanos()).unwrap_or(u64::MAX))
+}
+
+struct Thread {
+    name: String,
+    text: ThreadText,
+}
+
+/// A record of one of the threads.
+struct Item {
+    thread: usize,
+    kind: Kind,
+    ns: u64,
+    callsite: usize,
+    id: u64,
+    text: Box<str>,
+    is_wanted: bool,
+}
+
+impl Item {
+    fn new(record: &Record<'_>, kind: Kind, thread: usize) -> Self {
+        let (ns, callsite, id, text) = (record.ns, record.callsite, record.id, record.text.into());
+        Self { thread, kind, ns, callsite, id, text, is_wanted: true }
+    }
+
+    fn record(&self) -> Record<'_> {
+        Record { kind: self.kind, ns: self.ns, callsite: self.callsite, id: self.id, text: &self.text }
+    }
+}
+
+/// What the rings had.
+struct Kept {
+    threads: Vec<Thread>,
+    /// Those of a thread in order.
+    items: Vec<Item>,
+    overwritten: u64,
+}
+
+impl Kept {
+    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone.
+    fn drop_before(&mut self, since_ns: u64) {
+        // The places of beginnings: of threads in a stack, of requests by number and callsite.
+        let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
+        let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
+        // Those of requests are in order if all are.
+        let mut order: Vec<usize> = (0..self.items.len()).collect();
+        order.sort_by_key(|place| self.items[*place].ns);
+        for place in order {
+            let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
+            let begins = match kind {
+                Kind::Begin | Kind::End => &mut inside[thread],
+                Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),
+                _ => {
+                    self.items[place].is_wanted = ns >= since_ns;
+                    continue;
+                }
+            };
+            if matches!(kind, Kind::Begin | Kind::Open) {
+                begins.push(place);
+                continue;
+            }
+            match begins.pop() {
+                Some(_) if ns >= since_ns => {}
+                Some(begin) => {
+                    self.items[begin].is_wanted = false;
+                    self.items[place].is_wanted = false;
+                }
+                None => self.items[place].is_wanted = false,
+            }
+        }
+    }
+}

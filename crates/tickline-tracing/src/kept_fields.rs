@@ -1,0 +1,63 @@
+//! Values of chosen fields, kept with a span until it is closed.
+
+use core::fmt;
+
+use tracing_core::Metadata;
+use tracing_core::field::{Field, Visit};
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+/// The extension: name and text of the fields that some sink has chosen.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFields(Vec<(&'static str, String)>);
+
+impl KeptFields {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
+    }
+}
+
+/// Whether spans of this callsite have one of the fields.
+pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
+    names.iter().any(|name| metadata.fields().field(name).is_some())
+}
+
+/// Keeps the values of the fields `names` that `record` shows to its visitor.
+pub(crate) fn keep<'a, S: LookupSpan<'a>>(
+    span: &SpanRef<'a, S>,
+    names: &[&str],
+    record: impl FnOnce(&mut dyn Visit),
+) {
+    // The extensions are not locked meanwhile: a value's text may be made by code that uses them.
+    let mut chosen = Chosen { names, found: Vec::new() };
+    record(&mut chosen);
+    let mut extensions = span.extensions_mut();
+    if extensions.get_mut::<KeptFields>().is_none() {
+        extensions.insert(KeptFields::default());
+    }
+    let Some(KeptFields(kept)) = extensions.get_mut() else { return };
+    for (name, text) in chosen.found {
+        match kept.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = text,
+            None => kept.push((name, text)),
+        }
+    }
+}
+
+struct Chosen<'a> {
+    names: &'a [&'a str],
+    found: Vec<(&'static str, String)>,
+}
+
+impl Visit for Chosen<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.names.contains(&field.name()) {
+            self.found.push((field.name(), format!("{value:?}")));
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if self.names.contains(&field.name()) {
+            self.found.push((field.name(), value.to_owned()));
+        }
+    }
+}

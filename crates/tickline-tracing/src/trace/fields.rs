@@ -1,0 +1,187 @@
+//! Fields as members of a JSON object.
+
+use core::fmt;
+use core::fmt::Write as _;
+use std::sync::Arc;
+
+use tracing_core::Event;
+use tracing_core::field::{Field, Visit};
+use tracing_core::span::{Attributes, Record};
+
+/// The extension that keeps a span's fields until it is closed, for all recorders.
+#[derive(Debug)]
+pub(crate) struct SpanFields {
+    /// Name, and value as JSON.
+    members: Vec<(&'static str, String)>,
+    /// All of them, as records have them.
+    text: Arc<str>,
+}
+
+impl SpanFields {
+    pub(crate) fn new(attributes: &Attributes<'_>) -> Self {
+        let mut fields = Self { members: Vec::new(), text: Arc::from("") };
+        attributes.record(&mut fields);
+        fields.join();
+        fields
+    }
+
+    /// Adds values, or replaces those of the same fields.
+    pub(crate) fn record(&mut self, values: &Record<'_>) {
+        values.record(self);
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if self.members.is_empty() {
+            return;
+        }
+        let mut text = "\"args\":{".to_owned();
+        for (name, value) in &self.members {
+            push_name(&mut text, name);
+            text.push_str(value);
+        }
+        text.push('}');
+        self.text = text.into();
+    }
+
+    /// `None` if there are none.
+    pub(crate) fn text(&self) -> Option<Arc<str>> {
+        (!self.text.is_empty()).then(|| Arc::clone(&self.text))
+    }
+}
+
+impl VisitJson for SpanFields {
+    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String)) {
+        let mut value = String::new();
+        push(&mut value);
+        match self.members.iter_mut().find(|(name, _)| *name == field.name()) {
+            Some((_, known)) => *known = value,
+            None => self.members.push((field.name(), value)),
+        }
+    }
+}
+
+/// An event's fields: its message is its name, or else its place in the source.
+#[derive(Debug, Default)]
+pub(crate) struct EventFields {
+    name: String,
+    args: String,
+}
+
+impl EventFields {
+    /// `"name":...,"args":{...}`, in `text`.
+    pub(crate) fn write(&mut self, event: &Event<'_>, text: &mut String) {
+        self.name.clear();
+        self.args.clear();
+        event.record(self);
+        text.push_str("\"name\":");
+        if self.name.is_empty() {
+            push_string(text, event.metadata().name());
+        } else {
+            text.push_str(&self.name);
+        }
+        if !self.args.is_empty() {
+            text.push_str(",\"args\":{");
+            text.push_str(&self.args);
+            text.push('}');
+        }
+    }
+}
+
+impl VisitJson for EventFields {
+    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String)) {
+        if field.name() == "message" {
+            push(&mut self.name);
+        } else {
+            push_name(&mut self.args, field.name());
+            push(&mut self.args);
+        }
+    }
+}
+
+/// A visitor for which all values are JSON.
+trait VisitJson {
+    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String));
+}
+
+macro_rules! visit {
+    ($visitor:ty) => {
+        impl Visit for $visitor {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.member(field, |text| push_string(text, &format!("{value:?}")));
+            }
+
+            fn record_str(&mut self, field: &Field, value: &str) {
+                self.member(field, |text| push_string(text, value));
+            }
+
+            fn record_i64(&mut self, field: &Field, value: i64) {
+                self.member(field, |text| text.push_str(itoa::Buffer::new().format(value)));
+            }
+
+            fn record_u64(&mut self, field: &Field, value: u64) {
+                self.member(field, |text| text.push_str(itoa::Buffer::new().format(value)));
+            }
+
+            fn record_bool(&mut self, field: &Field, value: bool) {
+                self.member(field, |text| text.push_str(if value { "true" } else { "false" }));
+            }
+
+            fn record_f64(&mut self, field: &Field, value: f64) {
+                // JSON has no infinities: these become null.
+                self.member(field, |text| match value.is_finite() {
+                    // Writing to a string does not fail.
+                    true => _ = write!(text, "{value:?}"),
+                    false => text.push_str("null"),
+                });
+            }
+        }
+    };
+}
+
+visit!(SpanFields);
+visit!(EventFields);
+
+fn push_name(text: &mut String, name: &str) {
+    if !text.is_empty() && !text.ends_with('{') {
+        text.push(',');
+    }
+    push_string(text, name);
+    text.push(':');
+}
+
+/// A JSON string.
+pub(crate) fn push_string(text: &mut String, value: &str) {
+    text.push('"');
+    // What needs no escape is copied whole.
+    let mut rest = value;
+    while let Some(place) = rest.find(|c| matches!(c, '"' | '\\' | '\0'..='\x1F')) {
+        let (plain, special) = rest.split_at(place);
+        text.push_str(plain);
+        let mut chars = special.chars();
+        match chars.next() {
+            Some('\n') => text.push_str("\\n"),
+            Some(c @ ('"' | '\\')) => text.extend(['\\', c]),
+            // Writing to a string does not fail.
+            Some(c) => _ = write!(text, "\\u{:04x}", u32::from(c)),
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    text.push_str(rest);
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_json() {
+        for value in ["", "plain", "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}", "\\", "end\n"] {
+            let mut text = String::new();
+            push_string(&mut text, value);
+            assert_eq!(serde_json::from_str::<String>(&text).expect("a string"), value);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Records as "Trace Event Format" (Google, 2016).
+
+use rustc_hash::FxHashMap;
+use tracing_core::Metadata;
+
+use super::callsites;
+use super::fields::push_string;
+use super::ring::{Kind, Record};
+
+/// What the text of one thread's events has in common.
+#[derive(Debug)]
+pub(crate) struct ThreadText {
+    /// `"pid":1,"tid":2`.
+    ids: String,
+    /// The beginning of its `E` events.
+    end: String,
+    /// The beginning of the other events, up to the time.
+    begins: FxHashMap<(u8, usize), String>,
+}
+
+impl ThreadText {
+    pub(crate) fn new(process: u32, thread: u64) -> Self {
+        let ids = format!("\"pid\":{process},\"tid\":{thread}");
+        Self { end: format!(",\n{{\"ph\":\"E\",{ids},\"ts\":"), ids, begins: FxHashMap::default() }
+    }
+
+    /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
+    pub(crate) fn write(&mut self, record: &Record<'_>, text: &mut String) {
+        match record.kind {
+            Kind::Rest | Kind::Block => return,
+            Kind::End => text.push_str(&self.end),
+            kind => {
+                // An event in a request is another phase than one in none.
+                let phase = phase(kind, record.id);
+                let begin = self
+                    .begins
+                    .entry((phase as u8, record.callsite))
+                    .or_insert_with(|| begin(phase, callsites::find(record.callsite), &self.ids));
+                text.push_str(begin);
+            }
+        }
+        push_microseconds(text, record.ns);
+        if record.id != 0 {
+            text.push_str(",\"id\":");
+            text.push_str(itoa::Buffer::new().format(record.id));
+        }
+        if !record.text.is_empty() {
+            text.push(',');
+            text.push_str(record.text);
+        }
+        text.push('}');
+    }
+
+    /// The event that names the thread.
+    pub(crate) fn write_name(&self, name: &str, text: &mut String) {
+        text.push_str(",\n{\"name\":\"thread_name\",\"ph\":\"M\",");
+        text.push_str(&self.ids);
+        text.push_str(",\"args\":{\"name\":");
+        push_string(text, name);
+        text.push_str("}}");
+    }
+}
+
+const fn phase(kind: Kind, id: u64) -> char {
+    match kind {
+        Kind::Open => 'b',
+        Kind::Close => 'e',
+        Kind::Instant if id != 0 => 'n',
+        Kind::Instant => 'i',
+        _ => 'B',
+    }
+}
+
+/// The beginning of an event, up to its time. An event of tracing has its name in the record.
+fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
+    let mut text = ",\n{".to_owned();
+    if !matches!(phase, 'i' | 'n') {
+        text.push_str("\"name\":");
+        push_string(&mut text, metadata.map_or("?", Metadata::name));
+        text.push(',');
+    }
+    // Events of one request are put together by number and category, so these have one category.
+    text.push_str("\"cat\":");
+    let target = metadata.map_or("?", Metadata::target);
+    push_string(&mut text, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
+    text.push_str(",\"ph\":\"");
+    text.push(phase);
+    text.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
+    text.push_str(ids);
+    text.push_str(",\"ts\":");
+    text
+}
+
+/// The array's first event, which alone has no comma before it.
+pub(crate) fn head(process: u32) -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
+    let mut text =
+        format!("[{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"name\":");
+    push_string(&mut text, &name);
+    text.push_str("}}");
+    text
+}
+
+/// A mark that says how many events are missing before it.
+pub(crate) fn push_missing(text: &mut String, process: u32, ns: u64, missing: u64) {
+    text.push_str(&format!(
+        ",\n{{\"name\":\"{missing} events missing\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
+    ));
+    push_microseconds(text, ns);
+    text.push_str(&format!(",\"args\":{{\"dropped\":{missing}}}}}"));
+}
+
+/// Microseconds with three decimals, as the format has it.
+pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
+    text.push_str(itoa::Buffer::new().format(ns / 1_000));
+    // The digits of 1,000 to 1,999: the first one makes room for the dot.
+    let part = 1_000 + ns % 1_000;
+    text.push('.');
+    text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_have_three_decimals() {
+        let mut text = String::new();
+        for ns in [0, 7, 1_050, 123_456_789, u64::MAX] {
+            push_microseconds(&mut text, ns);
+            text.push(' ');
+        }
+        assert_eq!(text, "0.000 0.007 1.050 123456.789 18446744073709551.615 ");
+    }
+}

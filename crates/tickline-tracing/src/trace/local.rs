@@ -1,0 +1,272 @@
+//! What a thread keeps for each recorder: its ring, and the spans that it is in.
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::sync::{Arc, Weak};
+use std::thread;
+
+use tracing_core::Metadata;
+use tracing_core::span::Id;
+
+use super::callsites::Known;
+use super::recorder::{Recorder, WhenFull};
+use super::ring::{BLOCK, Kind, MAX_TEXT, Record, Ring};
+
+/// Spans that a new block repeats, the outermost ones, at most.
+const REPEATED: usize = 64;
+
+/// Room for the end of a span, words, with all that the blocks' beginnings take.
+const END_WORDS: u64 = 4;
+
+/// How long a thread sleeps that waits for room.
+const WAIT: Duration = Duration::from_micros(50);
+
+/// A span that the thread is in.
+#[derive(Debug)]
+struct Entered {
+    span: Id,
+    metadata: &'static Metadata<'static>,
+    ns: u64,
+    /// Re-entries by this thread: one busy interval.
+    depth: u32,
+    /// Whether its beginning is in the ring.
+    is_begun: bool,
+    /// Whether values were recorded since.
+    is_changed: bool,
+    text: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Local {
+    recorder: Weak<Recorder>,
+    number: u64,
+    ring: Arc<Ring>,
+    /// Up to where the ring's records were taken, when that was last asked for.
+    taken: u64,
+    known: Known,
+    entered: Vec<Entered>,
+}
+
+/// The recorders' parts on this thread. Each ends with the thread.
+struct Locals(Vec<Local>);
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|local| local.ring.end_thread());
+    }
+}
+
+thread_local! {
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+    static IS_READER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread takes the records of others, and records nothing itself.
+pub(crate) fn this_thread_reads() {
+    IS_READER.set(true);
+}
+
+/// Runs `run` with this thread's part. A thread that is ending has no thread-local memory any
+/// more; its last spans are not recorded.
+#[inline]
+pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Recorder) -> R) -> Option<R> {
+    LOCALS
+        .try_with(|locals| {
+            let mut locals = locals.try_borrow_mut().ok()?;
+            let known = locals.0.iter().position(|local| local.number == recorder.number());
+            let place = match known {
+                Some(place) => place,
+                None => join(&mut locals, recorder)?,
+            };
+            locals.0.get_mut(place).map(|local| run(local, recorder))
+        })
+        .ok()
+        .flatten()
+}
+
+#[cold]
+fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
+    if IS_READER.get() {
+        return None;
+    }
+    locals.0.retain(|local| local.recorder.strong_count() > 0);
+    locals.0.push(Local {
+        recorder: Arc::downgrade(recorder),
+        number: recorder.number(),
+        ring: recorder.join(),
+        taken: 0,
+        known: Known::new(),
+        entered: Vec::new(),
+    });
+    Some(locals.0.len() - 1)
+}
+
+impl Local {
+    pub(crate) fn enter(
+        &mut self,
+        recorder: &Recorder,
+        span: &Id,
+        metadata: &'static Metadata<'static>,
+        ns: u64,
+        text: Option<Arc<str>>,
+    ) {
+        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
+            entered.depth += 1;
+            return;
+        }
+        let mut record = Record::new(Kind::Begin, ns);
+        record.callsite = self.known.address(metadata);
+        record.text = text.as_deref().unwrap_or_default();
+        let is_begun = self.write(recorder, &record);
+        let span = span.clone();
+        self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
+    }
+
+    /// `text` is asked if values were recorded in the span.
+    pub(crate) fn exit(
+        &mut self,
+        recorder: &Recorder,
+        span: &Id,
+        ns: u64,
+        text: impl FnOnce() -> Option<Arc<str>>,
+    ) {
+        let Some(place) = self.find(span) else { return };
+        let Some(entered) = self.entered.get_mut(place) else { return };
+        entered.depth -= 1;
+        if entered.depth > 0 {
+            return;
+        }
+        let text = if entered.is_changed { text() } else { None };
+        // An end belongs to the latest beginning. So spans that were entered later, and are not
+        // exited yet, end and begin again.
+        let mut later = Vec::new();
+        while self.entered.len() > place + 1 {
+            self.end_last(recorder, ns, "");
+            later.extend(self.entered.pop());
+        }
+        self.end_last(recorder, ns, text.as_deref().unwrap_or_default());
+        self.entered.pop();
+        for mut entered in later.into_iter().rev() {
+            let mut record = Record::new(Kind::Begin, ns);
+            record.callsite = self.known.address(entered.metadata);
+            entered.is_begun = self.write(recorder, &record);
+            self.entered.push(entered);
+        }
+    }
+
+    /// Records the end of the span that was entered last. It must still be in the list: if this
+    /// record begins a block, the block must have its beginning.
+    #[inline]
+    fn end_last(&mut self, recorder: &Recorder, ns: u64, text: &str) {
+        if self.entered.last().is_some_and(|entered| entered.is_begun) {
+            let mut record = Record::new(Kind::End, ns);
+            record.text = text;
+            self.write(recorder, &record);
+        }
+    }
+
+    /// Values of a span's fields changed.
+    pub(crate) fn change(&mut self, span: &Id) {
+        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
+            entered.is_changed = true;
+        }
+    }
+
+    /// Records an event, or the beginning or the end of a span of a request; whether there was
+    /// room.
+    pub(crate) fn record(
+        &mut self,
+        recorder: &Recorder,
+        metadata: &'static Metadata<'static>,
+        mut record: Record<'_>,
+    ) -> bool {
+        record.callsite = self.known.address(metadata);
+        self.write(recorder, &record)
+    }
+
+    #[inline]
+    fn find(&self, span: &Id) -> Option<usize> {
+        self.entered.iter().rposition(|entered| entered.span == *span)
+    }
+
+    /// Whether there is room; counts the record if there is none. An end without text has room:
+    /// it was kept when the span began.
+    #[inline]
+    fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
+        if recorder.has_ended() {
+            self.ring.count_dropped();
+            return false;
+        }
+        if record.text.len() > MAX_TEXT {
+            return self.write_shortened(recorder, *record);
+        }
+        let mut record = *record;
+        if recorder.when_full() != WhenFull::Overwrite && !self.has_room(recorder, record.words()) {
+            if record.kind == Kind::End {
+                record.text = "";
+            } else {
+                self.ring.count_dropped();
+                return false;
+            }
+        }
+        if record.words() > self.ring.left() {
+            self.begin_block(recorder);
+        }
+        self.ring.push(&record);
+        true
+    }
+
+    #[cold]
+    fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
+        // `name` is all that an event must have.
+        let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
+        let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text.len());
+        self.write(recorder, &Record { text: &text, ..record })
+    }
+
+    #[cold]
+    fn begin_block(&mut self, recorder: &Recorder) {
+        self.ring.begin_block();
+        if recorder.when_full() != WhenFull::Overwrite {
+            self.taken = self.ring.taken();
+            if self.ring.head() - self.taken > self.ring.capacity() / 4 {
+                recorder.wake_reader();
+            }
+            return;
+        }
+        // A reader that begins here needs the spans around.
+        let mut words = 0;
+        for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
+            let mut record = Record::new(Kind::Inside, entered.ns);
+            record.callsite = self.known.address(entered.metadata);
+            record.text = entered.text.as_deref().unwrap_or_default();
+            if words + record.words() > BLOCK / 4 {
+                record.text = "";
+            }
+            words += record.words();
+            self.ring.push(&record);
+        }
+    }
+
+    /// Whether `words` fit, beside the ends of the spans that the thread is in, and two blocks
+    /// whose rest may stay unused.
+    #[inline]
+    fn has_room(&mut self, recorder: &Recorder, words: u64) -> bool {
+        let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
+        let fits = |taken| self.ring.head() + words + kept <= taken + self.ring.capacity();
+        if fits(self.taken) {
+            return true;
+        }
+        loop {
+            self.taken = self.ring.taken();
+            if fits(self.taken) {
+                return true;
+            }
+            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() {
+                return false;
+            }
+            recorder.wake_reader();
+            thread::sleep(WAIT);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! A recorder: the rings of all threads, and the sink that fills them.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use tracing_core::span::{Attributes, Record as Values};
+use tracing_core::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use super::fields::{EventFields, SpanFields};
+use super::local;
+use super::ring::{Kind, Record, Ring};
+use super::thread::ThreadName;
+use crate::sink::{OpenSpan, Sink};
+use crate::timing::SpanTiming;
+
+/// Numbers the recorders of a process, so that a thread can keep apart what belongs to each.
+static NEXT_RECORDER: AtomicU64 = AtomicU64::new(1);
+
+/// Numbers the requests of a process.
+static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
+
+/// Where viewers draw the spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Tracks {
+    /// On a track for each thread: its busy intervals in a span, from enter to exit.
+    #[default]
+    Threads,
+    /// On a track for each request, that is, each span without a parent and all below it, wherever
+    /// they run: from creation to end, across every `.await`.
+    Requests,
+    /// Both.
+    ThreadsAndRequests,
+}
+
+impl Tracks {
+    const fn has_threads(self) -> bool {
+        matches!(self, Self::Threads | Self::ThreadsAndRequests)
+    }
+
+    const fn has_requests(self) -> bool {
+        matches!(self, Self::Requests | Self::ThreadsAndRequests)
+    }
+}
+
+/// What happens to a record for which a ring has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// It overwrites the oldest.
+    Overwrite,
+    /// It is dropped.
+    Drop,
+    /// The thread waits.
+    Wait,
+}
+
+/// What a recorder is to record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) bytes_per_thread: usize,
+    pub(crate) when_full: WhenFull,
+    pub(crate) tracks: Tracks,
+    pub(crate) has_fields: bool,
+    pub(crate) has_events: bool,
+}
+
+/// A thread's ring.
+#[derive(Debug, Clone)]
+pub(crate) struct Track {
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) thread: ThreadName,
+}
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    number: u64,
+    settings: Settings,
+    tracks: Mutex<Vec<Track>>,
+    /// Records that were dropped with rings that nobody has any more.
+    gone: AtomicU64,
+    has_ended: AtomicBool,
+    /// The thread that takes the records.
+    reader: OnceLock<Thread>,
+}
+
+/// The extension of a span that belongs to a request, for all recorders.
+struct Request {
+    id: u64,
+    /// Whether its beginning was recorded.
+    is_open: bool,
+}
+
+/// Threads that have ended, and whose records a recorder keeps that overwrites.
+const KEPT: usize = 8;
+
+impl Recorder {
+    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            // ORDERING: Relaxed, the number alone counts.
+            number: NEXT_RECORDER.fetch_add(1, Ordering::Relaxed),
+            settings,
+            tracks: Mutex::new(Vec::new()),
+            gone: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
+            reader: OnceLock::new(),
+        })
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) const fn when_full(&self) -> WhenFull {
+        self.settings.when_full
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Track>> {
+        self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ring for the present thread.
+    pub(crate) fn join(&self) -> Arc<Ring> {
+        let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
+        let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
+        let mut tracks = self.lock();
+        if self.settings.when_full == WhenFull::Overwrite {
+            let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
+            if ended > KEPT {
+                if let Some(oldest) = tracks.iter().position(|track| track.ring.has_ended()) {
+                    let track = tracks.remove(oldest);
+                    self.count_gone(track.ring.records());
+                }
+            }
+        }
+        tracks.push(track);
+        ring
+    }
+
+    fn count_gone(&self, records: u64) {
+        // ORDERING: Relaxed, a count of its own.
+        self.gone.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// The rings of all threads.
+    pub(crate) fn tracks(&self) -> Vec<Track> {
+        self.lock().clone()
+    }
+
+    /// Forgets a ring whose thread has ended, and whose records were taken.
+    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
+        self.count_gone(ring.dropped());
+        self.lock().retain(|track| !Arc::ptr_eq(&track.ring, ring));
+    }
+
+    /// Records that found no room, or were in a ring that is gone.
+    pub(crate) fn dropped(&self) -> u64 {
+        let tracks = self.lock();
+        // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
+        tracks.iter().map(|track| track.ring.dropped()).sum::<u64>() + self.gone.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_reader(&self, reader: Thread) {
+        // There is one.
+        let _ = self.reader.set(reader);
+    }
+
+    pub(crate) fn wake_reader(&self) {
+        if let Some(reader) = self.reader.get() {
+            reader.unpark();
+        }
+    }
+
+    /// Nobody takes records any more.
+    pub(crate) fn end(&self) {
+        // ORDERING: Relaxed: a hint; what is recorded meanwhile counts as dropped or is lost.
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        // ORDERING: Relaxed, see `end`.
+        self.has_ended.load(Ordering::Relaxed)
+    }
+}
+
+/// A recorder as a sink.
+#[derive(Debug, Clone)]
+pub(crate) struct Recording(pub(crate) Arc<Recorder>);
+
+impl Recording {
+    fn text<S>(&self, span: &OpenSpan<'_, S>) -> Option<Arc<str>>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        if !self.0.settings.has_fields || span.metadata().fields().is_empty() {
+            return None;
+        }
+        let span = span.find()?;
+        let extensions = span.extensions();
+        extensions.get::<SpanFields>()?.text()
+    }
+
+    /// Whether there was room.
+    fn record(&self, metadata: &'static Metadata<'static>, record: Record<'_>) -> bool {
+        local::with(&self.0, |local, recorder| local.record(recorder, metadata, record)).unwrap_or(false)
+    }
+}
+
+fn request<'a, S: LookupSpan<'a>, R>(
+    span: &SpanRef<'a, S>,
+    of: impl FnOnce(&Request) -> Option<R>,
+) -> Option<R> {
+    span.extensions().get::<Request>().and_then(of)
+}
+
+impl<S> Sink<S> for Recording
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    const ENTER_AND_EXIT: bool = true;
+    const EVENTS: bool = true;
+
+    #[inline]
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        let settings = &self.0.settings;
+        settings.tracks.has_requests() || settings.has_fields && !metadata.fields().is_empty()
+    }
+
+    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
+        let mut text = None;
+        if self.0.settings.has_fields && !attributes.metadata().fields().is_empty() {
+            let mut extensions = span.extensions_mut();
+            if extensions.get_mut::<SpanFields>().is_none() {
+                extensions.insert(SpanFields::new(attributes));
+            }
+            text = extensions.get_mut::<SpanFields>().and_then(|fields| fields.text());
+        }
+        if self.0.settings.tracks.has_requests() {
+            let id_of = |request: &Request| Some(request.id);
+            let id = request(span, id_of).or_else(|| request(&span.parent()?, id_of)).unwrap_or_else(|| {
+                // ORDERING: Relaxed, the number alone counts.
+                NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
+            });
+            let mut record = Record::new(Kind::Open, ns);
+            record.id = id;
+            record.text = text.as_deref().unwrap_or_default();
+            let is_open = self.record(span.metadata(), record);
+            span.extensions_mut().replace(Request { id, is_open });
+        }
+    }
+
+    fn recorded(&self, values: &Values<'_>, span: &SpanRef<'_, S>) {
+        if let Some(fields) = span.extensions_mut().get_mut::<SpanFields>() {
+            fields.record(values);
+        }
+        let _ = local::with(&self.0, |local, _| local.change(&span.id()));
+    }
+
+    #[inline]
+    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
+        if self.0.settings.tracks.has_threads() {
+            let text = self.text(span);
+            let _ = local::with(&self.0, |local, recorder| {
+                local.enter(recorder, span.id(), span.metadata(), ns, text);
+            });
+        }
+    }
+
+    #[inline]
+    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
+        if self.0.settings.tracks.has_threads() {
+            let _ = local::with(&self.0, |local, recorder| {
+                local.exit(recorder, span.id(), ns, || self.text(span));
+            });
+        }
+    }
+
+    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
+        if !self.0.settings.has_events {
+            return;
+        }
+        let mut text = String::new();
+        EventFields::default().write(event, &mut text);
+        let mut record = Record::new(Kind::Instant, ns);
+        record.text = &text;
+        if self.0.settings.tracks.has_requests() {
+            let span = ctx.event_span(event);
+            record.id = span.and_then(|span| request(&span, |request| Some(request.id))).unwrap_or(0);
+        }
+        self.record(event.metadata(), record);
+    }
+
+    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
+        if !self.0.settings.tracks.has_requests() {
+            return;
+        }
+        let Some(id) = request(span, |request| request.is_open.then_some(request.id)) else { return };
+        let text = span.extensions().get::<SpanFields>().and_then(SpanFields::text);
+        let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
+        record.id = id;
+        record.text = text.as_deref().unwrap_or_default();
+        self.record(span.metadata(), record);
+    }
+}
+
+/// Makes a sink of a type that has a `Recording` in its field `recording`.
+macro_rules! sink_of_recording {
+    ($sink:ty) => {
+        impl<S> $crate::Sink<S> for $sink
+        where
+            S: tracing_core::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+        {
+            const ENTER_AND_EXIT: bool = true;
+            const EVENTS: bool = true;
+
+            #[inline]
+            fn wants_fields(&self, metadata: &'static tracing_core::Metadata<'static>) -> bool {
+                $crate::Sink::<S>::wants_fields(&self.recording, metadata)
+            }
+
+            fn created(
+                &self,
+                attributes: &tracing_core::span::Attributes<'_>,
+                span: &tracing_subscriber::registry::SpanRef<'_, S>,
+                ns: u64,
+            ) {
+                self.recording.created(attributes, span, ns);
+            }
+
+            fn recorded(
+                &self,
+                values: &tracing_core::span::Record<'_>,
+                span: &tracing_subscriber::registry::SpanRef<'_, S>,
+            ) {
+                self.recording.recorded(values, span);
+            }
+
+            #[inline]
+            fn entered(&self, span: &$crate::OpenSpan<'_, S>, ns: u64) {
+                self.recording.entered(span, ns);
+            }
+
+            #[inline]
+            fn exited(&self, span: &$crate::OpenSpan<'_, S>, ns: u64) {
+                self.recording.exited(span, ns);
+            }
+
+            fn event(
+                &self,
+                event: &tracing_core::Event<'_>,
+                ctx: &tracing_subscriber::layer::Context<'_, S>,
+                ns: u64,
+            ) {
+                self.recording.event(event, ctx, ns);
+            }
+
+            fn closed(
+                &self,
+                span: &tracing_subscriber::registry::SpanRef<'_, S>,
+                times: &$crate::SpanTiming,
+            ) {
+                self.recording.closed(span, times);
+            }
+        }
+    };
+}
+
+pub(crate) use sink_of_recording;

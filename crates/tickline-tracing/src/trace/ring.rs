@@ -1,0 +1,443 @@
+//! The records of one thread: a ring of 64-bit words that its thread fills, and another reads.
+//!
+//! There is no lock. The thread alone writes; every word is an atomic, so a reader may come at
+//! any time, and finds out afterwards which words were overwritten meanwhile. A record lies in one
+//! block of [`BLOCK`] words. A block begins with a record that counts those before it, so a
+//! reader can begin at any block, and knows how many records are gone.
+//!
+//! A ring is used in one of two ways. If somebody takes the records ([`Ring::taken_up_to`]), those
+//! that are not taken stay, and new ones find no room. If nobody does, the oldest are overwritten.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+
+/// Words of a block, 32 KiB.
+pub(crate) const BLOCK: u64 = 4_096;
+
+/// The longest text of a record, bytes: half a block, so that little of a block stays unused.
+pub(crate) const MAX_TEXT: usize = 16_384;
+
+/// Numbers of words, and addresses, fit; of a place the lower bits count.
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+const fn index(number: u64) -> usize {
+    number as usize
+}
+
+/// What a record says. The numbers are those in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing: the rest of a block.
+    Rest = 0,
+    /// The first record of a block: its time is the count of the records before it.
+    Block = 1,
+    /// The thread entered a span.
+    Begin = 2,
+    /// It exited the span that it entered last.
+    End = 3,
+    /// A repetition of `Begin` in a new block: the span is still entered.
+    Inside = 4,
+    /// An event.
+    Instant = 5,
+    /// A span was created that belongs to the request `id`.
+    Open = 6,
+    /// It was closed.
+    Close = 7,
+}
+
+impl Kind {
+    const fn from_byte(byte: u8) -> Self {
+        match byte {
+            1 => Self::Block,
+            2 => Self::Begin,
+            3 => Self::End,
+            4 => Self::Inside,
+            5 => Self::Instant,
+            6 => Self::Open,
+            7 => Self::Close,
+            _ => Self::Rest,
+        }
+    }
+
+    /// Words before the text: the head and the time; the callsite; the request.
+    const fn head_words(self) -> u64 {
+        match self {
+            Self::Rest => 1,
+            Self::Block | Self::End => 2,
+            Self::Begin | Self::Inside => 3,
+            Self::Instant | Self::Open | Self::Close => 4,
+        }
+    }
+}
+
+/// A record, as it is written and read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) kind: Kind,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) ns: u64,
+    /// The address of the callsite's metadata; 0 where the kind has none.
+    pub(crate) callsite: usize,
+    /// The number of the request; 0 for none.
+    pub(crate) id: u64,
+    /// Members of a JSON object.
+    pub(crate) text: &'a str,
+}
+
+impl Record<'_> {
+    pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
+        Self { kind, ns, callsite: 0, id: 0, text: "" }
+    }
+
+    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
+    pub(crate) const fn words(&self) -> u64 {
+        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
+    }
+}
+
+/// The records of one thread.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    words: Box<[AtomicU64]>,
+    /// Written by the thread alone.
+    writer: CachePadded<WriterPart>,
+    /// Records below this were taken. Written by whoever takes them.
+    taken: CachePadded<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct WriterPart {
+    /// Where the next record begins. All below are whole.
+    head: AtomicU64,
+    /// Up to where words may be in the middle of a change.
+    reserved: AtomicU64,
+    /// Records in front of the present block, and in it.
+    records: AtomicU64,
+    /// Records that found no room.
+    dropped: AtomicU64,
+    /// Whether the thread has ended.
+    ended: AtomicBool,
+}
+
+impl Ring {
+    /// A ring of at least `bytes` bytes, and at least four blocks.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let block = index(BLOCK) * 8;
+        let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
+        let writer = WriterPart {
+            head: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        };
+        Self {
+            words: (0..blocks * index(BLOCK)).map(|_| AtomicU64::new(0)).collect(),
+            writer: CachePadded::new(writer),
+            taken: CachePadded::new(AtomicU64::new(0)),
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.words.len() as u64
+    }
+
+    #[inline]
+    fn word(&self, place: u64) -> &AtomicU64 {
+        // BOUND: the length is a power of two.
+        &self.words[index(place) & (self.words.len() - 1)]
+    }
+
+    // What the thread does.
+
+    /// Where the next record begins.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        // ORDERING: Relaxed, the thread's own store; other readers use `snapshot` and `end`.
+        self.writer.head.load(Ordering::Relaxed)
+    }
+
+    /// The words that are left of the present block; none before a block is begun.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
+        self.head().wrapping_neg() & (BLOCK - 1)
+    }
+
+    /// Fills the present block up, and begins the next one.
+    pub(crate) fn begin_block(&self) {
+        let left = self.left();
+        let head = self.head();
+        if left > 0 {
+            // ORDERING: Relaxed, published by the store of the head in `put`.
+            self.word(head).store(0, Ordering::Relaxed);
+        }
+        // ORDERING: Relaxed, the thread's own.
+        let records = self.writer.records.load(Ordering::Relaxed);
+        self.put(head + left, &Record::new(Kind::Block, records));
+        // ORDERING: as above. `Block` does not count.
+        self.writer.records.store(records, Ordering::Relaxed);
+    }
+
+    /// Adds a record, for which there is room in the present block.
+    #[inline]
+    pub(crate) fn push(&self, record: &Record<'_>) {
+        self.put(self.head(), record);
+    }
+
+    #[inline]
+    fn put(&self, at: u64, record: &Record<'_>) {
+        let end = at + record.words();
+        // ORDERING: Relaxed, before the fence.
+        self.writer.reserved.store(end, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen
+        // one of the words below sees that they were reserved.
+        fence(Ordering::Release);
+        let head = record.kind as u64 | (record.text.len() as u64) << 8;
+        let first = index(at) & (self.words.len() - 1);
+        // BOUND: a record lies in one block, so it does not wrap.
+        let words = &self.words[first..first + index(end - at)];
+        let heads = [head, record.ns, record.callsite as u64, record.id];
+        let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
+        for (place, word) in head_words.iter().zip(heads) {
+            // ORDERING: Relaxed, published by the store of the head.
+            place.store(word, Ordering::Relaxed);
+        }
+        if !text_words.is_empty() {
+            for (place, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                // ORDERING: as above.
+                place.store(u64::from_le_bytes(word), Ordering::Relaxed);
+            }
+        }
+        // ORDERING: Relaxed, the thread's own; `snapshot` takes it from the blocks.
+        let records = self.writer.records.load(Ordering::Relaxed) + u64::from(record.kind != Kind::Inside);
+        // ORDERING: as above.
+        self.writer.records.store(records, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `end`.
+        self.writer.head.store(end, Ordering::Release);
+    }
+
+    /// Up to where records were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release store in `taken_up_to`: the reader has its
+        // copy before the thread overwrites the words.
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Counts a record that found no room.
+    pub(crate) fn count_dropped(&self) {
+        // ORDERING: Relaxed for both, a count of the thread's own.
+        let dropped = self.writer.dropped.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        self.writer.dropped.store(dropped + 1, Ordering::Relaxed);
+    }
+
+    /// The thread writes nothing more.
+    pub(crate) fn end_thread(&self) {
+        // ORDERING: Release, pairs with the Acquire load in `has_ended`: whoever sees it sees the
+        // last records.
+        self.writer.ended.store(true, Ordering::Release);
+    }
+
+    // What others do.
+
+    pub(crate) fn has_ended(&self) -> bool {
+        // ORDERING: Acquire, see `end_thread`.
+        self.writer.ended.load(Ordering::Acquire)
+    }
+
+    /// Records that were written, those that are overwritten included.
+    pub(crate) fn records(&self) -> u64 {
+        // ORDERING: Relaxed, a count of its own.
+        self.writer.records.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        // ORDERING: Relaxed, a count of its own.
+        self.writer.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Where the records end.
+    pub(crate) fn end(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release store in `put`.
+        self.writer.head.load(Ordering::Acquire)
+    }
+
+    /// The thread may overwrite what is below `place`.
+    pub(crate) fn taken_up_to(&self, place: u64) {
+        // ORDERING: Release, pairs with the Acquire load in `taken`.
+        self.taken.store(place, Ordering::Release);
+    }
+
+    /// Copies the words from `from` to `to`. Only if nothing was overwritten are they records.
+    pub(crate) fn copy(&self, from: u64, to: u64, words: &mut Vec<u64>) {
+        words.clear();
+        // ORDERING: Relaxed: published by the head, which the caller has loaded by `end`.
+        words.extend((from..to).map(|place| self.word(place).load(Ordering::Relaxed)));
+    }
+
+    /// The words that a ring has that overwrites the oldest, from the beginning of a block. The
+    /// thread may write meanwhile.
+    pub(crate) fn snapshot(&self) -> Vec<u64> {
+        let end = self.end();
+        let oldest = |end: u64| end.saturating_sub(self.capacity()).next_multiple_of(BLOCK);
+        let from = oldest(end);
+        let mut words = Vec::with_capacity(self.words.len());
+        self.copy(from, end.max(from), &mut words);
+        // ORDERING: Acquire, pairs with the Release fence in `put`.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, behind the fence.
+        let intact = oldest(self.writer.reserved.load(Ordering::Relaxed));
+        let gone = usize::try_from(intact - from).map_or(words.len(), |gone| gone.min(words.len()));
+        words.drain(..gone);
+        words
+    }
+}
+
+/// The records in `words`.
+#[derive(Debug)]
+pub(crate) struct Records<'a> {
+    words: &'a [u64],
+    /// How many words of the present block are behind.
+    in_block: u64,
+    text: Vec<u8>,
+}
+
+impl<'a> Records<'a> {
+    /// `from` is the place of the first word.
+    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
+        Self { words, in_block: from % BLOCK, text: Vec::new() }
+    }
+
+    /// The next record; not those that fill up.
+    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
+        let (kind, head) = loop {
+            let head = *self.words.first()?;
+            let kind = Kind::from_byte((head & 0xFF) as u8);
+            if kind != Kind::Rest {
+                break (kind, head);
+            }
+            self.skip(BLOCK - self.in_block);
+        };
+        let text_len = usize::try_from(head >> 8).ok().filter(|len| *len <= MAX_TEXT)?;
+        let head_words = kind.head_words();
+        let words = head_words + (text_len as u64).div_ceil(8);
+        let mut record = Record::new(kind, 0);
+        let word = |place: usize| self.words.get(place).copied().unwrap_or(0);
+        record.ns = word(1);
+        if head_words > 2 {
+            record.callsite = index(word(2));
+        }
+        if head_words > 3 {
+            record.id = word(3);
+        }
+        self.text.clear();
+        let text = self.words.get(index(head_words)..index(words))?;
+        text.iter().for_each(|word| self.text.extend_from_slice(&word.to_le_bytes()));
+        self.text.truncate(text_len);
+        self.skip(words);
+        record.text = core::str::from_utf8(&self.text).unwrap_or_default();
+        Some(record)
+    }
+
+    fn skip(&mut self, words: u64) {
+        self.words = self.words.get(index(words)..).unwrap_or_default();
+        self.in_block = (self.in_block + words) % BLOCK;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(ring: &Ring, ns: u64, text: &str) {
+        let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
+        if record.words() > ring.left() {
+            ring.begin_block();
+        }
+        ring.push(&record);
+    }
+
+    /// The times of the instants, which must be whole, and how many records were before.
+    fn check(words: &[u64]) -> (Vec<u64>, u64) {
+        let (mut times, mut before) = (Vec::new(), None);
+        let mut records = Records::new(words, 0);
+        while let Some(record) = records.next() {
+            if record.kind == Kind::Block {
+                before = before.or(Some(record.ns));
+                continue;
+            }
+            assert_eq!((record.kind, record.callsite, record.id), (Kind::Instant, 7, record.ns * 3));
+            assert_eq!(record.text, text(record.ns));
+            times.push(record.ns);
+        }
+        (times, before.unwrap_or(0))
+    }
+
+    fn text(number: u64) -> String {
+        format!("{number};").repeat(index(number % 50))
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let ring = Ring::new(0);
+        assert_eq!(ring.capacity(), 4 * BLOCK);
+        (1..=300).for_each(|number| push(&ring, number, &text(number)));
+        let (times, before) = check(&ring.snapshot());
+        assert_eq!((times, before), ((1..=300).collect(), 0));
+        assert_eq!(ring.records(), 300);
+    }
+
+    #[test]
+    fn the_oldest_are_overwritten_and_counted() {
+        let ring = Ring::new(1);
+        for number in 1..=20_000 {
+            push(&ring, number, &text(number));
+            if number % 61 == 0 {
+                let (times, before) = check(&ring.snapshot());
+                assert_eq!(times, (before + 1..=number).collect::<Vec<_>>());
+            }
+        }
+        let (times, before) = check(&ring.snapshot());
+        // Three blocks at least are whole, of records whose words are 15 on average.
+        assert!(times.len() > 400 && before > 10_000, "{} after {before}", times.len());
+    }
+
+    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps.
+    #[test]
+    fn a_reader_finds_whole_records_at_any_time() {
+        let ring = Ring::new(0);
+        let last = if cfg!(miri) { 500 } else { 400_000 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (1..=last).for_each(|number| push(&ring, number, &text(number)));
+                ring.end_thread();
+            });
+            let mut snapshots = 0;
+            while !ring.has_ended() {
+                let (times, before) = check(&ring.snapshot());
+                assert!(times.iter().copied().eq(before + 1..before + 1 + times.len() as u64));
+                snapshots += 1;
+            }
+            assert!(snapshots > 0 || ring.has_ended());
+        });
+        let (times, before) = check(&ring.snapshot());
+        assert_eq!(before + times.len() as u64, last);
+    }
+
+    #[test]
+    fn texts_up_to_the_longest_fit() {
+        let ring = Ring::new(0);
+        let long = "x".repeat(MAX_TEXT);
+        (1..=3).for_each(|number| push(&ring, number, &long));
+        let words = ring.snapshot();
+        let mut records = Records::new(&words, 0);
+        let mut texts = 0;
+        while let Some(record) = records.next() {
+            texts += usize::from(record.text == long);
+        }
+        assert_eq!(texts, 3);
+    }
+}

@@ -1,0 +1,153 @@
+//! Programs that abort, segfault, exit, panic and leak their guard: the span in which that
+//! happened, those around it and the last event are in the file.
+//!
+//! This is a program without a test harness, because a harness runs tests beside `main`, and these
+//! programs must end in theirs. It runs itself once for each way to end.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(clippy::print_stdout, reason = "it reports as a harness does")]
+
+#[cfg(not(unix))]
+fn main() {
+    println!("needs signals");
+}
+
+#[cfg(unix)]
+fn main() {
+    unix::main();
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::path::Path;
+    use std::process::{Command, ExitStatus};
+    use std::sync::OnceLock;
+    use std::time::Duration;
+    use std::{env, fs, mem, process};
+
+    use serde_json::Value;
+    use tickline_tracing::SpanTimingLayer;
+    use tickline_tracing::chrome::{Chrome, Flusher};
+    use tickline_tracing::flight::FlightRecorder;
+    use tracing::{info, info_span};
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::registry;
+
+    const VICTIM: &str = "TICKLINE_TEST_CRASH";
+
+    /// Longer than any test waits: what is in the file was flushed for its own reason.
+    const NEVER: Duration = Duration::from_secs(3_600);
+
+    pub(crate) fn main() {
+        if let (Ok(way), Some(path)) = (env::var(VICTIM), env::args_os().nth(1)) {
+            end(&way, Path::new(&path));
+            return;
+        }
+        type IsExpected = fn(ExitStatus) -> bool;
+        let ways: [(&str, IsExpected); 6] = [
+            ("abort", |status| signal(status) == Some(libc::SIGABRT)),
+            ("segfault", |status| signal(status) == Some(libc::SIGSEGV)),
+            ("exit", |status| status.code() == Some(7)),
+            ("leak", |status| status.success()),
+            ("panic", |status| status.code() == Some(101)),
+            ("flight", |status| status.code() == Some(101)),
+        ];
+        for (way, is_expected) in ways {
+            // What an end without a signal and a hook writes is glibc's promise, and macOS's.
+            let is_promised = cfg!(any(target_env = "gnu", target_vendor = "apple"));
+            if matches!(way, "exit" | "leak") && !is_promised {
+                println!("{way}: skipped, nothing is promised here");
+                continue;
+            }
+            let path = env::temp_dir().join(format!("tickline-tracing-{way}-{}.json", process::id()));
+            let program = env::current_exe().unwrap();
+            let output = Command::new(program).arg(&path).env(VICTIM, way).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(is_expected(output.status), "{way}: {}: {error}", output.status);
+            check(way, &path);
+            fs::remove_file(&path).unwrap();
+            println!("{way}: the last moment is in the file");
+        }
+    }
+
+    fn signal(status: ExitStatus) -> Option<i32> {
+        std::os::unix::process::ExitStatusExt::signal(&status)
+    }
+
+    fn check(way: &str, path: &Path) {
+        let mut bytes = fs::read(path).unwrap();
+        let is_whole = serde_json::from_slice::<Value>(&bytes).is_ok();
+        if !is_whole {
+            bytes.push(b']');
+        }
+        let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
+        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        // The last three that began did not end.
+        let begun: Vec<_> = of("B").iter().map(|event| event["name"].as_str().unwrap()).collect();
+        assert_eq!(begun, ["server", "done", "request", "crash"], "{way}");
+        assert_eq!(of("B")[2]["args"]["user"], 7, "{way}");
+        assert_eq!(of("E").len(), 1, "{way}");
+        assert_eq!(of("i").last().unwrap()["name"], "the last words", "{way}");
+    }
+
+    /// Ends the program in this way, in three spans.
+    fn end(way: &str, path: &Path) {
+        if way == "flight" {
+            let recorder = FlightRecorder::builder().with_fields().build();
+            recorder.write_on_panic(path);
+            let layer = SpanTimingLayer::new().with_sink(recorder);
+            tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+            in_spans(|| panic!("for the test"));
+        }
+        // A signal's handler wakes nobody: the writer must look by itself.
+        let by_signal = matches!(way, "abort" | "segfault");
+        let flush_every = if by_signal { Duration::from_millis(20) } else { NEVER };
+        let builder = Chrome::builder().with_fields().flush_every(flush_every);
+        let builder = if way == "panic" { builder.flush_on_panic() } else { builder };
+        let (chrome, guard) = builder.create(path).unwrap();
+        if by_signal {
+            FLUSHER.set(guard.flusher()).unwrap();
+            handle(libc::SIGABRT);
+            handle(libc::SIGSEGV);
+        }
+        let layer = SpanTimingLayer::new().with_sink(chrome);
+        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+        mem::forget(guard);
+        in_spans(|| match way {
+            "abort" => process::abort(),
+            "segfault" => {
+                let nowhere = std::hint::black_box(std::ptr::null::<u8>());
+                // SAFETY: none: the program is to be killed for it.
+                std::hint::black_box(unsafe { nowhere.read_volatile() });
+            }
+            "exit" => process::exit(7),
+            "panic" => panic!("for the test"),
+            _ => {}
+        });
+    }
+
+    fn in_spans(end: impl FnOnce()) {
+        mem::forget(info_span!("server").entered());
+        info_span!("done").in_scope(|| ());
+        mem::forget(info_span!("request", user = 7).entered());
+        mem::forget(info_span!("crash").entered());
+        info!("the last words");
+        end();
+    }
+
+    static FLUSHER: OnceLock<Flusher> = OnceLock::new();
+
+    extern "C" fn flush(signal: libc::c_int) {
+        if let Some(flusher) = FLUSHER.get() {
+            flusher.flush_in_signal_handler(Duration::from_secs(60));
+        }
+        // SAFETY: `signal` may be called in a handler. The signal then ends the program: abort
+        // raises it again, and the instruction that segfaults is executed again.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+
+    fn handle(signal: libc::c_int) {
+        let handler: extern "C" fn(libc::c_int) = flush;
+        // SAFETY: the handler only does what a handler may.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}

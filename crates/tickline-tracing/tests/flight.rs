@@ -1,0 +1,162 @@
+//! The flight recorder: what is kept, what is overwritten, and what a file has.
+#![cfg(feature = "chrome")]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use common::Hand;
+use serde_json::Value;
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::chrome::Tracks;
+use tickline_tracing::flight::{FlightRecorder, Summary};
+use tickline_tracing::over::LayerOver;
+use tracing::{Dispatch, dispatcher, info, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+fn written(recorder: &FlightRecorder) -> (Summary, Vec<Value>) {
+    let mut bytes = Vec::new();
+    let summary = recorder.write_to(&mut bytes).unwrap();
+    (summary, serde_json::from_slice(&bytes).unwrap())
+}
+
+fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
+    let of_phase = events.iter().filter(|event| event["ph"] == phase);
+    of_phase.map(|event| event["name"].as_str().unwrap_or_default()).collect()
+}
+
+#[test]
+fn spans_and_events_are_kept() {
+    let recorder = FlightRecorder::builder().with_fields().build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let _outer = info_span!("outer", user = 7).entered();
+        info_span!("inner").in_scope(|| info!(rows = 3, "read"));
+        let (summary, events) = written(&recorder);
+        assert_eq!((summary.written, summary.open, summary.events, summary.overwritten), (2, 1, 1, 0));
+        assert_eq!((names(&events, "B"), names(&events, "i")), (vec!["outer", "inner"], vec!["read"]));
+        assert_eq!(events.iter().find(|event| event["name"] == "outer").unwrap()["args"]["user"], 7);
+    });
+    let (summary, events) = written(&recorder);
+    assert_eq!((summary.written, summary.open, names(&events, "E").len()), (2, 0, 2));
+}
+
+/// The oldest records are gone, and counted; the spans that were entered before them are there
+/// from their beginning.
+#[test]
+fn the_oldest_are_overwritten_and_the_spans_around_stay() {
+    const SPANS: u64 = 100_000;
+    let hand = Hand::default();
+    let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
+    let layer = LayerOver::new(hand.clone()).with_sink(recorder.clone());
+    tracing::subscriber::with_default(registry().with(layer), || {
+        hand.set_ns(5_000);
+        let _server = info_span!("server", port = 80).entered();
+        for _ in 0..SPANS {
+            hand.advance_ns(1_000);
+            info_span!("work").in_scope(|| ());
+        }
+        let (summary, events) = written(&recorder);
+        let work = names(&events, "B").iter().filter(|name| **name == "work").count() as u64;
+        let ends = names(&events, "E").len() as u64;
+        assert!((1_000..SPANS / 2).contains(&work), "{work}");
+        assert_eq!((summary.written, summary.open), (work + 1, 1));
+        assert!(ends == work, "{ends} of {work}");
+        // One for "server"; two for each span, of which the first may be cut in half.
+        let kept = 2 * work + 1;
+        assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.overwritten)), "{summary:?} {kept}");
+        let server = events.iter().find(|event| event["name"] == "server").unwrap();
+        assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(5.0), &Value::from(80)));
+    });
+}
+
+/// The callback's "five seconds before": what had ended earlier is left out.
+#[test]
+fn the_last_moments_alone() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    let path = env::temp_dir().join(format!("tickline-tracing-last-{}.json", process::id()));
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let _around = info_span!("around").entered();
+        info_span!("early").in_scope(|| info!("early event"));
+        let early = tickline::now_ns();
+        thread::sleep(Duration::from_millis(20));
+        info_span!("late").in_scope(|| info!("late event"));
+        let since = Duration::from_nanos(tickline::now_ns() - early) - Duration::from_millis(5);
+        let summary = recorder.write_last(&path, since).unwrap();
+        let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        fs::remove_file(&path).unwrap();
+        for phase in ["B", "b"] {
+            assert_eq!(names(&events, phase), ["around", "late"]);
+        }
+        assert_eq!(names(&events, "n"), ["late event"]);
+        assert_eq!((summary.written, summary.open, summary.events), (4, 2, 1));
+    });
+}
+
+/// Files that are written while threads record are whole.
+#[test]
+fn it_writes_while_threads_record() {
+    let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
+    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for worker in 0..3 {
+            let (dispatch, stop) = (&dispatch, &stop);
+            scope.spawn(move || {
+                dispatcher::with_default(dispatch, || {
+                    // ORDERING: Relaxed, a hint to stop.
+                    while !stop.load(Ordering::Relaxed) {
+                        info_span!("outer", worker)
+                            .in_scope(|| info_span!("inner").in_scope(|| info!("told")));
+                    }
+                });
+            });
+        }
+        let mut spans = 0;
+        for _ in 0..20 {
+            let (summary, events) = written(&recorder);
+            spans += summary.written;
+            assert_eq!(summary.written, names(&events, "B").len() as u64);
+            // At most those that each thread is in; ends have their beginnings.
+            assert!(summary.open <= 6, "{summary:?}");
+            thread::sleep(Duration::from_millis(2));
+        }
+        // ORDERING: as above.
+        stop.store(true, Ordering::Relaxed);
+        assert!(spans > 0);
+    });
+}
+
+/// The rings of threads that have ended are kept, but not of all.
+#[test]
+fn ended_threads_are_kept_for_a_while() {
+    const THREADS: u64 = 40;
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
+    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
+    for _ in 0..THREADS {
+        let dispatch = dispatch.clone();
+        let work = move || dispatcher::with_default(&dispatch, || info_span!("work").in_scope(|| ()));
+        thread::spawn(work).join().unwrap();
+    }
+    let (summary, _) = written(&recorder);
+    assert!((8..=10).contains(&summary.written), "{summary:?}");
+    assert_eq!(2 * summary.written + summary.overwritten, 2 * THREADS);
+}
+
+/// A failed write leaves the older file, and nothing else.
+#[test]
+fn a_failed_write_leaves_nothing() {
+    let recorder = FlightRecorder::builder().build();
+    let path = env::temp_dir().join(format!("tickline-tracing-dir-{}", process::id()));
+    fs::create_dir(&path).unwrap();
+    assert!(recorder.write(&path).is_err(), "a directory is in the way");
+    let mut beside = path.clone().into_os_string();
+    beside.push(".part");
+    assert!(!fs::exists(beside).unwrap());
+    fs::remove_dir(&path).unwrap();
+}
