@@ -7,18 +7,17 @@
 //! ([`Tracks`]). Events of `tracing` are instants, with their fields; a message is the instant's
 //! name. Threads have the system's numbers and names.
 //!
-//! | | this | tracing-chrome 0.7 | tracing-perfetto 0.1 |
-//! |---|---|---|---|
-//! | file | JSON | JSON | protobuf |
-//! | a track for each thread, or for each request | yes, or both | yes | threads; async spans apart |
-//! | events as instants, with fields | yes, the message is the name | yes | yes |
-//! | fields of spans; values recorded later | yes; yes | yes; yes | yes; no |
-//! | thread ids, names | the system's; `comm` too | its own numbers; Rust's names | its own; Rust's names |
-//! | spans that re-enter, or end out of order | intervals stay right | `E` ends the wrong span | the same |
-//! | memory while the writer is behind | bounded; drops and counts, or waits | grows | writes on the program's threads |
-//! | after `SIGKILL` | valid, but for the last 100 ms | the last 8 KiB missing, the last event cut | whatever was written |
-//! | after a panic, abort, segfault, `exit` | up to the last moment, see below | the last 8 KiB missing | whatever was written |
-//! | source location, custom names | no | yes | no |
+//! | | this | tracing-chrome 0.7 |
+//! |---|---|---|
+//! | a track for each thread, or for each request | yes, or both | yes |
+//! | events as instants, with fields | yes, the message is the name | yes |
+//! | fields of spans; values recorded later | yes; yes | yes; yes |
+//! | thread ids, names | the system's; `comm` too | its own numbers; Rust's names |
+//! | spans that end out of order | intervals stay right | an `E` ends another span |
+//! | memory while the writer is behind | bounded; drops and counts, or waits | grows |
+//! | after `SIGKILL` | valid, but for the last 100 ms | up to 8 KiB missing, the last event cut |
+//! | after a panic, abort, segfault, `exit` | up to the last moment, see below | up to 8 KiB missing |
+//! | source location, custom names, a new file while it runs | no | yes |
 //!
 //! # When the program ends otherwise
 //!

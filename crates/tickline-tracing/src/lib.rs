@@ -63,9 +63,9 @@
 //! | **with `Chrome`**, to a sink | 207 | 21.9 |
 //! | tracing-chrome 0.7, to a sink | 348 | 36.8 |
 //! | tracing-timing 0.7, which needs an event in the span | 397 | 41.9 |
-//! | **with [`CloseEvents`]** and `fmt`, both with `Rfc3339` | 780 | 82.3 |
-//! | **with [`CloseEvents`]** and `fmt`, both with `fmt`'s own timer | 902 | 95.2 |
-//! | `fmt` with `FmtSpan::CLOSE`, its own timer | 1,326 | 140.0 |
+//! | **with [`CloseEvents`]** and `fmt`, which has its own timer | 902 | 95.2 |
+//! | `fmt` with `FmtSpan::CLOSE` and its own timer | 1,326 | 140.0 |
+//! | **with [`CloseEvents`]** and `fmt`, which has `Rfc3339` | 780 | 82.3 |
 //!
 //! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
