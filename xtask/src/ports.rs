@@ -5,9 +5,11 @@
 //! documentation are compiled against `tickline-quanta` and run. Cargo fetches all sources; none is
 //! part of this repository.
 //!
-//! Libraries, integration tests and documentation tests run; benches and examples don't. quanta's
+//! Libraries, integration tests and documentation tests run; benches and examples don't, but for
+//! two crates' benchmarks by criterion, which are ported to `tickline-criterion`. quanta's
 //! unit tests can't: they read the private field of its `Instant`.
 
+mod benches;
 mod examples;
 mod folder;
 
@@ -20,6 +22,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::step::{self, SOME_SKIPPED};
+use benches::BENCHES;
 
 /// A published crate.
 struct Port {
@@ -160,6 +163,12 @@ pub(crate) fn run(filter: &[&str]) -> ExitCode {
             note(format!("the examples of quanta {version}"), examples::run(version, patch, source));
         }
     }
+    for bench in BENCHES.iter().filter(|bench| is_wanted(bench.name)) {
+        if let Some(source) = source(bench.name, bench.version) {
+            println!("\n=== the benchmarks of {} {}", bench.name, bench.version);
+            note(format!("the benchmarks of {} {}", bench.name, bench.version), benches::run(bench, source));
+        }
+    }
     println!("\nports, {:.0} s", start.elapsed().as_secs_f64());
     for line in &lines {
         println!("  {line}");
@@ -213,7 +222,8 @@ fn fetch() -> Result<BTreeMap<String, PathBuf>> {
     let folder = target().join("sources");
     fs::create_dir_all(folder.join("src")).map_err(failed("target/ports"))?;
     let all = PORTS.iter().map(|port| (port.name, port.version));
-    let all: Vec<_> = all.chain(QUANTAS.map(|(version, _)| ("quanta", version))).collect();
+    let all = all.chain(QUANTAS.map(|(version, _)| ("quanta", version)));
+    let all: Vec<_> = all.chain(BENCHES.iter().map(|bench| (bench.name, bench.version))).collect();
     let mut manifest = "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
     for (number, (name, version)) in all.iter().enumerate() {
         manifest += &format!("d{number} = {{ package = \"{name}\", version = \"={version}\" }}\n");
@@ -248,10 +258,11 @@ fn host() -> Result<String> {
 /// Lays a crate out, gives it this project's clock, and runs its tests.
 fn test(port: &Port, source: &Path) -> Result<String> {
     let folder = target().join(format!("{}-{}", port.name, port.version));
-    let tickline = root().join("crates/tickline");
+    let path = root().join("crates/tickline");
+    let dependency = format!("\n[dependencies.tickline]\npath = {path:?}\n");
     let (changes, config) = match port.way {
-        Way::Patched => (folder::lay(source, &folder, &[], None)?, patch("0.12")?),
-        Way::Edited(edits) => (folder::lay(source, &folder, edits, Some(&tickline))?, Vec::new()),
+        Way::Patched => (folder::lay(source, &folder, "src", &[], None)?, patch("0.12")?),
+        Way::Edited(edits) => (folder::lay(source, &folder, "src", edits, Some(&dependency))?, Vec::new()),
     };
     if let Way::Patched = port.way {
         over_the_network(cargo("update --package quanta", &folder)?.args(&config))?;

@@ -6,29 +6,30 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, Result, failed};
 
-/// Lays out `source` in `folder`, and says what is changed. Replaces `edits` in each line of `src/`
-/// that is one, and adds the dependency `tickline`.
+/// Lays out `source` in `folder`, and says what is changed. Replaces `edits` in each line within the
+/// folder `edited` that is one, and appends `dependency` to its manifest.
 ///
 /// Files that are right already keep their time, so that cargo builds nothing twice.
 pub(super) fn lay(
     source: &Path,
     folder: &Path,
+    edited: &str,
     edits: &[(&str, &str)],
-    tickline: Option<&Path>,
+    dependency: Option<&str>,
 ) -> Result<String> {
     let files = files(source)?;
     remove_others(folder, &files)?;
     let (mut changed_lines, mut changed_files) = (0, 0);
     for file in &files {
         let mut content = fs::read(source.join(file)).map_err(failed("its sources"))?;
-        let text = std::str::from_utf8(&content).ok().filter(|_| file.starts_with("src"));
+        let text = std::str::from_utf8(&content).ok().filter(|_| file.starts_with(edited));
         if let Some((text, count)) = text.and_then(|text| edit(text, edits)) {
             content = text.into_bytes();
             changed_lines += count;
             changed_files += 1;
         }
-        if let (Some(tickline), true) = (tickline, file == Path::new("Cargo.toml")) {
-            content.extend(format!("\n[dependencies.tickline]\npath = {tickline:?}\n").bytes());
+        if let (Some(dependency), true) = (dependency, file == Path::new("Cargo.toml")) {
+            content.extend(dependency.bytes());
         }
         write(&folder.join(file), &content)?;
     }
