@@ -126,6 +126,15 @@
 //! difference of their medians an interval of 95 % confidence (Wilcoxon's signed rank test over 60
 //! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
+//! A routine of 50 ns against itself, and against one that takes 2.23 % longer by long runs; 100
+//! comparisons each, of 0.4 s, beside compilers on both CPUs (load average 5.1 to 5.7); the machine
+//! above, `known_delays --compare`:
+//!
+//! | | found different | interval excludes 0 | difference, %: least | median | most |
+//! |---|---|---|---|---|---|
+//! | A against A | 0 of 100 | 0 of 100 | -0.001 | 0.000 | +0.008 |
+//! | A against B | 100 of 100 | 100 of 100 | +2.219 | +2.238 | +2.241 |
+//!
 //! # What is guaranteed, and what is not
 //!
 //! | guaranteed | not guaranteed |
