@@ -132,7 +132,12 @@ fn bars(area: &Area<'_>, series: &[Series<'_>]) -> Drawn {
         }
     }
     if series.len() > 1 {
-        chart.configure_series_labels().border_style(MARK).background_style(WHITE).draw()?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperMiddle)
+            .border_style(MARK)
+            .background_style(WHITE)
+            .draw()?;
     }
     Ok(())
 }
