@@ -97,6 +97,7 @@ mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;
+mod lease;
 mod line;
 #[cfg(loom)]
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod bounds;
 mod gate;
+mod lease;
 mod order;
 pub(super) mod orderings;
 mod per_cpu;
@@ -43,5 +44,6 @@ const fn mutant(
 
 /// Every mutant: first those of the rules of order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS).chain(gate::MUTANTS)
+    let order = order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS);
+    order.chain(gate::MUTANTS).chain(lease::MUTANTS)
 }

@@ -1,0 +1,149 @@
+//! What the control loop knows of the OS clock, and the lines that follow from it.
+//!
+//! A lease is at or above the *upper* edge of the bound for as long as it counts. Readers that had
+//! asked the OS clock before, and were delayed for any time, are then not above it.
+
+use super::{LeaseLine, UnixShift};
+use crate::cell::{Bounds, StateCell};
+use crate::line::{Line, Slope};
+use crate::shared::Shared;
+use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil};
+
+/// A Unix offset is kept while it is too high by no more than this and twice its bound, ns: new
+/// samples alone do not set Unix time back.
+const KEEP_NS: i64 = 1_000;
+
+/// The lines between which the OS clock must be, and its Unix time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The OS clock is not below this line, from the newest sample on...
+    pub lower: Line,
+    /// ...nor above this one. Its slope is the fastest that the OS clock may be.
+    pub upper: Line,
+    /// The least and the most that Unix time minus monotonic time may be, ns. `None` where Unix
+    /// time is left to the OS.
+    pub unix_ns: Option<(i64, i64)>,
+}
+
+impl Estimate {
+    /// What the line in use of a clock was published with. `None` without one.
+    #[must_use]
+    pub fn of<S: StateCell, P>(shared: &Shared<S, P>) -> Option<Self> {
+        let word = shared.cell.word();
+        let bounds = word.is_published().then(|| shared.cell.bounds(word))?;
+        let serves_unix = word.is_published_for_unix();
+        shared.cell.is_still(word).then(|| Self::from_bounds(&bounds, serves_unix.then_some(())))
+    }
+
+    /// The bounds that were published with a line; `unix` if the line serves Unix time.
+    fn from_bounds(bounds: &Bounds, unix: Option<()>) -> Self {
+        let Bounds { lower, upper, unix_offset_ns, unix_bound_ns, .. } = *bounds;
+        let bound_ns = i64::try_from(unix_bound_ns).unwrap_or(i64::MAX);
+        let interval = (unix_offset_ns.saturating_sub(bound_ns), unix_offset_ns.saturating_add(bound_ns));
+        Self { lower, upper, unix_ns: unix.map(|()| interval) }
+    }
+
+    /// The line of a lease from `start_ticks` to `end_ticks`: at its start not below `least_ns`,
+    /// and nowhere below the upper edge. It reaches the upper edge at its end, unless it would have
+    /// to run at less than half the rate.
+    #[must_use]
+    pub(super) fn line(&self, start_ticks: u64, least_ns: i64, end_ticks: u64, unix: UnixShift) -> LeaseLine {
+        let edge_ns = |ticks: u64| fixed_to_ns_ceil(self.upper.fixed_at(ticks));
+        let base_ns = least_ns.max(edge_ns(start_ticks));
+        let ticks = i128::from(end_ticks.wrapping_sub(start_ticks).max(1));
+        let rise = fixed_from_ns(edge_ns(end_ticks)).saturating_sub(fixed_from_ns(base_ns));
+        // Rounded up: whole nanoseconds of the line are not below the edge either.
+        let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
+        let slope = Slope::saturating_from(needed).max(Slope::from_bits(self.upper.slope.to_bits() >> 1));
+        let line = Line { start_ticks, base_ns, slope };
+        let lead_ns = self.ahead_ns(&line, start_ticks).max(self.ahead_ns(&line, end_ticks));
+        let unix_lead_ns = self.unix_lead_ns(lead_ns, unix.offset_ns);
+        LeaseLine { line, end_ticks, lead_ns, unix: UnixShift { lead_ns: unix_lead_ns, ..unix } }
+    }
+
+    /// How far Unix time by a line may be above the OS clock's, ns.
+    pub(super) fn unix_lead_ns(&self, lead_ns: i64, offset_ns: i64) -> i64 {
+        let Some((least_ns, _)) = self.unix_ns else { return 0 };
+        lead_ns.saturating_add(offset_ns.saturating_sub(least_ns))
+    }
+
+    /// How far `line` may be above the OS clock at `ticks`, ns, rounded up.
+    fn ahead_ns(&self, line: &Line, ticks: u64) -> i64 {
+        fixed_to_ns_ceil(line.fixed_at(ticks).saturating_sub(self.lower.fixed_at(ticks))).max(0)
+    }
+
+    /// The Unix offset of a line after one that had `before`: the upper edge again, so that Unix
+    /// readings are ordered as others are, save for a set clock. Its lead is that of no line yet.
+    pub(super) fn unix_after(&self, before: UnixShift) -> UnixShift {
+        let Some((least_ns, most_ns)) = self.unix_ns else { return UnixShift::NONE };
+        let keep_ns = KEEP_NS.saturating_add(most_ns.saturating_sub(least_ns));
+        let ahead_ns = before.offset_ns.saturating_sub(most_ns);
+        let offset_ns = if (0..=keep_ns).contains(&ahead_ns) { before.offset_ns } else { most_ns };
+        UnixShift { offset_ns, lead_ns: 0 }
+    }
+
+    /// What the OS clock is at most, at a tick that is `ticks` later than one before which it was
+    /// read as `os_ns`.
+    pub(super) fn most_after(&self, os_ns: i64, ticks: u64) -> FixedNs {
+        let ticks = i64::try_from(ticks).unwrap_or(i64::MAX);
+        fixed_from_ns(os_ns).saturating_add(self.upper.slope.over(ticks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(base_ns: i64, hz: u64) -> Line {
+        Line { start_ticks: 1 << 40, base_ns, slope: Slope::from_hz(hz).unwrap() }
+    }
+
+    /// Rule W2, and rounding: whole nanoseconds of a lease are not below whole nanoseconds of an OS
+    /// clock that is at its upper edge, at any tick, nor below the line before.
+    #[test]
+    fn rule_w2_no_rounded_value_is_below_the_upper_edge() {
+        let mut bits = 7_u64;
+        for _ in 0..if cfg!(miri) { 20 } else { 4_000 } {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let hz = 24_000_000 + (bits >> 33) % 5_000_000_000;
+            let lower = at(1_000_000, hz);
+            let upper = Line { slope: lower.slope.adjusted_ppb(300), ..at(1_000_040, hz) };
+            let estimate = Estimate { lower, upper, unix_ns: None };
+            let start = (1 << 40) + (bits >> 50);
+            let lease = lower.slope.ticks_in(1_000 + (bits >> 45));
+            let least = fixed_to_ns_ceil(upper.fixed_at(start)) + i64::try_from(bits % 60).unwrap() - 30;
+            let line = estimate.line(start, least, start + lease, UnixShift::NONE);
+            assert!(line.line.base_ns >= least);
+            for ticks in (0..64).map(|part| start + lease * part / 63) {
+                assert!(line.line.at(ticks) >= upper.at(ticks), "{line:?} at {ticks}");
+                assert!(line.line.at(ticks) - lower.at(ticks) <= line.lead_ns + 1, "{line:?} at {ticks}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_far_ahead_keeps_half_the_rate() {
+        let (lower, upper) = (at(0, 1_000_000_000), at(10, 1_000_000_000));
+        let start = 1 << 40;
+        let estimate = Estimate { lower, upper, unix_ns: Some((90, 100)) };
+        let unix = estimate.unix_after(UnixShift::NONE);
+        let line = estimate.line(start, 5_000_000, start + 1_000_000, unix);
+        assert_eq!((line.line.base_ns, line.end_ns()), (5_000_000, 5_500_000));
+        assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
+    }
+
+    #[test]
+    fn a_unix_offset_stays_until_the_clock_is_set() {
+        let line = at(0, 1_000_000_000);
+        let estimate = |unix_ns| Estimate { lower: line, upper: line, unix_ns: Some(unix_ns) };
+        let mut unix = estimate((1_000, 1_400)).unix_after(UnixShift::NONE);
+        assert_eq!(unix.offset_ns, 1_400);
+        unix = estimate((1_100, 1_200)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
+        unix = estimate((1_100, 1_450)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 1_450, "it may be higher");
+        unix = estimate((-9_000, -8_900)).unix_after(unix);
+        assert_eq!(unix.offset_ns, -8_900, "set back");
+        assert_eq!(Estimate { unix_ns: None, ..estimate((0, 0)) }.unix_after(unix), UnixShift::NONE);
+    }
+}

@@ -1,0 +1,99 @@
+//! Leases: one process publishes lines for readers that cannot write to its memory.
+//!
+//! The writer of a page calibrates; every other process maps the page read-only. Such readers
+//! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
+//! carries its own end, the writer publishes the next one a lease ahead, and each line is at or
+//! above the upper edge of the bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
+//! readers and W1 to W8 for the writer, with the reasons.
+//!
+//! ```text
+//!             open                     successor, again and again
+//! Cold(F) ----------> Opening(F, D) ----------> Live(n) ----> Live(n, n+1) ----> ...
+//!    ^                    | too late               |               |   late, or in doubt
+//!    |<-------------------+                        v               v
+//!    +<------------- past the last end ---------- Live, or Unsure(n, n+1)
+//! ```
+//!
+//! - [`LeaseWord`]: the state, 8 bytes that no page has twice;
+//! - [`LeaseLine`] and [`Floor`]: what a slot holds;
+//! - [`LeaseMemory`] and [`LeaseStore`]: how a reader loads, and how the writer stores;
+//!   [`LeaseWords`] is the memory itself;
+//! - [`read`]: a reading, the same code for programs, the simulator, models, and the page;
+//! - [`Writer`]: the writer's side, driven by the [`Estimate`]s of the control loop.
+
+mod cell;
+mod estimate;
+mod reader;
+mod slot;
+#[cfg(test)]
+mod testing;
+mod word;
+mod writer;
+
+pub use cell::LeaseWords;
+pub use estimate::Estimate;
+pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read};
+pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
+pub use word::{LeasePhase, LeaseWord, SlotNumber};
+pub use writer::{Closing, Config, Did, Lost, Step, Writer};
+
+use crate::counter::Counter;
+
+/// What a reader loads. Nothing here stores, waits or fails.
+pub trait LeaseMemory {
+    /// The word: the first look. What the slots that it names hold is seen by later loads.
+    fn word(&self) -> LeaseWord;
+
+    /// A word of a slot. A claim until the second look has found the same word.
+    fn field(&self, slot: SlotNumber, field: Field) -> u64;
+
+    /// Whether the word is still `word`: the second look, after every earlier load.
+    fn is_still(&self, word: LeaseWord) -> bool;
+}
+
+/// What the writer does besides.
+pub trait LeaseStore: LeaseMemory {
+    /// Fills a slot, which the word does not name.
+    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
+
+    /// Swaps the word (rule W1). Returns whether it was `from`.
+    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
+
+    /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
+    /// W2). The less time there can be between that look and the swap, the better: a program does
+    /// both in one restartable sequence, which no preemption, stop or suspend can divide.
+    fn swap_between(
+        &self,
+        from: LeaseWord,
+        to: LeaseWord,
+        counter: &impl Counter,
+        least_ticks: u64,
+        limit_ticks: u64,
+    ) -> Swapped {
+        let ticks = counter.now_ordered();
+        if is_before(ticks, least_ticks) || !is_before(ticks, limit_ticks) {
+            Swapped::OutOfTime
+        } else if self.swap(from, to) {
+            Swapped::Done
+        } else {
+            Swapped::Lost
+        }
+    }
+}
+
+/// What came of a swap that has a time limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swapped {
+    /// The word is the new one.
+    Done,
+    /// The counter was too early or too late; the word is as it was.
+    OutOfTime,
+    /// The word was another one.
+    Lost,
+}
+
+/// Whether `ticks` is before `other`, on a counter that wraps.
+#[inline(always)]
+pub(crate) const fn is_before(ticks: u64, other: u64) -> bool {
+    crate::units::ticks_between(other, ticks) < 0
+}

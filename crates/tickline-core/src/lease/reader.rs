@@ -1,0 +1,316 @@
+//! A reading: pure, for memory that the reader cannot write to.
+//!
+//! ```text
+//! w = the word                      // first look
+//! the slots that w names
+//! c = counter                       // after these loads
+//! in the window of a line, and the word is still w   -> the line at c
+//! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and floor
+//! ```
+//!
+//! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
+//! whatever the page holds: after [`MAX_LOOKS`] in an opening, and after [`MAX_STARTS`] words.
+//!
+//! What this module does not do: decide whether a page is trusted (`tickline-page`).
+
+use super::slot::{Limit, Timescale, UnixShift, Window};
+use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, SlotNumber, is_before};
+use crate::counter::Counter;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::units::{signed, unsigned};
+
+/// How often a reading starts again because the word has changed. Words change twice a second, so
+/// a reader would have to be stopped that often within one reading. After that it is the OS clock.
+const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
+
+/// How often a reader looks at an opening, in case the counter stands still. A look takes 50 ns at
+/// least, so with a counter that runs the time, 1 ms, ends the wait first.
+const MAX_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
+
+/// A Unix reading above the kernel's coarse Unix time by more than this asks the OS: somebody may
+/// have set the clock back. The coarse time is a tick old at most, 10 ms, unless ticks come late,
+/// ns.
+const FAR_NS: i64 = 50_000_000;
+
+/// The OS clocks of the process that reads. The monotonic ones are in the page's time namespace.
+pub trait OsClock {
+    /// The monotonic time, ns: what the OS says without a page.
+    fn monotonic_ns(&self) -> i64;
+
+    /// Unix time, ns.
+    fn realtime_ns(&self) -> i64;
+
+    /// The monotonic time of the kernel's last tick, ns, where that costs no system call.
+    #[inline(always)]
+    fn coarse_monotonic_ns(&self) -> Option<i64> {
+        None
+    }
+
+    /// Unix time of the kernel's last tick, ns, where that costs no system call.
+    #[inline(always)]
+    fn coarse_realtime_ns(&self) -> Option<i64> {
+        None
+    }
+
+    /// Lets others run, while an opening lasts: yields where there is one CPU.
+    fn pause(&self);
+}
+
+impl Timescale {
+    #[inline(always)]
+    fn ask(self, os: &impl OsClock) -> i64 {
+        match self {
+            Self::Monotonic => os.monotonic_ns(),
+            Self::Unix => os.realtime_ns(),
+        }
+    }
+
+    #[inline(always)]
+    fn coarse(self, os: &impl OsClock) -> Option<i64> {
+        match self {
+            Self::Monotonic => os.coarse_monotonic_ns(),
+            Self::Unix => os.coarse_realtime_ns(),
+        }
+    }
+
+    /// A time of the page that is not above the OS clock by more than `lead_ns`, in this timescale;
+    /// Unix time is by what `slot` says.
+    #[inline(always)]
+    fn limit(self, memory: &impl LeaseMemory, slot: SlotNumber, ns: i64, lead_ns: i64) -> Limit {
+        match self {
+            Self::Monotonic => Limit { ns, lead_ns },
+            Self::Unix => UnixShift::load(memory, slot).limit(ns),
+        }
+    }
+
+    /// Rule R8 holds for time that nobody sets.
+    #[inline(always)]
+    fn respect(self, private: &PrivateFloor, ns: i64) -> i64 {
+        match self {
+            Self::Monotonic => ns.max(private.ns()),
+            Self::Unix => ns,
+        }
+    }
+}
+
+/// Where a reading came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A line.
+    Line,
+    /// The OS clock was asked: the reading is what it said, or a floor or a line above that.
+    Os,
+}
+
+/// A reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The time, ns.
+    pub ns: i64,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// The most that this process has had from the OS clock, ns, in the page's time (rule R8). A
+/// forked child inherits a copy. Never in memory that processes share.
+#[derive(Debug)]
+pub struct PrivateFloor(AtomicU64);
+
+impl Default for PrivateFloor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PrivateFloor {
+    /// No floor yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(1 << 63))
+    }
+
+    /// The floor, ns; `i64::MIN` if there is none.
+    #[inline(always)]
+    #[must_use]
+    pub fn ns(&self) -> i64 {
+        // ORDERING: Relaxed, pairs with the exchange in `raise`. A reading that happened before
+        // has raised the floor before, and the order of one variable's changes is enough.
+        signed(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Raises the floor to `ns`, if it is lower.
+    #[inline]
+    pub fn raise(&self, ns: i64) {
+        let mut known_ns = self.ns();
+        while known_ns < ns {
+            // ORDERING: Relaxed for both, as in `ns`.
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            match self.0.compare_exchange(unsigned(known_ns), unsigned(ns), success, failure) {
+                Ok(_) => return,
+                Err(found) => known_ns = signed(found),
+            }
+        }
+    }
+}
+
+/// Before the first reading of a process that has asked the OS clock so far (rule R8): no reading
+/// is below what it had until now.
+pub fn attach(os: &impl OsClock, floor: &PrivateFloor) {
+    floor.raise(os.monotonic_ns());
+}
+
+/// What one look found.
+enum Found {
+    /// A line: its value, while the word was the same.
+    Line(Limit),
+    /// Ask the OS: the reading is not below this.
+    Ask(Limit),
+    /// An opening: look again.
+    Wait,
+    /// The word has changed: start again.
+    Changed,
+}
+
+/// How long the reader has been waiting.
+struct Patience {
+    since_ticks: Option<u64>,
+    looks: u32,
+}
+
+impl Patience {
+    /// Whether an opening is waited for at `ticks` (rule R7).
+    #[inline(always)]
+    fn lasts(&mut self, ticks: u64, floor: &Floor) -> bool {
+        let since_ticks = *self.since_ticks.get_or_insert(ticks);
+        self.looks = self.looks.saturating_add(1);
+        // Before the deadline, and not further than the longest opening: two-sided.
+        floor.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < floor.wait_ticks
+            && ticks.wrapping_sub(since_ticks) <= floor.wait_ticks
+            && self.looks < MAX_LOOKS
+    }
+}
+
+/// A reading of `timescale`, ns. An ordered one: it is not larger than another that begins when
+/// this one is complete, in any process that reads the same page, save for what `docs/lease.md`
+/// names. Never panics; waits for 1 ms at most, while the page's writer opens.
+#[inline(always)]
+pub fn read(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    os: &impl OsClock,
+    private: &PrivateFloor,
+    timescale: Timescale,
+) -> Reading {
+    let mut patience = Patience { since_ticks: None, looks: 0 };
+    let mut starts: u32 = 0;
+    while starts < MAX_STARTS {
+        let word = memory.word();
+        let limit = match look(memory, counter, word, timescale, &mut patience) {
+            Found::Line(line) => match not_below_coarse(line.ns, os, timescale) {
+                Some(ns) => return Reading { ns: timescale.respect(private, ns), source: Source::Line },
+                None => line,
+            },
+            Found::Ask(limit) => limit,
+            Found::Wait => {
+                os.pause();
+                continue;
+            }
+            Found::Changed => {
+                starts = starts.saturating_add(1);
+                continue;
+            }
+        };
+        let os_ns = timescale.ask(os);
+        // The second look, after the OS was asked: a line published meanwhile may be below that.
+        if memory.is_still(word) {
+            return fallback(limit.over(os_ns, timescale), private, timescale);
+        }
+        starts = starts.saturating_add(1);
+    }
+    fallback(timescale.ask(os), private, timescale)
+}
+
+/// Rule R8: raises the private floor to what the OS clock led to, and respects it.
+#[inline(always)]
+fn fallback(ns: i64, private: &PrivateFloor, timescale: Timescale) -> Reading {
+    let ns = timescale.respect(private, ns);
+    if timescale == Timescale::Monotonic {
+        private.raise(ns);
+    }
+    Reading { ns, source: Source::Os }
+}
+
+/// Rule R9: a line's value, not below the kernel's last tick. Rule R10: `None` if it is so far
+/// above that Unix time may have been set back.
+#[inline(always)]
+fn not_below_coarse(ns: i64, os: &impl OsClock, timescale: Timescale) -> Option<i64> {
+    let Some(coarse_ns) = timescale.coarse(os) else { return Some(ns) };
+    if timescale == Timescale::Unix && ns.saturating_sub(coarse_ns) > FAR_NS {
+        return None;
+    }
+    Some(ns.max(coarse_ns))
+}
+
+/// One look: the word, what it names, and the counter if the word allows it.
+#[inline(always)]
+fn look(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    word: LeaseWord,
+    timescale: Timescale,
+    patience: &mut Patience,
+) -> Found {
+    match word.phase() {
+        LeasePhase::Off => Found::Ask(Limit::NONE),
+        LeasePhase::Cold => Found::Ask(Floor::load(memory, word.first()).limit(timescale)),
+        LeasePhase::Opening => {
+            let floor = Floor::load(memory, word.first());
+            let ticks = counter.now_ordered();
+            if !memory.is_still(word) {
+                Found::Changed
+            } else if patience.lasts(ticks, &floor) {
+                Found::Wait
+            } else {
+                Found::Ask(floor.limit(timescale))
+            }
+        }
+        LeasePhase::Live | LeasePhase::Unsure => look_at_lines(memory, counter, word, timescale),
+    }
+}
+
+/// Rules R2 to R5.
+#[inline(always)]
+fn look_at_lines(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    word: LeaseWord,
+    timescale: Timescale,
+) -> Found {
+    let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
+    let (first, last) = (Window::load(memory, first_slot), Window::load(memory, last_slot));
+    let ticks = counter.now_ordered();
+    let (line, slot) = if is_before(ticks, first.line.start_ticks) {
+        // R4: the counter was reset.
+        let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
+        return Found::Ask(timescale.limit(memory, last_slot, last.end_ns(), lead_ns));
+    } else if is_before(ticks, first.end_ticks) {
+        (first.line, first_slot)
+    } else if is_before(ticks, last.end_ticks) {
+        (last.line, last_slot)
+    } else {
+        // R3: the leases have run out.
+        return Found::Ask(timescale.limit(memory, last_slot, last.end_ns(), i64::MAX));
+    };
+    let limit = timescale.limit(memory, slot, line.at(ticks), i64::MAX);
+    if !memory.is_still(word) {
+        Found::Changed
+    } else if word.phase() == LeasePhase::Unsure || limit.is_none() {
+        // R5; or the line leaves Unix time to the OS.
+        Found::Ask(limit)
+    } else {
+        Found::Line(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests;

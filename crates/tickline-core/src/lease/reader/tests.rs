@@ -1,0 +1,306 @@
+//! The rules of readers, R1 to R10, each broken at its weakest moment.
+
+use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS};
+use super::super::{Closing, Config, Did, Estimate, LeaseStore, SLOT_WORDS, Writer};
+use super::*;
+
+/// What a line may be above the OS clock, ns.
+const MOST_AHEAD_NS: i64 = 4 * WIDTH_NS;
+
+#[test]
+fn a_line_is_read_without_the_os() {
+    let (scene, _) = Scene::live();
+    scene.on_step(|at| assert_ne!(at, At::Os));
+    let reading = scene.read(&PrivateFloor::new());
+    assert_eq!(reading.source, Source::Line);
+    assert!((0..MOST_AHEAD_NS).contains(&(reading.ns - scene.truth_ns())), "{reading:?}");
+    assert!((0..MOST_AHEAD_NS).contains(&(scene.unix() - scene.truth_ns() - UNIX_NS)));
+}
+
+/// The slots change while they are read: what was read does not count.
+#[test]
+fn rule_r1_a_reading_counts_only_if_the_word_is_the_same() {
+    let (scene, mut writer) = Scene::live();
+    let mut fields = 0;
+    scene.on_step(move |at| {
+        fields += u32::from(at == At::Field);
+        if fields == 2 && at == At::Field {
+            // The line was taken over, and its slot holds something else now.
+            let slot = writer.word().first();
+            writer.switch_off(&scene.memory).unwrap();
+            scene.memory.fill(slot, &[u64::MAX / 3; SLOT_WORDS]);
+        }
+    });
+    let reading = scene.read(&PrivateFloor::new());
+    assert_eq!(reading.source, Source::Os);
+    assert!(reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
+}
+
+/// A reader without a line asks the OS, whose clock is above its bounds. Meanwhile a line begins.
+#[test]
+fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
+    let scene = Scene::new();
+    let mut writer = Writer::start(scene, Config::DEFAULT).unwrap();
+    let mut asked = 0;
+    scene.on_step(move |at| {
+        asked += u32::from(at == At::Os);
+        if at == At::Os && asked == 1 {
+            assert_eq!(scene.step(&mut writer).did, Did::Opened);
+            // Now it jumps ahead of the line, by a microsecond.
+            scene.os_ns.set(scene.os_ns.get() + 1_000);
+        }
+    });
+    let before_ns = scene.now();
+    assert!(scene.now() >= before_ns);
+}
+
+#[test]
+fn rule_r2_each_line_counts_in_its_window() {
+    let (scene, _) = Scene::live_twice();
+    let word = scene.memory.word();
+    let (first, second) = (
+        LeaseLine::load(&scene.memory, word.first()),
+        LeaseLine::load(&scene.memory, word.second().unwrap()),
+    );
+    assert_eq!(first.end_ticks, second.line.start_ticks);
+    // Make them tell: the second is a microsecond above.
+    let raised = LeaseLine {
+        line: crate::line::Line { base_ns: second.line.base_ns + 1_000, ..second.line },
+        ..second
+    };
+    scene.memory.fill(word.second().unwrap(), &raised.to_words());
+    for (ticks, line) in [
+        (first.line.start_ticks, &first),
+        (first.end_ticks - 1, &first),
+        (first.end_ticks, &raised),
+        (second.end_ticks - 1, &raised),
+    ] {
+        scene.ticks.set(ticks - 10);
+        let reading = scene.read(&PrivateFloor::new());
+        assert_eq!((reading.ns, reading.source), (line.line.at(ticks), Source::Line), "at {ticks}");
+    }
+}
+
+#[test]
+fn rule_r3_past_the_leases_the_last_line_is_the_floor() {
+    let (scene, _) = Scene::live_twice();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks - 11);
+    let before_ns = scene.now();
+    // The OS clock stood still meanwhile, as in a suspend in which the counter runs on.
+    scene.os_ns.set(scene.os_ns.get() - 400_000_000);
+    let reading = scene.read(&PrivateFloor::new());
+    assert_eq!(reading, Reading { ns: last.end_ns(), source: Source::Os });
+    assert!(reading.ns >= before_ns);
+    scene.pass(500_000_000);
+    assert!(scene.now().abs_diff(scene.truth_ns()) < 100, "the floor is passed");
+}
+
+#[test]
+fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
+    let (scene, _) = Scene::live_twice();
+    scene.pass(700_000);
+    let before_ns = scene.now();
+    let end_ns = scene.last().end_ns();
+    scene.reset();
+    let after_ns = scene.now();
+    assert!(after_ns >= before_ns);
+    assert!(after_ns - scene.truth_ns() <= MOST_AHEAD_NS, "not the end of the leases, {end_ns}");
+    let floor_ns = scene.last().floor().ns;
+    scene.os_ns.set(scene.os_ns.get() + (floor_ns - scene.truth_ns()) - 30);
+    assert_eq!(scene.now(), floor_ns, "not above the last line's end by the lead alone");
+}
+
+#[test]
+fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
+    let (scene, mut writer) = Scene::live_twice();
+    writer.close(Closing::InDoubt);
+    assert_eq!(scene.step(&mut writer).did, Did::Doubted);
+    assert!(scene.now() >= scene.truth_ns(), "the line is above the OS clock");
+    scene.os_ns.set(scene.os_ns.get() + 1_000_000);
+    let reading = scene.read(&PrivateFloor::new());
+    assert!(reading.source == Source::Os && reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
+    scene.os_ns.set(scene.os_ns.get() - 2_000_000);
+    assert!(scene.now() > scene.truth_ns() + 900_000, "the OS clock is below the line");
+    // Asked, then the word changes: asked again.
+    scene.once(|at| at == At::SecondLook, move || writer.switch_off(&scene.memory).unwrap());
+    assert!(scene.now().abs_diff(scene.truth_ns()) < 100);
+}
+
+#[test]
+fn rule_r6_without_a_line_the_counter_is_not_touched() {
+    let (scene, mut writer) = Scene::live();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks);
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    assert_eq!(writer.word().phase(), LeasePhase::Cold);
+    scene.os_ns.set(scene.os_ns.get() - 5_000);
+    scene.on_step(|at| assert_ne!(at, At::Counter));
+    assert_eq!(scene.now(), last.end_ns());
+    writer.switch_off(&scene.memory).unwrap();
+    assert!(scene.now().abs_diff(scene.truth_ns()) < 100);
+}
+
+/// An opening whose writer was stopped: readers wait for W at most, by whichever limit is first.
+#[test]
+fn rule_r7_nobody_waits_long_for_an_opening() {
+    let floor = |scene: &'static Scene, change: fn(&mut Floor)| {
+        let ticks = scene.ticks.get();
+        let mut floor = Floor {
+            ns: scene.truth_ns(),
+            lead_ns: i64::MAX,
+            deadline_ticks: ticks + 1_000_000,
+            wait_ticks: 1_000_000,
+            ..Floor::NONE
+        };
+        change(&mut floor);
+        let slot = super::super::SlotNumber::from_low_bits(0);
+        scene.memory.fill(slot, &floor.to_words());
+        let word = scene.memory.word();
+        assert!(scene.memory.swap(word, word.next(LeasePhase::Opening, slot, None)));
+        let begin_ticks = scene.ticks.get();
+        let reading = scene.read(&PrivateFloor::new());
+        assert!(reading.source == Source::Os && reading.ns >= floor.ns);
+        scene.ticks.get() - begin_ticks
+    };
+    let waited = floor(Scene::new(), |_| {});
+    assert!((999_000..1_002_000).contains(&waited), "until the deadline: {waited}");
+    let waited = floor(Scene::new(), |floor| floor.deadline_ticks -= 1_000_001);
+    assert!(waited < 100, "the deadline has passed: {waited}");
+    let waited = floor(Scene::new(), |floor| floor.deadline_ticks += 10_000_000);
+    assert!(waited < 100, "the counter was reset: {waited}");
+    let scene = Scene::new();
+    // The next opening begins whenever the reader has waited for a while.
+    scene.on_step(move |at| {
+        let word = scene.memory.word();
+        if at == At::Pause {
+            let deadline_ticks = scene.ticks.get() + 1_000_000;
+            let floor = Floor { deadline_ticks, wait_ticks: 1_000_000, ..Floor::NONE };
+            let slot = super::super::SlotNumber::from_low_bits(word.generation());
+            scene.memory.fill(slot, &floor.to_words());
+            assert!(scene.memory.swap(word, word.next(LeasePhase::Opening, slot, None)));
+        }
+    });
+    let waited = floor(scene, |_| {});
+    assert!((999_000..1_002_000).contains(&waited), "one opening after another: {waited}");
+    let scene = Scene::new();
+    scene.on_step(move |at| {
+        // The counter stands still.
+        if at == At::Counter {
+            scene.ticks.set((1 << 40) - 10);
+        }
+    });
+    floor(scene, |_| {});
+    assert!(scene.pauses.get() >= MAX_LOOKS - 1 && scene.pauses.get() <= MAX_LOOKS);
+}
+
+#[test]
+fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
+    let (scene, _) = Scene::live();
+    let private = PrivateFloor::new();
+    // It has used the OS clock until now, which is above its bounds.
+    scene.os_ns.set(scene.os_ns.get() + 10_000);
+    let os_ns = (&scene).monotonic_ns();
+    attach(&scene, &private);
+    assert!(scene.read(&private).ns >= os_ns);
+    assert!(scene.now() < os_ns, "the line alone is below");
+    // Its own fallback.
+    let (private, last) = (PrivateFloor::new(), scene.last());
+    scene.ticks.set(last.end_ticks);
+    let fallback = scene.read(&private);
+    assert_eq!(fallback.source, Source::Os);
+    scene.ticks.set(last.end_ticks - 1_000);
+    assert_eq!(scene.read(&private), Reading { ns: fallback.ns, source: Source::Line });
+    // A forked child has a copy.
+    let child = PrivateFloor::new();
+    child.raise(private.ns());
+    assert_eq!(scene.read(&child).ns, fallback.ns);
+    private.raise(0);
+    assert_eq!(private.ns(), fallback.ns, "it never falls");
+}
+
+#[test]
+fn rule_r9_a_line_is_never_below_the_kernels_last_tick() {
+    let (scene, _) = Scene::live();
+    scene.has_coarse.set(true);
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Line);
+    scene.os_ns.set(scene.os_ns.get() + 20_000_000);
+    let reading = scene.read(&PrivateFloor::new());
+    assert_eq!(reading.source, Source::Line, "a maximum, not a condition");
+    assert_eq!(Some(reading.ns), (&scene).coarse_monotonic_ns());
+}
+
+#[test]
+fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
+    let (scene, mut writer) = Scene::live();
+    scene.has_coarse.set(true);
+    for change_ns in [-3_600_000_000_000, 3_600_000_000_000] {
+        scene.unix_ns.set(UNIX_NS + change_ns);
+        let off_ns = scene.unix() - scene.truth_ns() - scene.unix_ns.get();
+        assert!(off_ns.abs() <= 4_000_000, "within a tick: {off_ns}");
+    }
+    // By too little for that: once the writer has taken a sample.
+    scene.unix_ns.set(UNIX_NS - 1_000_000);
+    scene.has_coarse.set(false);
+    assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+    let off_ns = scene.unix() - scene.truth_ns() - scene.unix_ns.get();
+    assert!((0..MOST_AHEAD_NS).contains(&off_ns), "{off_ns}");
+}
+
+/// Past the leases, Unix time has a floor too, unless the clock was set back.
+#[test]
+fn unix_time_is_ordered_at_the_end_of_a_lease() {
+    let (scene, _) = Scene::live();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks - 11);
+    let before_ns = scene.unix();
+    assert!(scene.unix() >= before_ns);
+    scene.unix_ns.set(UNIX_NS - 1_000_000);
+    assert!(scene.unix().abs_diff(scene.truth_ns() + UNIX_NS - 1_000_000) < 100, "set back by 1 ms");
+}
+
+/// A line may leave Unix time to the OS.
+#[test]
+fn unix_time_by_the_os_is_that() {
+    let (scene, mut writer) = Scene::live_twice();
+    let estimate = Estimate { unix_ns: None, ..scene.estimate() };
+    let step = writer.step(scene, &scene, &scene, Some(&estimate)).unwrap();
+    assert_eq!(step.did, Did::SetUnix);
+    let reading = read(scene, &scene, &scene, &PrivateFloor::new(), Timescale::Unix);
+    assert_eq!(reading.source, Source::Os);
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Line);
+}
+
+/// Whatever the page holds, and however often it changes, a reading ends.
+#[test]
+fn any_page_is_read() {
+    let scene = Scene::new();
+    let mut bits = 3_u64;
+    let mut next = move || {
+        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bits ^ (bits >> 29)
+    };
+    for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+        for slot in 0..8 {
+            scene
+                .memory
+                .fill(super::super::SlotNumber::from_low_bits(slot), &core::array::from_fn(|_| next()));
+        }
+        let word = LeaseWord::from_bits(next());
+        assert!(scene.memory.swap(scene.memory.word(), word));
+        // A page that is nonsense may take a reader 1 ms, not longer.
+        let begin_ticks = scene.ticks.get();
+        scene.now();
+        scene.unix();
+        assert!(scene.ticks.get() - begin_ticks < 25_000_000);
+    }
+    let scene = Scene::new();
+    scene.on_step(move |at| {
+        if at == At::SecondLook {
+            let word = scene.memory.word();
+            let slot = word.first();
+            assert!(scene.memory.swap(word, word.next(LeasePhase::Cold, slot, None)));
+        }
+    });
+    assert!(scene.now().abs_diff(scene.truth_ns()) < 10_000, "the word changed at each look");
+}

@@ -1,0 +1,302 @@
+//! What a slot holds: a line with its end, or a floor.
+//!
+//! | word | line | floor |
+//! |---|---|---|
+//! | 0 | first tick | deadline of an opening, ticks |
+//! | 1 | ns there | floor, ns |
+//! | 2 | slope, 2^-48 ns a tick | longest wait for an opening, ticks |
+//! | 3 | first tick at which it does not count any more | 0 |
+//! | 4 | most by which it may be above the OS clock, ns | most by which readings may be above it, ns |
+//! | 5 | Unix time minus the line, ns | the same, of the last line |
+//! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
+//! | 7 | 0 | 0 |
+
+use super::{LeaseMemory, SlotNumber};
+use crate::line::{Line, Slope};
+use crate::units::{signed, unsigned};
+
+/// Words in a slot: one cache line.
+pub const SLOT_WORDS: usize = 8;
+
+/// Slots of a page: two banks of four.
+pub const SLOTS: usize = 8;
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timescale {
+    /// The page's time, ns: `CLOCK_MONOTONIC` of the writer's time namespace.
+    Monotonic,
+    /// Unix time, ns: `CLOCK_REALTIME`.
+    Unix,
+}
+
+/// A word of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// A line's first tick.
+    Start = 0,
+    /// A line's ns there, or the floor, ns.
+    Base = 1,
+    /// A line's slope, or the longest wait for an opening, ticks.
+    Slope = 2,
+    /// The first tick at which a line does not count any more.
+    End = 3,
+    /// How far above the OS clock readings may be, ns.
+    Lead = 4,
+    /// Unix time minus the page's time, ns.
+    UnixOffset = 5,
+    /// How far above the OS clock's Unix time readings may be, ns.
+    UnixLead = 6,
+}
+
+impl Field {
+    /// A floor's deadline is where a line's first tick is.
+    pub const DEADLINE: Self = Self::Start;
+    /// A floor's longest wait is where a line's slope is.
+    pub const WAIT: Self = Self::Slope;
+}
+
+/// A Unix offset that says: Unix time is left to the OS.
+pub const UNIX_BY_OS: i64 = i64::MIN;
+
+/// What turns a page's time into Unix time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnixShift {
+    /// Unix time minus the page's time, ns; [`UNIX_BY_OS`] for none.
+    pub offset_ns: i64,
+    /// How far above the OS clock's Unix time readings may be, ns.
+    pub lead_ns: i64,
+}
+
+impl UnixShift {
+    /// Unix time is left to the OS.
+    pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0 };
+
+    #[inline(always)]
+    pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
+        let offset_ns = signed(memory.field(slot, Field::UnixOffset));
+        Self { offset_ns, lead_ns: signed(memory.field(slot, Field::UnixLead)) }
+    }
+
+    /// A time of the page as Unix time.
+    #[inline(always)]
+    pub(super) const fn limit(&self, ns: i64) -> Limit {
+        if self.offset_ns == UNIX_BY_OS {
+            return Limit::NONE;
+        }
+        Limit { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
+    }
+}
+
+/// What every reading loads of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) line: Line,
+    pub(super) end_ticks: u64,
+}
+
+impl Window {
+    #[inline(always)]
+    pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
+        Self {
+            line: Line {
+                start_ticks: memory.field(slot, Field::Start),
+                base_ns: signed(memory.field(slot, Field::Base)),
+                slope: Slope::from_bits(memory.field(slot, Field::Slope)),
+            },
+            end_ticks: memory.field(slot, Field::End),
+        }
+    }
+
+    /// The line at its end, ns: not below anything that it was read as.
+    #[inline(always)]
+    pub(super) const fn end_ns(&self) -> i64 {
+        self.line.at(self.end_ticks)
+    }
+}
+
+/// A line that counts from its first tick until its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseLine {
+    /// The line.
+    pub line: Line,
+    /// The first tick at which it does not count any more.
+    pub end_ticks: u64,
+    /// How far it may be above the OS clock while it counts, ns.
+    pub lead_ns: i64,
+    /// Its Unix time.
+    pub unix: UnixShift,
+}
+
+impl LeaseLine {
+    /// The line that `slot` holds.
+    #[must_use]
+    pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
+        let Window { line, end_ticks } = Window::load(memory, slot);
+        let lead_ns = Self::load_lead(memory, slot);
+        Self { line, end_ticks, lead_ns, unix: UnixShift::load(memory, slot) }
+    }
+
+    /// How far the line in `slot` may be above the OS clock, ns.
+    #[inline(always)]
+    pub(super) fn load_lead(memory: &impl LeaseMemory, slot: SlotNumber) -> i64 {
+        signed(memory.field(slot, Field::Lead))
+    }
+
+    /// The slot's words.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; SLOT_WORDS] {
+        [
+            self.line.start_ticks,
+            unsigned(self.line.base_ns),
+            self.line.slope.to_bits(),
+            self.end_ticks,
+            unsigned(self.lead_ns),
+            unsigned(self.unix.offset_ns),
+            unsigned(self.unix.lead_ns),
+            0,
+        ]
+    }
+
+    /// The line at its end, ns: not below anything that it was read as.
+    #[must_use]
+    pub const fn end_ns(&self) -> i64 {
+        Window { line: self.line, end_ticks: self.end_ticks }.end_ns()
+    }
+
+    /// The floor of readings that come after all of this line, which is the last one.
+    #[must_use]
+    pub const fn floor(&self) -> Floor {
+        Floor { ns: self.end_ns(), lead_ns: i64::MAX, deadline_ticks: 0, wait_ticks: 0, unix: self.unix }
+    }
+}
+
+/// What readings without a line are not below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// The floor, ns...
+    pub ns: i64,
+    /// ...as far as it is not above the OS clock by more than this, ns.
+    pub lead_ns: i64,
+    /// In an opening: the tick at which nobody waits any more.
+    pub deadline_ticks: u64,
+    /// In an opening: how long a reader waits at most, ticks.
+    pub wait_ticks: u64,
+    /// Unix time of the last line.
+    pub unix: UnixShift,
+}
+
+impl Floor {
+    /// No floor.
+    pub const NONE: Self =
+        Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixShift::NONE };
+
+    /// The floor that `slot` holds.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
+        Self {
+            ns: signed(memory.field(slot, Field::Base)),
+            lead_ns: signed(memory.field(slot, Field::Lead)),
+            deadline_ticks: memory.field(slot, Field::DEADLINE),
+            wait_ticks: memory.field(slot, Field::WAIT),
+            unix: UnixShift::load(memory, slot),
+        }
+    }
+
+    /// The slot's words.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; SLOT_WORDS] {
+        [
+            self.deadline_ticks,
+            unsigned(self.ns),
+            self.wait_ticks,
+            0,
+            unsigned(self.lead_ns),
+            unsigned(self.unix.offset_ns),
+            unsigned(self.unix.lead_ns),
+            0,
+        ]
+    }
+
+    /// The floor in a timescale.
+    #[inline(always)]
+    #[must_use]
+    pub const fn limit(&self, timescale: Timescale) -> Limit {
+        match timescale {
+            Timescale::Monotonic => Limit { ns: self.ns, lead_ns: self.lead_ns },
+            Timescale::Unix => self.unix.limit(self.ns),
+        }
+    }
+}
+
+/// What a reading is not below, in one timescale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The limit, ns...
+    pub ns: i64,
+    /// ...as far as it is above the OS clock by no more than this, ns.
+    pub lead_ns: i64,
+}
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Self = Self { ns: i64::MIN, lead_ns: 0 };
+
+    /// Whether there is none.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.ns == i64::MIN
+    }
+
+    /// A reading for which the OS clock has said `os_ns`. Never less than that.
+    ///
+    /// The monotonic time is not less than another that the same limit gave, if the OS clock has
+    /// not gone back: it does not fall as `os_ns` rises. Unix time may be set back, so a limit
+    /// that is further above the OS clock than it can be is none.
+    #[inline(always)]
+    #[must_use]
+    pub const fn over(&self, os_ns: i64, timescale: Timescale) -> i64 {
+        let ahead_ns = self.ns.saturating_sub(os_ns);
+        if ahead_ns <= 0 {
+            return os_ns;
+        }
+        match timescale {
+            _ if ahead_ns <= self.lead_ns => self.ns,
+            Timescale::Monotonic if self.lead_ns > 0 => os_ns.saturating_add(self.lead_ns),
+            _ => os_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_is_limited_by_its_lead() {
+        let floor = Floor { ns: 1_000, lead_ns: 10, ..Floor::NONE };
+        let over = |os_ns| floor.limit(Timescale::Monotonic).over(os_ns, Timescale::Monotonic);
+        assert_eq!(
+            [over(100), over(989), over(995), over(1_000), over(1_001)],
+            [110, 999, 1_000, 1_000, 1_001]
+        );
+        assert_eq!(Limit::NONE.over(-5, Timescale::Monotonic), -5);
+        let hostile = Floor { lead_ns: i64::MIN, ..floor };
+        assert_eq!(
+            hostile.limit(Timescale::Monotonic).over(7, Timescale::Monotonic),
+            7,
+            "never below the OS clock"
+        );
+    }
+
+    #[test]
+    fn unix_time_that_was_set_back_has_no_floor() {
+        let unix = UnixShift { offset_ns: 5_000, lead_ns: 20 };
+        let floor = Floor { ns: 1_000, unix, ..Floor::NONE };
+        let over = |os_ns| floor.limit(Timescale::Unix).over(os_ns, Timescale::Unix);
+        assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
+        assert_eq!(Floor { unix: UnixShift::NONE, ..floor }.limit(Timescale::Unix), Limit::NONE);
+    }
+}

@@ -1,0 +1,183 @@
+//! The word: what readers of a page may do now.
+//!
+//! ```text
+//! 63          12   11 10    9      8      6   5     3   2   0
+//! [ generation |  zero  | two | second slot | first slot | phase ]
+//! ```
+//!
+//! | phase | names | readers return |
+//! |---|---|---|
+//! | 0 `Off` | a slot of the last writer's bank, which holds nothing | the OS clock |
+//! | 1 `Cold` | a floor | the OS clock, not below the floor |
+//! | 2 `Opening` | a floor with a deadline | nothing until the word changes or time is up |
+//! | 3 `Live` | a line, or two | the line |
+//! | 4 `Unsure` | a line, or two | the larger of line and OS clock |
+//!
+//! Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off.
+//!
+//! No word comes twice: each store raises the generation, also one that switches the page off. A
+//! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
+//! that was stopped since the first time would take a new line's slots for those that it has
+//! loaded. A store each microsecond would use all generations up in 142 years.
+
+/// What a [`LeaseWord`] allows. See the head of `lease/word.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeasePhase {
+    /// The page serves nothing.
+    Off = 0,
+    /// No line: the OS clock, above a floor.
+    Cold = 1,
+    /// The first line is being made.
+    Opening = 2,
+    /// A line, or two in succession.
+    Live = 3,
+    /// As [`Live`](Self::Live), but the lines may be below the OS clock.
+    Unsure = 4,
+}
+
+/// One of eight slots; the first four are one bank, the others the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotNumber(u8);
+
+impl SlotNumber {
+    /// The slot of the three lowest bits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn from_low_bits(bits: u64) -> Self {
+        Self(bits.to_le_bytes()[0] & 7)
+    }
+
+    /// The number, 0 to 7.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The bank, 0 or 1.
+    #[must_use]
+    pub const fn bank(self) -> u8 {
+        self.0 >> 2
+    }
+
+    /// The slots of a bank: 0 is the first, anything else the second.
+    #[must_use]
+    pub const fn of_bank(bank: u8) -> [Self; 4] {
+        if bank == 0 { [Self(0), Self(1), Self(2), Self(3)] } else { [Self(4), Self(5), Self(6), Self(7)] }
+    }
+}
+
+const FIRST_SHIFT: u32 = 3;
+const SECOND_SHIFT: u32 = 6;
+const TWO: u64 = 1 << 9;
+const GENERATION_SHIFT: u32 = 12;
+
+/// The state of a page. See the head of `lease/word.rs` for its layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseWord(u64);
+
+impl LeaseWord {
+    /// A word from its bits, any of them.
+    #[inline(always)]
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The word's bits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// What the word allows.
+    #[inline(always)]
+    #[must_use]
+    pub const fn phase(self) -> LeasePhase {
+        match self.0 & 7 {
+            1 => LeasePhase::Cold,
+            2 => LeasePhase::Opening,
+            3 => LeasePhase::Live,
+            4 => LeasePhase::Unsure,
+            _ => LeasePhase::Off,
+        }
+    }
+
+    /// The slot of the floor, or of the first line.
+    #[inline(always)]
+    #[must_use]
+    pub const fn first(self) -> SlotNumber {
+        SlotNumber::from_low_bits(self.0 >> FIRST_SHIFT)
+    }
+
+    /// The slot of the second line, if the word names two.
+    #[inline(always)]
+    #[must_use]
+    pub const fn second(self) -> Option<SlotNumber> {
+        if self.0 & TWO == 0 { None } else { Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT)) }
+    }
+
+    /// How many words there were before this one on its page.
+    #[must_use]
+    pub const fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
+    }
+
+    /// Whether the word names `slot`.
+    #[must_use]
+    pub fn names(self, slot: SlotNumber) -> bool {
+        self.first() == slot || self.second() == Some(slot)
+    }
+
+    /// The word after this one.
+    #[must_use]
+    pub fn next(self, phase: LeasePhase, first: SlotNumber, second: Option<SlotNumber>) -> Self {
+        let second_bits = second.map_or(0, |slot| TWO | u64::from(slot.0) << SECOND_SHIFT);
+        let generation = self.generation().wrapping_add(1) << GENERATION_SHIFT;
+        Self(generation | second_bits | u64::from(first.0) << FIRST_SHIFT | phase as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_what_it_was_made_of() {
+        let mut word = LeaseWord::default();
+        assert_eq!((word.phase(), word.second()), (LeasePhase::Off, None));
+        for phase in
+            [LeasePhase::Off, LeasePhase::Cold, LeasePhase::Opening, LeasePhase::Live, LeasePhase::Unsure]
+        {
+            for first in SlotNumber::of_bank(0).into_iter().chain(SlotNumber::of_bank(1)) {
+                for second in [None, Some(SlotNumber::from_low_bits(first.index() as u64 + 3))] {
+                    let next = word.next(phase, first, second);
+                    assert_eq!((next.phase(), next.first(), next.second()), (phase, first, second));
+                    assert_eq!(next.generation(), word.generation() + 1);
+                    assert!(next.names(first) && second.is_none_or(|second| next.names(second)));
+                    word = next;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_bits_are_a_word() {
+        for bits in 0..1 << 10 {
+            let word = LeaseWord::from_bits(bits);
+            assert!(word.first().index() < 8 && word.second().is_none_or(|slot| slot.index() < 8));
+            assert_eq!(word.phase() == LeasePhase::Off, matches!(bits & 7, 0 | 5..=7));
+        }
+    }
+
+    /// Rule W1: no word comes again, not even over a time in which the page was off.
+    #[test]
+    fn rule_w1_switching_off_keeps_the_generation() {
+        let slot = SlotNumber::from_low_bits(0);
+        let live = LeaseWord::default().next(LeasePhase::Live, slot, None);
+        let off = live.next(LeasePhase::Off, slot, None);
+        assert_ne!(off.to_bits(), 0);
+        assert_ne!(off.next(LeasePhase::Live, slot, None), live);
+    }
+}

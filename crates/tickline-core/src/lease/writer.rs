@@ -1,0 +1,428 @@
+//! The writer: publishes leases from the control loop's estimates.
+//!
+//! One writer has a page at a time; a lock that the caller holds says so. The writer's every store
+//! to the word is an exchange, so that a second one, against the rules, ends instead of doing harm
+//! (W1). The caller runs an iteration of its own clock, then [`Writer::step`] with what that found
+//! out, and sleeps for as long as the step says.
+//!
+//! What this module does not do: calibrate (`control.rs`), lock files, or decide about gates.
+
+use super::{
+    Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, OsClock, SlotNumber, Swapped, Timescale,
+    UnixShift, is_before,
+};
+use crate::counter::Counter;
+use crate::line::Slope;
+use crate::units::{NS_PER_S, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
+
+/// What a writer needs to know from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// The length of a lease, ns.
+    pub lease_ns: u64,
+    /// M: a successor is published no later than this before the end of the line before, ns.
+    pub margin_ns: u64,
+    /// W: the longest opening, ns. Readers wait for so long.
+    pub wait_ns: u64,
+    /// How far apart the counters of two CPUs may be, and how late a counter may be read, ns.
+    pub skew_ns: u64,
+    /// The least time between two openings, ns; doubled after each that came to nothing.
+    pub pause_ns: u64,
+    /// The resolution of the OS clock, ns.
+    pub resolution_ns: i64,
+    /// The resolution of the counter, ticks.
+    pub counter_ticks: u64,
+}
+
+impl Config {
+    /// Leases of half a second.
+    pub const DEFAULT: Self = Self {
+        lease_ns: 500_000_000,
+        margin_ns: 100_000_000,
+        wait_ns: 1_000_000,
+        skew_ns: crate::discipline::MEETING_MARGIN_NS,
+        pause_ns: NS_PER_S,
+        resolution_ns: 1,
+        counter_ticks: 1,
+    };
+}
+
+/// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
+/// the lead of one line would be added to that of the last, suspend after suspend.
+const AHEAD_NS: i64 = 10_000;
+
+/// The pause between openings is not doubled more often than this.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// Another writer has the page: this one must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost;
+
+impl core::fmt::Display for Lost {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("another writer has changed the page")
+    }
+}
+
+impl core::error::Error for Lost {}
+
+/// How a gate is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// The leases that are published run out.
+    AfterLeases,
+    /// They run out too, but may be below the OS clock: readers ask it from now on.
+    InDoubt,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Did {
+    /// Nothing was due.
+    Waited,
+    /// A successor was published.
+    Succeeded,
+    /// A first line was published.
+    Opened,
+    /// An opening took too long, and came to nothing.
+    GaveUp,
+    /// A line was published too late, or the closing was in doubt: readers ask the OS clock too.
+    Doubted,
+    /// The leases have run out, or the counter was reset: there is no line.
+    Ended,
+    /// Unix time of the lines was changed.
+    SetUnix,
+}
+
+/// What a step did, and when the next one is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What happened.
+    pub did: Did,
+    /// Time until the next step, ns.
+    pub next_in_ns: u64,
+}
+
+impl Step {
+    const fn at_once(did: Did) -> Self {
+        Self { did, next_in_ns: 0 }
+    }
+}
+
+/// The writer of a page. See the head of `lease/writer.rs`.
+#[derive(Debug)]
+pub struct Writer {
+    config: Config,
+    /// The word last seen.
+    word: LeaseWord,
+    bank: u8,
+    closing: Option<Closing>,
+    /// Openings in a row that came to nothing.
+    doublings: u32,
+    /// The OS clock before which no opening begins.
+    not_before_ns: i64,
+}
+
+impl Writer {
+    /// Takes over a page, whose lock the caller holds (rule W7). It goes on with leases that it
+    /// finds; an opening that it finds is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if somebody else writes to the page.
+    pub fn start(memory: &impl LeaseStore, config: Config) -> Result<Self, Lost> {
+        let word = memory.word();
+        // The last writer of two lines in two banks is the one that wrote the second.
+        let bank = word.second().unwrap_or(word.first()).bank() ^ 1;
+        let mut writer = Self { config, word, bank, closing: None, doublings: 0, not_before_ns: i64::MIN };
+        match word.phase() {
+            LeasePhase::Off => writer.go_cold(memory, &Floor::NONE)?,
+            LeasePhase::Opening => writer.go_cold(memory, &Floor::load(memory, word.first()))?,
+            LeasePhase::Cold | LeasePhase::Live | LeasePhase::Unsure => {}
+        }
+        Ok(writer)
+    }
+
+    /// Closes the gate (rule W6): no line is published from now on.
+    pub fn close(&mut self, closing: Closing) {
+        if self.closing != Some(Closing::InDoubt) {
+            self.closing = Some(closing);
+        }
+    }
+
+    /// Opens the gate again.
+    pub fn open(&mut self) {
+        self.closing = None;
+    }
+
+    /// Switches the page off at once (rule W6): no reading that begins later reads the counter.
+    /// Readings may step back by the lead of the last line. Nobody but a new writer switches it on.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if somebody else writes to the page.
+    pub fn switch_off(&mut self, memory: &impl LeaseStore) -> Result<(), Lost> {
+        let slot = self.free_slots().0;
+        self.swap(memory, self.word.next(LeasePhase::Off, slot, None))
+    }
+
+    /// The word that this writer stored or found last.
+    #[must_use]
+    pub const fn word(&self) -> LeaseWord {
+        self.word
+    }
+
+    /// Does what is due: at most one change of the page, or one opening. Never panics or waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if somebody else writes to the page.
+    pub fn step(
+        &mut self,
+        memory: &impl LeaseStore,
+        counter: &impl Counter,
+        os: &impl OsClock,
+        estimate: Option<&Estimate>,
+    ) -> Result<Step, Lost> {
+        if memory.word() != self.word {
+            return Err(Lost);
+        }
+        let estimate = estimate.filter(|_| self.closing.is_none());
+        match self.word.phase() {
+            LeasePhase::Off | LeasePhase::Opening => Ok(self.waited(self.config.lease_ns)),
+            LeasePhase::Cold => match estimate {
+                Some(estimate) => self.first_line(memory, counter, os, estimate),
+                None => Ok(self.waited(self.config.lease_ns)),
+            },
+            LeasePhase::Live | LeasePhase::Unsure => self.tend(memory, counter, estimate),
+        }
+    }
+
+    const fn waited(&self, next_in_ns: u64) -> Step {
+        Step { did: Did::Waited, next_in_ns }
+    }
+
+    /// Two slots of this writer's bank that the word does not name.
+    fn free_slots(&self) -> (SlotNumber, SlotNumber) {
+        let slots = SlotNumber::of_bank(self.bank);
+        let mut free = slots.into_iter().filter(|slot| !self.word.names(*slot));
+        // A word names two slots at most, and a bank has four.
+        let first = free.next().unwrap_or(slots[0]);
+        (first, free.next().unwrap_or(first))
+    }
+
+    /// Rule W1.
+    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), Lost> {
+        if !memory.swap(self.word, to) {
+            return Err(Lost);
+        }
+        self.word = to;
+        Ok(())
+    }
+
+    fn go_cold(&mut self, memory: &impl LeaseStore, floor: &Floor) -> Result<(), Lost> {
+        let slot = self.free_slots().0;
+        memory.fill(slot, &floor.to_words());
+        self.swap(memory, self.word.next(LeasePhase::Cold, slot, None))
+    }
+
+    /// Rule W3: readers ask the OS clock, too, until the leases have run out.
+    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
+        self.swap(memory, self.word.next(LeasePhase::Unsure, self.word.first(), self.word.second()))?;
+        Ok(Step::at_once(Did::Doubted))
+    }
+
+    /// Looks after the lines that the word names.
+    fn tend(
+        &mut self,
+        memory: &impl LeaseStore,
+        counter: &impl Counter,
+        estimate: Option<&Estimate>,
+    ) -> Result<Step, Lost> {
+        let (first_slot, second_slot) = (self.word.first(), self.word.second());
+        let first = LeaseLine::load(memory, first_slot);
+        let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
+        let last = second.unwrap_or(first);
+        let ticks = counter.now_ordered();
+        let slope = last.line.slope;
+        let in_ns = |later: u64| ns_between(ticks, later, slope);
+        if is_before(ticks, first.line.start_ticks) {
+            // W4: reset. The lead stays a part of the floor, as it is for the readers of the line:
+            // a value of the OS clock now would be less than what they return until the swap.
+            let lead_ns = first.lead_ns.max(last.lead_ns);
+            self.go_cold(memory, &Floor { lead_ns, ..last.floor() })?;
+            return Ok(Step::at_once(Did::Ended));
+        }
+        if !is_before(ticks, last.end_ticks) {
+            // W4: they have run out.
+            self.go_cold(memory, &last.floor())?;
+            return Ok(Step::at_once(Did::Ended));
+        }
+        if self.word.phase() == LeasePhase::Unsure {
+            return Ok(self.waited(in_ns(last.end_ticks)));
+        }
+        if self.closing == Some(Closing::InDoubt) {
+            return self.doubt(memory);
+        }
+        let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
+        if is_unix_stale(estimate, &last) {
+            self.republish(memory, estimate, &first, second.as_ref())?;
+            return Ok(Step::at_once(Did::SetUnix));
+        }
+        let current_slot = second_slot.unwrap_or(first_slot);
+        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.skew_ns));
+        if is_before(ticks, due_ticks) {
+            return Ok(self.waited(in_ns(due_ticks)));
+        }
+        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in(self.config.margin_ns));
+        if !is_before(ticks, limit_ticks) {
+            // W2: too late.
+            return Ok(self.waited(in_ns(last.end_ticks)));
+        }
+        self.succeed(memory, counter, estimate, (current_slot, &last), ticks, limit_ticks)
+    }
+
+    /// Rules W2 and W3: publishes the line after `last`, which is current at `ticks`.
+    fn succeed(
+        &mut self,
+        memory: &impl LeaseStore,
+        counter: &impl Counter,
+        estimate: &Estimate,
+        (slot, last): (SlotNumber, &LeaseLine),
+        ticks: u64,
+        limit_ticks: u64,
+    ) -> Result<Step, Lost> {
+        let start_ticks = last.end_ticks;
+        // Rounded up, as rule 9 has it.
+        let least_ns = fixed_to_ns_ceil(last.line.fixed_at(start_ticks));
+        let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
+        let next = estimate.line(start_ticks, least_ns, end_ticks, estimate.unix_after(last.unix));
+        let free = self.free_slots().0;
+        memory.fill(free, &next.to_words());
+        let to = self.word.next(LeasePhase::Live, slot, Some(free));
+        match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
+            Swapped::Done => self.word = to,
+            Swapped::OutOfTime => return Ok(self.waited(self.config.skew_ns)),
+            Swapped::Lost => return Err(Lost),
+        }
+        let after_ticks = counter.now_ordered();
+        if is_before(after_ticks, ticks) || !is_before(after_ticks, last.end_ticks) {
+            return self.doubt(memory);
+        }
+        let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
+        let next_in_ns = next_in_ns.saturating_add(self.config.skew_ns);
+        Ok(Step { did: Did::Succeeded, next_in_ns })
+    }
+
+    /// The same lines with another Unix time, in slots that the word does not name. Safe whenever
+    /// the swap takes place, since the lines were in use before.
+    fn republish(
+        &mut self,
+        memory: &impl LeaseStore,
+        estimate: &Estimate,
+        first: &LeaseLine,
+        second: Option<&LeaseLine>,
+    ) -> Result<(), Lost> {
+        let with_unix = |line: &LeaseLine| {
+            let shift = estimate.unix_after(line.unix);
+            let lead_ns = estimate.unix_lead_ns(line.lead_ns, shift.offset_ns);
+            LeaseLine { unix: UnixShift { lead_ns, ..shift }, ..*line }
+        };
+        let (first_free, second_free) = self.free_slots();
+        memory.fill(first_free, &with_unix(first).to_words());
+        let second_free = second.map(|line| {
+            memory.fill(second_free, &with_unix(line).to_words());
+            second_free
+        });
+        self.swap(memory, self.word.next(LeasePhase::Live, first_free, second_free))
+    }
+
+    fn lease_ticks(&self, estimate: &Estimate) -> u64 {
+        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, crate::line::MAX_DELTA_TICKS)
+    }
+
+    /// Rule W5: opens.
+    fn first_line(
+        &mut self,
+        memory: &impl LeaseStore,
+        counter: &impl Counter,
+        os: &impl OsClock,
+        estimate: &Estimate,
+    ) -> Result<Step, Lost> {
+        let floor = Floor::load(memory, self.word.first());
+        let limit = floor.limit(Timescale::Monotonic);
+        let now_ns = os.monotonic_ns();
+        let ahead_ns = limit.over(now_ns, Timescale::Monotonic).saturating_sub(now_ns);
+        if ahead_ns > AHEAD_NS {
+            return Ok(self.waited(ahead_ns.unsigned_abs()));
+        }
+        if now_ns < self.not_before_ns {
+            return Ok(self.waited(now_ns.abs_diff(self.not_before_ns)));
+        }
+        self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
+
+        let wait_ticks = estimate.upper.slope.ticks_in(self.config.wait_ns);
+        let slot = self.free_slots().0;
+        let begin_ticks = counter.now_ordered();
+        let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
+        memory.fill(slot, &Floor { deadline_ticks, wait_ticks, ..floor }.to_words());
+        self.swap(memory, self.word.next(LeasePhase::Opening, slot, None))?;
+
+        let before_ticks = counter.now_ordered();
+        let os_ns = os.monotonic_ns();
+        let at_ticks = counter.now_ordered();
+        let limit_ticks = deadline_ticks.wrapping_sub(wait_ticks >> 1);
+        // Too late is what the look before the swap finds.
+        if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
+            return self.give_up(memory);
+        }
+        let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
+        let most_ns = fixed_to_ns_ceil(estimate.most_after(os_ns, since_ticks));
+        let least_ns =
+            limit.over(os_ns, Timescale::Monotonic).max(most_ns.saturating_add(self.config.resolution_ns));
+        let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
+        let line = estimate.line(at_ticks, least_ns, end_ticks, estimate.unix_after(floor.unix));
+        let free = self.free_slots().0;
+        memory.fill(free, &line.to_words());
+        let to = self.word.next(LeasePhase::Live, free, None);
+        match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
+            Swapped::Done => self.word = to,
+            Swapped::OutOfTime => return self.give_up(memory),
+            Swapped::Lost => return Err(Lost),
+        }
+        self.doublings = 0;
+        let after_ticks = counter.now_ordered();
+        if is_before(after_ticks, at_ticks) || !is_before(after_ticks, deadline_ticks) {
+            return self.doubt(memory);
+        }
+        Ok(Step { did: Did::Opened, next_in_ns: self.config.skew_ns })
+    }
+
+    /// The least time between two openings, ns.
+    const fn pause_ns(&self) -> u64 {
+        self.config.pause_ns.saturating_mul(1 << self.doublings)
+    }
+
+    /// Ends an opening with the floor that it began with. The next one waits twice as long.
+    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
+        self.swap(memory, self.word.next(LeasePhase::Cold, self.word.first(), None))?;
+        let next_in_ns = self.pause_ns();
+        self.doublings = self.doublings.saturating_add(1).min(MOST_DOUBLINGS);
+        Ok(Step { did: Did::GaveUp, next_in_ns })
+    }
+}
+
+/// Whether the Unix time of `line` is not what the estimate would give it.
+fn is_unix_stale(estimate: &Estimate, line: &LeaseLine) -> bool {
+    estimate.unix_after(line.unix).offset_ns != line.unix.offset_ns
+}
+
+/// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
+fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
+    let ns = fixed_to_ns_floor(slope.over(ticks_between(ticks, later).max(0)));
+    ns.max(0).unsigned_abs().saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,445 @@
+//! The rules of the writer, W1 to W8.
+
+use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS};
+use super::super::{Field, LeaseMemory, LeaseWords, PrivateFloor, Source};
+use super::*;
+
+const LEASE: u64 = Config::DEFAULT.lease_ns;
+
+fn phase(scene: &Scene) -> LeasePhase {
+    scene.memory.word().phase()
+}
+
+fn new_writer(scene: &Scene) -> Writer {
+    Writer::start(&scene.memory, Config::DEFAULT).unwrap()
+}
+
+/// Steps, each when it is due, for so long; how often each thing was done.
+fn run(scene: &'static Scene, writer: &mut Writer, ns: u64) -> Vec<Did> {
+    let end_ticks = scene.ticks.get() + ns;
+    let (mut did, mut last_ns) = (Vec::new(), i64::MIN);
+    while scene.ticks.get() < end_ticks {
+        let step = scene.step(writer);
+        did.push(step.did);
+        let now_ns = scene.now();
+        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}, {:?}", step.did);
+        last_ns = now_ns;
+        scene.pass(step.next_in_ns.min(LEASE));
+    }
+    did
+}
+
+#[test]
+fn a_page_is_served_without_a_break() {
+    let scene = Scene::new();
+    let did = run(scene, &mut new_writer(scene), 20 * LEASE);
+    assert_eq!(did[0], Did::Opened);
+    assert!(did[1..].iter().all(|did| matches!(did, Did::Succeeded | Did::Waited)), "{did:?}");
+    assert!((19..=22).contains(&did.iter().filter(|did| **did == Did::Succeeded).count()));
+    let reading = scene.read(&PrivateFloor::new());
+    assert!(reading.source == Source::Line && (0..4 * WIDTH_NS).contains(&(reading.ns - scene.truth_ns())));
+}
+
+/// A writer that was stopped while it decided, and another that has the page since.
+#[test]
+fn rule_w1_a_second_writer_ends_the_first() {
+    let (scene, mut first) = Scene::live();
+    scene.pass(6_000);
+    let taken_over = crate::testing::leak(core::cell::Cell::new(None));
+    scene.once(
+        |at| at == At::Fill,
+        move || {
+            scene.os_ns.set(scene.os_ns.get() + 1_000);
+            let mut second = new_writer(scene);
+            assert_eq!(scene.step(&mut second).did, Did::Succeeded);
+            taken_over.set(Some((second.word(), scene.last())));
+        },
+    );
+    let estimate = scene.estimate();
+    assert_eq!(first.step(scene, &scene, &scene, Some(&estimate)), Err(Lost));
+    let (word, line) = taken_over.get().expect("taken over");
+    assert_eq!((scene.memory.word(), scene.last()), (word, line), "nothing that it filled is in use");
+    assert_eq!(first.step(scene, &scene, &scene, Some(&scene.estimate())), Err(Lost));
+    assert_eq!(first.switch_off(&scene.memory), Err(Lost));
+}
+
+/// No slot that the word names is filled, whoever filled it.
+#[test]
+fn rule_w1_no_slot_in_use_is_filled() {
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    for round in 0..12 {
+        let word = writer.word();
+        let before: Vec<LeaseLine> = [Some(word.first()), word.second()]
+            .into_iter()
+            .flatten()
+            .map(|slot| LeaseLine::load(&scene.memory, slot))
+            .collect();
+        scene.on_step(move |at| {
+            if let At::Swap(_) = at {
+                let now = [Some(word.first()), word.second()].into_iter().flatten();
+                let same = now.zip(&before).all(|(slot, line)| LeaseLine::load(&scene.memory, slot) == *line);
+                assert!(scene.memory.word() != word || same, "a slot in use has changed");
+            }
+        });
+        if round % 3 == 2 {
+            writer = new_writer(scene);
+        }
+        if round % 4 == 3 {
+            scene.unix_ns.set(scene.unix_ns.get() - 1_000_000);
+        }
+        let step = scene.step(&mut writer);
+        scene.pass(step.next_in_ns);
+    }
+    assert!(writer.word().generation() > 8);
+}
+
+#[test]
+fn rule_w2_a_successor_is_not_below_the_line_before() {
+    let (scene, mut writer) = Scene::live();
+    let first = scene.last();
+    scene.pass(6_000);
+    // The OS clock turns out to be a millisecond behind.
+    scene.os_ns.set(scene.os_ns.get() - 1_000_000);
+    assert_eq!(scene.step(&mut writer).did, Did::Succeeded);
+    let second = scene.last();
+    assert_eq!(second.line.start_ticks, first.end_ticks);
+    assert!(second.line.at(first.end_ticks) >= first.line.at(first.end_ticks - 1));
+    assert!(second.lead_ns >= 1_000_000);
+}
+
+#[test]
+fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
+    let (scene, mut writer) = Scene::live();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks - Config::DEFAULT.margin_ns);
+    let step = scene.step(&mut writer);
+    assert_eq!(step.did, Did::Waited);
+    assert!(step.next_in_ns > Config::DEFAULT.margin_ns / 2, "until the end: {step:?}");
+    // Stopped between the decision and the look.
+    scene.ticks.set(last.end_ticks - Config::DEFAULT.margin_ns - 10_000);
+    scene.once(|at| at == At::Fill, || scene.pass(10_000));
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    // The counter was reset between the two.
+    scene.ticks.set(last.end_ticks - LEASE / 2);
+    scene.once(|at| at == At::Fill, || scene.reset());
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    assert_eq!(scene.last(), last);
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+}
+
+#[test]
+fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere() {
+    let (scene, mut writer) = Scene::live_twice();
+    let second = scene.last();
+    scene.ticks.set(second.line.start_ticks + 1_000);
+    // A CPU whose counter is 1 us behind would take it for a reset.
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    scene.pass(Config::DEFAULT.skew_ns);
+    assert_eq!(scene.step(&mut writer).did, Did::Succeeded);
+}
+
+/// The writer was stopped between its look and its swap, beyond M, and the OS clock ran ahead.
+#[test]
+fn rule_w3_a_line_that_came_too_late_is_in_doubt() {
+    let (scene, mut writer) = Scene::live();
+    let first = scene.last();
+    scene.pass(6_000);
+    scene.once(
+        |at| matches!(at, At::Swap(_)),
+        move || {
+            scene.ticks.set(first.end_ticks + 10);
+            scene.os_ns.set(scene.os_ns.get() + 1_000_000);
+            let os_ns = scene.now();
+            assert!(os_ns >= scene.truth_ns() - 100);
+        },
+    );
+    assert_eq!(scene.step(&mut writer).did, Did::Doubted);
+    assert_eq!(phase(scene), LeasePhase::Unsure);
+    assert!(scene.now() >= scene.truth_ns() - 100, "not the line, which is 1 ms below");
+    let did = run(scene, &mut writer, 4 * LEASE);
+    assert_eq!(did[..2], [Did::Waited, Did::Ended], "no successor");
+    assert!(did.contains(&Did::Opened), "{did:?}");
+}
+
+#[test]
+fn rule_w3_a_counter_that_was_reset_meanwhile_is_in_doubt() {
+    let (scene, mut writer) = Scene::live();
+    scene.pass(6_000);
+    scene.once(|at| matches!(at, At::Swap(_)), || scene.reset());
+    assert_eq!(scene.step(&mut writer).did, Did::Doubted);
+}
+
+#[test]
+fn rule_w3_a_first_line_that_came_too_late_is_in_doubt() {
+    for is_reset in [0, 1] {
+        let scene = Scene::new();
+        let mut writer = new_writer(scene);
+        scene.on_step(move |at| match at {
+            At::Swap(word) if word.phase() == LeasePhase::Live && is_reset == 1 => scene.reset(),
+            At::Swap(word) if word.phase() == LeasePhase::Live => scene.pass(1_000_000),
+            _ => {}
+        });
+        assert_eq!(scene.step(&mut writer).did, Did::Doubted);
+    }
+}
+
+#[test]
+fn rule_w4_leases_that_have_run_out_leave_their_end_as_a_floor() {
+    let (scene, mut writer) = Scene::live_twice();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks - 1);
+    scene.os_ns.set(scene.os_ns.get() - 50_000_000);
+    let before_ns = scene.now();
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    assert_eq!(Floor::load(&scene.memory, scene.memory.word().first()), last.floor());
+    assert!(scene.now() >= before_ns && scene.now() == last.end_ns());
+}
+
+/// A counterexample to a floor that the writer computes from its own reading of the OS clock: a
+/// reader asks the OS after the writer did, and is ahead of it by the lead.
+#[test]
+fn rule_w4_the_floor_after_a_reset_is_that_of_its_readers() {
+    let (scene, mut writer) = Scene::live_twice();
+    let before_ns = scene.now();
+    scene.reset();
+    let seen = crate::testing::leak(core::cell::Cell::new(0));
+    scene.once(
+        |at| matches!(at, At::Swap(_)),
+        move || {
+            scene.pass(100);
+            seen.set(scene.now());
+        },
+    );
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    let after_ns = scene.now();
+    assert!(before_ns <= seen.get() && seen.get() <= after_ns, "{before_ns}, {}, {after_ns}", seen.get());
+    assert!(after_ns - scene.truth_ns() < 4 * WIDTH_NS, "the end of the leases is a second ahead");
+}
+
+#[test]
+fn rule_w5_a_first_line_waits_for_the_floor() {
+    let (scene, mut writer) = Scene::live();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks);
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    // A suspend: the OS clock is 0.3 s behind.
+    scene.os_ns.set(scene.os_ns.get() - 300_000_000);
+    let mut writer = new_writer(scene);
+    let behind_ns = last.end_ns() - scene.truth_ns();
+    let step = scene.step(&mut writer);
+    assert_eq!(step.did, Did::Waited);
+    assert!(step.next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000);
+    assert_eq!(scene.now(), last.end_ns());
+    scene.pass(step.next_in_ns);
+    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+    assert!(scene.last().lead_ns < AHEAD_NS + 4 * WIDTH_NS);
+}
+
+#[test]
+fn rule_w5_a_first_line_is_above_whatever_was_returned_before_it() {
+    // The OS clock is above its bounds, and asking it takes 100 us after it was read.
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    let estimate = scene.estimate();
+    scene.os_ns.set(scene.os_ns.get() + 100_000);
+    let asked = crate::testing::leak(core::cell::Cell::new(0));
+    let returned_ns = crate::testing::leak(core::cell::Cell::new(0));
+    scene.on_step(move |at| match at {
+        // A reader that began before the opening has asked the OS...
+        At::Os => asked.set(asked.get() + 1),
+        // ...and the writer is stopped between its two looks at the counter, after the OS.
+        At::Counter if asked.get() == 2 => {
+            asked.set(3);
+            scene.pass(100_000);
+            returned_ns.set(scene.truth_ns());
+        }
+        _ => {}
+    });
+    assert_eq!(writer.step(scene, &scene, &scene, Some(&estimate)).unwrap().did, Did::Opened);
+    assert!(returned_ns.get() > 0);
+    assert!(scene.now() >= returned_ns.get(), "as old as the reading of the OS was, by the largest rate");
+}
+
+#[test]
+fn rule_w5_a_first_line_is_not_below_the_floor() {
+    let (scene, mut writer) = Scene::live();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks);
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    scene.pass(1_000_000_000);
+    scene.os_ns.set(scene.os_ns.get() - 1_000_005_000);
+    let mut writer = new_writer(scene);
+    let before_ns = scene.now();
+    assert_eq!(before_ns, last.end_ns(), "still ahead, by 5 us");
+    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+    assert!(scene.now() >= before_ns);
+}
+
+/// What an opening may take: half of W between its two looks.
+#[test]
+fn rule_w5_an_opening_that_takes_too_long_comes_to_nothing() {
+    let wait = Config::DEFAULT.wait_ns;
+    for act in [0, 1, 2] {
+        let scene = Scene::new();
+        let mut writer = new_writer(scene);
+        let mut asked = 0;
+        scene.on_step(move |at| {
+            asked += u32::from(at == At::Os);
+            match (act, at) {
+                // The OS takes long.
+                (0, At::Os) if asked == 2 => scene.pass(wait / 2 + 1),
+                // The counter is reset.
+                (1, At::Os) if asked == 2 => scene.reset(),
+                // The line takes long.
+                (2, At::Fill) if asked == 2 => scene.pass(wait / 2 + 1),
+                _ => {}
+            }
+        });
+        let begin_ns = scene.truth_ns();
+        let step = scene.step(&mut writer);
+        assert_eq!(step.did, Did::GaveUp, "{act}");
+        assert_eq!(phase(scene), LeasePhase::Cold);
+        assert!(scene.now() >= begin_ns);
+        scene.on_step(|_| {});
+        assert_eq!(scene.step(&mut writer).did, Did::Waited, "at most one a second");
+        scene.pass(Config::DEFAULT.pause_ns);
+        assert_eq!(scene.step(&mut writer).did, Did::Opened);
+    }
+}
+
+#[test]
+fn rule_w5_openings_that_fail_are_tried_less_and_less_often() {
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    scene.on_step(move |at| {
+        if at == At::Counter && phase(scene) == LeasePhase::Opening {
+            scene.pass(Config::DEFAULT.wait_ns);
+        }
+    });
+    let did = run(scene, &mut writer, 40 * NS_PER_S);
+    let failed = did.iter().filter(|did| **did == Did::GaveUp).count();
+    assert!((4..=7).contains(&failed), "{failed} in 40 s");
+}
+
+#[test]
+fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
+    let (scene, mut writer) = Scene::live_twice();
+    let (word, last) = (writer.word(), scene.last());
+    writer.close(Closing::AfterLeases);
+    scene.ticks.set(last.line.start_ticks + 10_000);
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    assert_eq!(scene.memory.word(), word);
+    assert!(scene.read(&PrivateFloor::new()).source == Source::Line);
+    scene.ticks.set(last.end_ticks);
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    assert_eq!(phase(scene), LeasePhase::Cold);
+    scene.pass(NS_PER_S);
+    writer.open();
+    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+}
+
+#[test]
+fn rule_w6_in_doubt_readers_ask_the_os_from_then_on() {
+    let (scene, mut writer) = Scene::live_twice();
+    writer.close(Closing::InDoubt);
+    writer.close(Closing::AfterLeases);
+    assert_eq!(scene.step(&mut writer).did, Did::Doubted, "a doubt stays");
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os);
+}
+
+#[test]
+fn rule_w6_off_is_at_once_and_for_good() {
+    let (scene, mut writer) = Scene::live_twice();
+    writer.switch_off(&scene.memory).unwrap();
+    scene.on_step(|at| assert_ne!(at, At::Counter));
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os);
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    assert_eq!(phase(scene), LeasePhase::Off);
+    scene.on_step(|_| {});
+    let mut writer = new_writer(scene);
+    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+}
+
+#[test]
+fn rule_w7_a_restarted_writer_goes_on_with_the_leases() {
+    let (scene, _) = Scene::live_twice();
+    let last = scene.last();
+    for _ in 0..5 {
+        scene.pass(LEASE);
+        let (before_ns, mut writer) = (scene.now(), new_writer(scene));
+        assert_eq!(scene.step(&mut writer).did, Did::Succeeded);
+        assert!(scene.now() >= before_ns && scene.read(&PrivateFloor::new()).source == Source::Line);
+    }
+    assert!(scene.ticks.get() > last.end_ticks);
+    // Dead for longer than the leases.
+    scene.pass(3 * LEASE);
+    let before_ns = scene.now();
+    let mut writer = new_writer(scene);
+    assert_eq!((scene.step(&mut writer).did, scene.step(&mut writer).did), (Did::Ended, Did::Opened));
+    assert!(scene.now() >= before_ns);
+}
+
+#[test]
+fn rule_w7_an_opening_that_is_found_is_over() {
+    let scene = Scene::new();
+    let stopped = crate::testing::leak(core::cell::Cell::new(None));
+    let mut first = new_writer(scene);
+    scene.once(
+        |at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::Opening),
+        move || {
+            // Killed here; the next one starts. Or not killed: it goes on.
+            let second = new_writer(scene);
+            assert_eq!(phase(scene), LeasePhase::Cold);
+            stopped.set(Some(second.word()));
+        },
+    );
+    assert_eq!(first.step(scene, &scene, &scene, Some(&scene.estimate())), Err(Lost));
+    assert_eq!(stopped.get(), Some(scene.memory.word()));
+}
+
+/// Rule W8: somebody sets the clock. The lines stay as they are, in other slots.
+#[test]
+fn rule_w8_unix_time_is_changed_and_nothing_else() {
+    let (scene, mut writer) = Scene::live_twice();
+    let lines = || {
+        let word = scene.memory.word();
+        [Some(word.first()), word.second()].map(|slot| slot.map(|slot| LeaseLine::load(&scene.memory, slot)))
+    };
+    let before = lines();
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+    scene.unix_ns.set(UNIX_NS + 3_600_000_000_000);
+    assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+    let plain = |lines: [Option<LeaseLine>; 2]| {
+        lines.map(|line| line.map(|line| LeaseLine { unix: UnixShift::NONE, ..line }))
+    };
+    assert_eq!(plain(lines()), plain(before));
+    let off_ns = scene.unix() - scene.truth_ns() - scene.unix_ns.get();
+    assert!((0..4 * WIDTH_NS).contains(&off_ns), "{off_ns}");
+    assert_eq!(scene.step(&mut writer).did, Did::Waited);
+}
+
+/// A page in zeroed memory is off, and any memory can be taken over.
+#[test]
+fn any_page_is_taken_over() {
+    let mut bits = 5_u64;
+    for _ in 0..if cfg!(miri) { 10 } else { 500 } {
+        let scene = Scene::new();
+        let mut next = || {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bits ^ (bits >> 31)
+        };
+        for slot in 0..8 {
+            scene.memory.fill(SlotNumber::from_low_bits(slot), &core::array::from_fn(|_| next()));
+        }
+        assert!(scene.memory.swap(LeaseWord::default(), LeaseWord::from_bits(next())));
+        let mut writer = new_writer(scene);
+        for _ in 0..6 {
+            let step = scene.step(&mut writer);
+            scene.pass(step.next_in_ns.min(LEASE));
+        }
+    }
+    let memory = LeaseWords::new();
+    assert_eq!(memory.field(SlotNumber::from_low_bits(9), Field::Start), 0);
+}

@@ -1,0 +1,307 @@
+//! Leases: the memory, then the real writer against real readers.
+//!
+//! The memory's models have one line after another in two slots. Those of the order have readers in
+//! processes of their own: the second begins when the first is complete, and shares nothing with it
+//! but the page.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Seen, Time, View, check, made, spawn};
+use crate::counter::Counter;
+use crate::lease::{
+    Config, Did, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, OsClock,
+    PrivateFloor, Reading, SlotNumber, Source, Timescale, UnixShift, Writer, read,
+};
+use crate::line::{Line, Slope};
+use crate::primitive::{AtomicI64, Ordering};
+use crate::sample::Reference;
+use crate::units::FRACTION_BITS;
+
+impl OsClock for View<'_> {
+    fn monotonic_ns(&self) -> i64 {
+        Reference::monotonic_ns(self)
+    }
+    fn realtime_ns(&self) -> i64 {
+        Reference::realtime_ns(self)
+    }
+    fn pause(&self) {
+        loom::thread::yield_now();
+    }
+}
+
+/// The counter stands still.
+struct Still(u64);
+
+impl Counter for Still {
+    fn now(&self) -> u64 {
+        self.0
+    }
+    fn now_ordered(&self) -> u64 {
+        self.0
+    }
+    fn barrier(&self) {}
+}
+
+/// A line that tells its number by each of its words.
+fn line(number: i64) -> LeaseLine {
+    let start_ticks = number.unsigned_abs();
+    LeaseLine {
+        line: Line {
+            start_ticks,
+            base_ns: number * 1_000,
+            slope: Slope::from_bits(number.unsigned_abs() << FRACTION_BITS),
+        },
+        end_ticks: 1_000 + start_ticks,
+        lead_ns: number,
+        unix: UnixShift { offset_ns: number * 7, lead_ns: number },
+    }
+}
+
+fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
+    let slot = SlotNumber::from_low_bits(number.unsigned_abs() & 1);
+    memory.fill(slot, &line(number).to_words());
+    let to = from.next(LeasePhase::Live, slot, None);
+    assert!(memory.swap(from, to));
+    to
+}
+
+/// A reader never mixes two lines, and never takes a slot for a line that is not in it yet.
+#[test]
+fn a_lease_is_never_a_mixture() {
+    check(Some(3), &["line 1", "line 2", "line 3", "changed"], |seen| {
+        let memory = made(LeaseWords::new());
+        let first = publish(&memory, LeaseWord::default(), 1);
+        let reader = {
+            let (memory, seen) = (memory.clone(), seen.clone());
+            thread::spawn(move || {
+                let word = memory.word();
+                let found = LeaseLine::load(&*memory, word.first());
+                if memory.is_still(word) {
+                    let number = i64::try_from(word.generation()).unwrap();
+                    assert_eq!(found, line(number));
+                    seen.note(format!("line {number}"));
+                } else {
+                    seen.note("changed");
+                }
+            })
+        };
+        let second = publish(&memory, first, 2);
+        publish(&memory, second, 3);
+        reader.join().unwrap();
+    });
+}
+
+/// A reading by the real reader belongs to one line, too.
+#[test]
+fn a_reading_of_a_page_is_never_a_mixture() {
+    check(Some(2), &["line 1", "line 3"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), made(Time::new(0, 0)));
+        let private = made(PrivateFloor::new());
+        let first = publish(&memory, LeaseWord::default(), 1);
+        let reader = {
+            let (memory, time, private, seen) = (memory.clone(), time.clone(), private.clone(), seen.clone());
+            thread::spawn(move || {
+                let Reading { ns, source } =
+                    read(&*memory, &Still(500), &time.view(1), &private, Timescale::Unix);
+                assert_eq!(source, Source::Line);
+                let value = |number: i64| line(number).line.at(500) + number * 7;
+                let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
+                seen.note(format!("line {number}"));
+            })
+        };
+        let second = publish(&memory, first, 2);
+        publish(&memory, second, 3);
+        reader.join().unwrap();
+    });
+}
+
+/// Two writers, against the rules: one of them ends, and no slot of the other has changed.
+#[test]
+fn rule_w1_two_writers_at_once() {
+    check(Some(3), &["lost", "won"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+        let view = time.view(10);
+        let mut first = Writer::start(&*memory, CONFIG).unwrap();
+        assert_eq!(first.step(&*memory, &view, &view, Some(&estimate(&time))).unwrap().did, Did::Opened);
+        time.pass(100);
+        let estimate = estimate(&time);
+        let mut second = Writer::start(&*memory, CONFIG).unwrap();
+        let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
+            let view = time.view(1);
+            second.step(&**memory, &view, &view, Some(&estimate)).ok();
+        });
+        let ended = first.step(&*memory, &view, &view, Some(&estimate));
+        other.join().unwrap();
+        seen.note(if ended.is_err() { "lost" } else { "won" });
+        let word = memory.word();
+        let last = LeaseLine::load(&*memory, word.second().expect("a successor"));
+        let before = LeaseLine::load(&*memory, word.first());
+        assert_eq!(last.line.start_ticks, before.end_ticks);
+        assert!(last.lead_ns < 1_000, "{last:?}");
+    });
+}
+
+/// Short leases, so that a few reads of the counter lead from one to the next.
+const CONFIG: Config = Config {
+    lease_ns: 10_000,
+    margin_ns: 2_000,
+    wait_ns: 1_000,
+    skew_ns: 10,
+    pause_ns: 0,
+    ..Config::DEFAULT
+};
+
+const WIDTH_NS: i64 = 20;
+
+fn estimate(time: &Time) -> Estimate {
+    // ORDERING: Relaxed: threads that change it have not started, or wait.
+    let ticks = time.ticks.load(Ordering::Relaxed);
+    let line = |ns: i64| Line {
+        start_ticks: ticks,
+        base_ns: i64::try_from(ticks).unwrap() + ns,
+        slope: Slope::from_hz(1_000_000_000).unwrap(),
+    };
+    Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: None }
+}
+
+/// What the threads of a model of the order share.
+#[derive(Clone)]
+struct Scene {
+    memory: Arc<LeaseWords>,
+    time: Arc<Time>,
+    /// What readers had, the largest last.
+    told: Arc<AtomicI64>,
+    seen: Seen,
+}
+
+/// A reading in a process of its own, which begins after another is complete and tells its result.
+fn reader(scene: &Scene, ticks: u64) {
+    // ORDERING: Acquire, pairs with the Release store below: what was told is complete.
+    let before_ns = scene.told.load(Ordering::Acquire);
+    let view = scene.time.view(ticks);
+    let private = made(PrivateFloor::new());
+    let reading = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
+    assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
+    if before_ns > 0 {
+        scene.seen.note(format!("{:?} after another", reading.source));
+    }
+    // ORDERING: Release, pairs with the Acquire load above.
+    scene.told.store(reading.ns, Ordering::Release);
+}
+
+/// Two readers in two processes, while a writer does what `act` says.
+fn with_two_readers(
+    preemptions: usize,
+    wanted: &'static [&'static str],
+    reader_ticks: u64,
+    begin: fn(&Scene, &mut Writer),
+    act: fn(&Scene, &mut Writer, &Estimate),
+) {
+    check(Some(preemptions), wanted, move |seen| {
+        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
+        begin(&scene, &mut writer);
+        let estimate = estimate(&scene.time);
+        let first = spawn(&scene, move |scene| reader(scene, reader_ticks));
+        let second = spawn(&scene, move |scene| reader(scene, reader_ticks));
+        act(&scene, &mut writer, &estimate);
+        first.join().unwrap();
+        second.join().unwrap();
+        reader(&scene, 10);
+    });
+}
+
+fn step(scene: &Scene, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> Did {
+    let view = scene.time.view(ticks);
+    let did = writer.step(&*scene.memory, &view, &view, Some(estimate)).unwrap().did;
+    scene.seen.note(format!("{did:?}"));
+    did
+}
+
+fn begin_live(scene: &Scene, writer: &mut Writer) {
+    assert_eq!(step(scene, writer, &estimate(&scene.time), 10), Did::Opened);
+    scene.time.pass(20);
+}
+
+/// Rules R1, R6, R7 and W5: an opening, while a reader asks the OS. One that looks at an opening
+/// gives up at once, because its reads take longer than an opening may.
+#[test]
+fn rule_w5_an_opening_among_readers() {
+    check(Some(2), &["Opened", "Line after another", "Os after another"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
+        let estimate = estimate(&scene.time);
+        let other = spawn(&scene, |scene| {
+            reader(scene, 600);
+            reader(scene, 600);
+        });
+        step(&scene, &mut writer, &estimate, 10);
+        other.join().unwrap();
+        reader(&scene, 10);
+    });
+}
+
+/// Rules R2, R3, W2 and W3: a successor, while readers come to the end of the line.
+#[test]
+fn rule_w2_a_successor_among_readers() {
+    const WANTED: &[&str] = &["Succeeded", "Waited", "Line after another", "Os after another"];
+    with_two_readers(2, WANTED, 4_500, begin_live, |scene, writer, estimate| {
+        step(scene, writer, estimate, 10);
+    });
+}
+
+/// Rules R3, R6 and W4: the leases run out, and the page goes cold.
+#[test]
+fn rule_w4_an_end_among_readers() {
+    const WANTED: &[&str] = &["Ended", "Os after another"];
+    with_two_readers(
+        2,
+        WANTED,
+        300,
+        |scene, writer| {
+            begin_live(scene, writer);
+            scene.time.pass(9_700);
+            // The counter ran on while the OS clock stood still.
+            scene.time.jump(-5_000);
+        },
+        |scene, writer, estimate| {
+            step(scene, writer, estimate, 300);
+        },
+    );
+}
+
+/// Rule R8: two threads of one process, over an end and with a clock above its bounds.
+#[test]
+fn rule_r8_a_private_floor_among_threads() {
+    check(Some(3), &["Line after another"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+        let private = made(PrivateFloor::new());
+        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
+        let estimate = estimate(&scene.time);
+        // The OS clock is far above the line that will be published.
+        let other = spawn(&(scene.clone(), private.clone()), move |(scene, private)| {
+            let view = scene.time.view(10);
+            let reading = read(&*scene.memory, &view, &view, private, Timescale::Monotonic);
+            // ORDERING: Release, pairs with the Acquire load below.
+            scene.told.store(reading.ns + 1, Ordering::Release);
+        });
+        let view = scene.time.view(10);
+        private.raise(view.now_ordered().try_into().unwrap());
+        step(&scene, &mut writer, &estimate, 10);
+        // ORDERING: Acquire, pairs with the Release store above.
+        let before_ns = scene.told.load(Ordering::Acquire) - 1;
+        let reading = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
+        assert!(reading.ns >= before_ns && reading.ns >= private.ns().min(before_ns));
+        if before_ns > 0 {
+            seen.note(format!("{:?} after another", reading.source));
+        }
+        other.join().unwrap();
+        let last = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
+        assert!(last.ns >= reading.ns);
+    });
+}
