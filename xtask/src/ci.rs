@@ -177,6 +177,7 @@ fn own() -> Vec<Step> {
         fuzz!("control", "20000"),
         fuzz!("conversion", "20000"),
         fuzz!("estimator", "20000"),
+        fuzz!("page", "20000"),
         fuzz!("parsers", "20000"),
         // Each input is a machine that runs for 10,000 steps.
         fuzz!("scenario", "3000"),

@@ -3,6 +3,7 @@
 /// The crates that are published, in the order in which they can be.
 pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-core",
+    "tickline-page",
     "tickline",
     "tickline-quanta",
     "tickline-tracing",

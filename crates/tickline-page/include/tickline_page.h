@@ -1,0 +1,347 @@
+/* tickline_page.h: reads the clock that a tickline page serves. Layout version 1.
+ *
+ * One file, C99 with GCC's or Clang's atomic built-ins. No allocation, no lock, no other symbol,
+ * and no store but to the private floor. The layout and what a reader must do before it trusts a
+ * page are in the README of the crate tickline-page; the rules R1 to R10 in docs/lease.md.
+ *
+ *     int64_t shift_ns, floor_ns = TICKLINE_NO_FLOOR;
+ *     if (tickline_page_attach(page, &machine, &shift_ns) == TICKLINE_ATTACHED)
+ *         ns = tickline_page_monotonic(page, shift_ns, &os, &floor_ns).ns;
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef TICKLINE_PAGE_H
+#define TICKLINE_PAGE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define TICKLINE_PAGE_BYTES 4096
+#define TICKLINE_LAYOUT_VERSION 1
+/* A private floor before the first reading. */
+#define TICKLINE_NO_FLOOR INT64_MIN
+
+#if defined(__x86_64__)
+#define TICKLINE_COUNTER 1
+#elif defined(__aarch64__)
+#define TICKLINE_COUNTER 2
+#elif defined(__riscv) && __riscv_xlen == 64
+#define TICKLINE_COUNTER 3
+#else
+#define TICKLINE_COUNTER 0
+#endif
+
+/* Where a process runs. To be found out again in a child of a fork. */
+struct tickline_machine {
+    unsigned char boot_id[16];   /* what /proc/sys/kernel/random/boot_id spells */
+    uint64_t time_namespace;     /* inode number of /proc/self/ns/time; 0 without namespaces */
+    int knows_offset;            /* whether monotonic_offset_ns is known */
+    int64_t monotonic_offset_ns; /* CLOCK_MONOTONIC here minus that of the initial namespace */
+};
+
+/* The clocks of a process, in its own time namespace. */
+struct tickline_os {
+    uint64_t (*counter)(void *context); /* ordered: read after every earlier load */
+    int64_t (*monotonic_ns)(void *context);
+    int64_t (*realtime_ns)(void *context);
+    /* The kernel's coarse clocks: 0 if they cost a system call. May be null. */
+    int (*coarse_ns)(void *context, int is_unix, int64_t *ns);
+    /* Lets others run, while the writer opens. May be null. */
+    void (*pause)(void *context);
+    void *context;
+};
+
+enum tickline_refusal {
+    TICKLINE_ATTACHED = 0,
+    TICKLINE_NOT_A_PAGE,
+    TICKLINE_VERSION,
+    TICKLINE_SIZE,
+    TICKLINE_OTHER_BOOT,
+    TICKLINE_OTHER_COUNTER,
+    TICKLINE_OTHER_NAMESPACE
+};
+
+enum tickline_source { TICKLINE_LINE = 0, TICKLINE_OS = 1 };
+
+struct tickline_reading {
+    int64_t ns;
+    int source;
+};
+
+/* How often a reading starts again; how often it looks at an opening; from where on Unix time may
+ * have been set back, ns. As in the Rust reader. */
+#define TICKLINE_MAX_STARTS 64
+#define TICKLINE_MAX_LOOKS 20000
+#define TICKLINE_FAR_NS 50000000
+
+enum { TICKLINE_START, TICKLINE_BASE, TICKLINE_SLOPE, TICKLINE_END, TICKLINE_LEAD,
+       TICKLINE_UNIX_OFFSET, TICKLINE_UNIX_LEAD };
+enum { TICKLINE_COLD = 1, TICKLINE_OPENING = 2, TICKLINE_LIVE = 3, TICKLINE_UNSURE = 4 };
+
+/* ORDERING: relaxed; the fences of tickline_first_look and tickline_is_still order the loads. */
+static inline uint64_t tickline_load(const void *page, unsigned offset) {
+    return __atomic_load_n((const uint64_t *)(const void *)((const char *)page + offset), __ATOMIC_RELAXED);
+}
+
+static inline uint64_t tickline_field(const void *page, unsigned slot, unsigned field) {
+    return tickline_load(page, 128 + 64 * (slot & 7) + 8 * field);
+}
+
+/* Two's complement, which every compiler with these built-ins has. */
+static inline int64_t tickline_signed(uint64_t bits) {
+    int64_t value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline int64_t tickline_signed_field(const void *page, unsigned slot, unsigned field) {
+    return tickline_signed(tickline_field(page, slot, field));
+}
+
+static inline uint64_t tickline_first_look(const void *page) {
+    uint64_t word = tickline_load(page, 64);
+    /* ORDERING: acquire, pairs with the writer's swap: the slots that the word names are seen. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return word;
+}
+
+static inline int tickline_is_still(const void *page, uint64_t word) {
+    /* ORDERING: acquire, pairs with the writer's release stores to a slot that it uses again. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return tickline_load(page, 64) == word;
+}
+
+static inline int tickline_is_before(uint64_t ticks, uint64_t other) {
+    return tickline_signed(ticks - other) < 0;
+}
+
+static inline int64_t tickline_add(int64_t a, int64_t b) {
+    return tickline_signed((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t tickline_saturating_add(int64_t a, int64_t b) {
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) return b < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}
+
+static inline int64_t tickline_saturating_sub(int64_t a, int64_t b) {
+    int64_t difference;
+    if (__builtin_sub_overflow(a, b, &difference)) return b < 0 ? INT64_MAX : INT64_MIN;
+    return difference;
+}
+
+/* The upper half of a product of 128 bits. */
+static inline uint64_t tickline_high(uint64_t a, uint64_t b) {
+    uint64_t al = a & 0xffffffffu, ah = a >> 32, bl = b & 0xffffffffu, bh = b >> 32;
+    uint64_t low = al * bl, left = ah * bl, right = al * bh;
+    uint64_t middle = (low >> 32) + (left & 0xffffffffu) + (right & 0xffffffffu);
+    return ah * bh + (left >> 32) + (right >> 32) + (middle >> 32);
+}
+
+/* A line, as every reading loads it. */
+struct tickline_window {
+    uint64_t start, slope, end;
+    int64_t base;
+};
+
+static inline struct tickline_window tickline_window(const void *page, unsigned slot) {
+    struct tickline_window window;
+    window.start = tickline_field(page, slot, TICKLINE_START);
+    window.base = tickline_signed_field(page, slot, TICKLINE_BASE);
+    window.slope = tickline_field(page, slot, TICKLINE_SLOPE);
+    window.end = tickline_field(page, slot, TICKLINE_END);
+    return window;
+}
+
+static inline int64_t tickline_at(const struct tickline_window *window, uint64_t ticks) {
+    return tickline_signed((uint64_t)window->base + tickline_high((ticks - window->start) << 16, window->slope));
+}
+
+/* What a reading is not below, ns, as far as it is above the OS clock by no more than lead. */
+struct tickline_limit {
+    int64_t ns, lead;
+};
+
+static inline struct tickline_limit tickline_limit(const void *page, unsigned slot, int64_t ns, int64_t lead,
+                                                   int is_unix) {
+    struct tickline_limit limit = {ns, lead};
+    if (is_unix) {
+        int64_t offset = tickline_signed_field(page, slot, TICKLINE_UNIX_OFFSET);
+        limit.ns = offset == INT64_MIN ? INT64_MIN : tickline_add(ns, offset);
+        limit.lead = offset == INT64_MIN ? 0 : tickline_signed_field(page, slot, TICKLINE_UNIX_LEAD);
+    }
+    return limit;
+}
+
+static inline int64_t tickline_over(const struct tickline_limit *limit, int64_t os_ns, int is_unix) {
+    int64_t ahead = tickline_saturating_sub(limit->ns, os_ns);
+    if (ahead <= 0) return os_ns;
+    if (ahead <= limit->lead) return limit->ns;
+    return !is_unix && limit->lead > 0 ? tickline_saturating_add(os_ns, limit->lead) : os_ns;
+}
+
+/* R8: what the process had from the OS clock, in the page's time. */
+static inline int64_t tickline_respect(const int64_t *floor_ns, int64_t ns, int is_unix) {
+    /* ORDERING: relaxed, for both: the order of one variable's changes is enough. */
+    int64_t known = is_unix ? INT64_MIN : __atomic_load_n(floor_ns, __ATOMIC_RELAXED);
+    return known > ns ? known : ns;
+}
+
+static inline void tickline_raise(int64_t *floor_ns, int64_t ns) {
+    int64_t known = __atomic_load_n(floor_ns, __ATOMIC_RELAXED);
+    while (known < ns &&
+           !__atomic_compare_exchange_n(floor_ns, &known, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+static inline int64_t tickline_ask(const struct tickline_os *os, int64_t shift_ns, int is_unix) {
+    if (is_unix) return os->realtime_ns(os->context);
+    return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)shift_ns));
+}
+
+enum tickline_found { TICKLINE_FOUND_LINE, TICKLINE_FOUND_ASK, TICKLINE_FOUND_WAIT, TICKLINE_FOUND_CHANGED };
+
+struct tickline_patience {
+    uint64_t since;
+    unsigned looks;
+};
+
+static inline enum tickline_found tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
+                                                int is_unix, struct tickline_patience *patience,
+                                                struct tickline_limit *limit) {
+    unsigned phase = (unsigned)(word & 7), first = (unsigned)(word >> 3 & 7);
+    unsigned last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
+    limit->ns = INT64_MIN;
+    limit->lead = 0;
+    if (phase == TICKLINE_COLD || phase == TICKLINE_OPENING) {
+        uint64_t deadline = tickline_field(page, first, TICKLINE_START);
+        uint64_t longest = tickline_field(page, first, TICKLINE_SLOPE);
+        *limit = tickline_limit(page, first, tickline_signed_field(page, first, TICKLINE_BASE),
+                                tickline_signed_field(page, first, TICKLINE_LEAD), is_unix);
+        if (phase == TICKLINE_OPENING) {
+            uint64_t ticks = os->counter(os->context);
+            if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
+            /* R7 */
+            if (patience->looks++ == 0) patience->since = ticks;
+            if (deadline - ticks - 1 < longest && ticks - patience->since <= longest &&
+                patience->looks < TICKLINE_MAX_LOOKS)
+                return TICKLINE_FOUND_WAIT;
+        }
+        return TICKLINE_FOUND_ASK;
+    }
+    if (phase == TICKLINE_LIVE || phase == TICKLINE_UNSURE) {
+        struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
+        unsigned slot = first;
+        uint64_t ticks = os->counter(os->context);
+        if (tickline_is_before(ticks, line.start)) { /* R4: the counter was reset. */
+            int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
+            int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
+            *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
+            return TICKLINE_FOUND_ASK;
+        }
+        if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
+            line = second;
+            slot = last;
+            if (!tickline_is_before(ticks, second.end)) {
+                *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
+                return TICKLINE_FOUND_ASK;
+            }
+        }
+        *limit = tickline_limit(page, slot, tickline_at(&line, ticks), INT64_MAX, is_unix);
+        if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
+        /* R5; or the line leaves Unix time to the OS. */
+        if (phase == TICKLINE_UNSURE || limit->ns == INT64_MIN) return TICKLINE_FOUND_ASK;
+        return TICKLINE_FOUND_LINE;
+    }
+    return TICKLINE_FOUND_ASK; /* off */
+}
+
+static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *floor_ns, int is_unix) {
+    struct tickline_reading reading;
+    reading.ns = tickline_respect(floor_ns, ns, is_unix);
+    reading.source = TICKLINE_OS;
+    if (!is_unix) tickline_raise(floor_ns, reading.ns);
+    return reading;
+}
+
+static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
+                                                    int64_t *floor_ns, int is_unix) {
+    struct tickline_patience patience = {0, 0};
+    unsigned starts = 0;
+    while (starts < TICKLINE_MAX_STARTS) {
+        struct tickline_limit limit;
+        uint64_t word = tickline_first_look(page);
+        int64_t os_ns;
+        switch (tickline_look(page, os, word, is_unix, &patience, &limit)) {
+        case TICKLINE_FOUND_WAIT:
+            if (os->pause) os->pause(os->context);
+            continue;
+        case TICKLINE_FOUND_CHANGED:
+            starts++;
+            continue;
+        case TICKLINE_FOUND_LINE: {
+            int64_t coarse, ns = limit.ns;
+            if (os->coarse_ns && os->coarse_ns(os->context, is_unix, &coarse)) {
+                if (!is_unix) coarse = tickline_add(coarse, tickline_signed(0 - (uint64_t)shift_ns));
+                if (is_unix && tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) break; /* R10 */
+                if (coarse > ns) ns = coarse;                                                /* R9 */
+            }
+            struct tickline_reading reading = {tickline_respect(floor_ns, ns, is_unix), TICKLINE_LINE};
+            return reading;
+        }
+        case TICKLINE_FOUND_ASK:
+            break;
+        }
+        os_ns = tickline_ask(os, shift_ns, is_unix);
+        /* R1: the second look, after the OS was asked. */
+        if (tickline_is_still(page, word)) return tickline_fallback(tickline_over(&limit, os_ns, is_unix), floor_ns, is_unix);
+        starts++;
+    }
+    return tickline_fallback(tickline_ask(os, shift_ns, is_unix), floor_ns, is_unix);
+}
+
+/* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of
+ * 64. Stores by how much CLOCK_MONOTONIC is ahead of the page's time here, ns. */
+static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_machine *machine,
+                                                         int64_t *shift_ns) {
+    uint64_t magic, head, boot[2], namespace_;
+    uint32_t halves[2];
+    memcpy(&magic, "tickline", sizeof magic);
+    if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
+    head = tickline_load(page, 8);
+    memcpy(halves, &head, sizeof halves);
+    if (halves[0] != TICKLINE_LAYOUT_VERSION) return TICKLINE_VERSION;
+    if (halves[1] != TICKLINE_PAGE_BYTES) return TICKLINE_SIZE;
+    boot[0] = tickline_load(page, 16);
+    boot[1] = tickline_load(page, 24);
+    if (memcmp(boot, machine->boot_id, sizeof boot) != 0) return TICKLINE_OTHER_BOOT;
+    if (TICKLINE_COUNTER == 0 || tickline_load(page, 40) != TICKLINE_COUNTER) return TICKLINE_OTHER_COUNTER;
+    namespace_ = tickline_load(page, 32);
+    *shift_ns = 0;
+    if (namespace_ == machine->time_namespace) return TICKLINE_ATTACHED;
+    if (!machine->knows_offset) return TICKLINE_OTHER_NAMESPACE;
+    *shift_ns = tickline_signed((uint64_t)machine->monotonic_offset_ns - tickline_load(page, 48));
+    return TICKLINE_ATTACHED;
+}
+
+/* CLOCK_MONOTONIC of this process, ns. */
+static inline struct tickline_reading tickline_page_monotonic(const void *page, int64_t shift_ns,
+                                                              const struct tickline_os *os, int64_t *floor_ns) {
+    struct tickline_reading reading = tickline_read(page, shift_ns, os, floor_ns, 0);
+    reading.ns = tickline_add(reading.ns, shift_ns);
+    return reading;
+}
+
+/* CLOCK_REALTIME, ns. */
+static inline struct tickline_reading tickline_page_unix(const void *page, const struct tickline_os *os,
+                                                         int64_t *floor_ns) {
+    return tickline_read(page, 0, os, floor_ns, 1);
+}
+
+/* Before the first reading: no later one is below what the process had from the OS clock. */
+static inline void tickline_page_begin(int64_t shift_ns, const struct tickline_os *os, int64_t *floor_ns) {
+    tickline_raise(floor_ns, tickline_ask(os, shift_ns, 0));
+}
+
+#endif

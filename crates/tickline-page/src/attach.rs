@@ -1,0 +1,152 @@
+//! Whether a page counts for this process, and readings of one that does.
+
+use tickline_core::unstable::lease::{OsClock, PrivateFloor, Reading, Timescale, read};
+
+use crate::Counter;
+use crate::layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page};
+
+/// Where a process runs. It finds out again after a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// The running boot: the 16 bytes that `/proc/sys/kernel/random/boot_id` spells.
+    pub boot_id: [u8; 16],
+    /// The inode number of `/proc/self/ns/time`; 0 where there are no time namespaces.
+    pub time_namespace: u64,
+    /// By how much this namespace's `CLOCK_MONOTONIC` is ahead of the initial one's, ns
+    /// (`/proc/self/timens_offsets`). `None` if that is not known.
+    pub monotonic_offset_ns: Option<i64>,
+}
+
+/// Why a page is not read. The OS clock remains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It does not begin with `tickline`.
+    NotAPage,
+    /// Its layout has another version.
+    Version(u32),
+    /// It has another size, bytes.
+    Size(u32),
+    /// It is of another boot.
+    OtherBoot,
+    /// Its writer reads another counter.
+    OtherCounter(u64),
+    /// Its writer is in another time namespace, and one of the offsets is not known.
+    OtherNamespace(u64),
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
+            Self::Version(found) => write!(f, "the page has layout {found}, not {LAYOUT_VERSION}"),
+            Self::Size(found) => write!(f, "the page says {found} bytes, not {PAGE_BYTES}"),
+            Self::OtherBoot => f.write_str("the page is of another boot"),
+            Self::OtherCounter(found) => write!(f, "the page is for counter {found}, not {COUNTER}"),
+            Self::OtherNamespace(found) => write!(f, "the page is of time namespace {found}"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A page that counts for this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Attached<'a> {
+    page: &'a Page,
+    shift_ns: i64,
+}
+
+impl Page {
+    /// Whether this page counts here. To be asked of a trusted file only
+    /// ([`judge_file`](crate::judge_file)), and again in a child of a fork.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it does not.
+    pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, Refusal> {
+        let header = self.header().ok_or(Refusal::NotAPage)?;
+        let shift_ns = header.shift_ns(machine)?;
+        Ok(Attached { page: self, shift_ns })
+    }
+}
+
+impl Header {
+    /// What must be added to the page's time on `machine`, ns.
+    fn shift_ns(&self, machine: &Machine) -> Result<i64, Refusal> {
+        if self.version != LAYOUT_VERSION {
+            return Err(Refusal::Version(self.version));
+        }
+        if usize::try_from(self.size) != Ok(PAGE_BYTES) {
+            return Err(Refusal::Size(self.size));
+        }
+        if self.boot_id != machine.boot_id {
+            return Err(Refusal::OtherBoot);
+        }
+        if self.counter != COUNTER || COUNTER == 0 {
+            return Err(Refusal::OtherCounter(self.counter));
+        }
+        if self.time_namespace == machine.time_namespace {
+            return Ok(0);
+        }
+        let own_ns = machine.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(self.time_namespace))?;
+        Ok(own_ns.wrapping_sub(self.monotonic_offset_ns))
+    }
+}
+
+impl Attached<'_> {
+    /// By how much this process's `CLOCK_MONOTONIC` is ahead of the page's, ns.
+    #[must_use]
+    pub const fn shift_ns(&self) -> i64 {
+        self.shift_ns
+    }
+
+    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading; `os` answers in this process's
+    /// namespace, `private` is in the page's. Never panics.
+    #[inline(always)]
+    pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
+        let os = Shifted { os, shift_ns: self.shift_ns };
+        let reading = read(self.page.words(), counter, &os, private, Timescale::Monotonic);
+        Reading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
+    }
+
+    /// `CLOCK_REALTIME`, ns. Never panics.
+    #[inline(always)]
+    pub fn unix(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
+        read(self.page.words(), counter, os, private, Timescale::Unix)
+    }
+
+    /// Before the first reading: no later one is below what the process had from the OS clock.
+    pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
+        crate::begin_with_os_clock(&Shifted { os, shift_ns: self.shift_ns }, private);
+    }
+}
+
+/// The OS clock in the page's time namespace.
+struct Shifted<'a, O> {
+    os: &'a O,
+    shift_ns: i64,
+}
+
+impl<O: OsClock> OsClock for Shifted<'_, O> {
+    #[inline(always)]
+    fn monotonic_ns(&self) -> i64 {
+        self.os.monotonic_ns().wrapping_sub(self.shift_ns)
+    }
+    #[inline(always)]
+    fn realtime_ns(&self) -> i64 {
+        self.os.realtime_ns()
+    }
+    #[inline(always)]
+    fn coarse_monotonic_ns(&self) -> Option<i64> {
+        Some(self.os.coarse_monotonic_ns()?.wrapping_sub(self.shift_ns))
+    }
+    #[inline(always)]
+    fn coarse_realtime_ns(&self) -> Option<i64> {
+        self.os.coarse_realtime_ns()
+    }
+    #[inline(always)]
+    fn pause(&self) {
+        self.os.pause();
+    }
+}

@@ -1,0 +1,194 @@
+//! The page's memory: layout version 1. The README has it byte by byte.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use tickline_core::unstable::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords, Lost};
+
+use crate::Machine;
+
+/// The size of a page, bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The version of this layout.
+pub const LAYOUT_VERSION: u32 = 1;
+
+/// `tickline`, in the order of the bytes in memory.
+const MAGIC: u64 = u64::from_ne_bytes(*b"tickline");
+
+/// The number of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
+pub const COUNTER: u64 = if cfg!(target_arch = "x86_64") {
+    1
+} else if cfg!(target_arch = "aarch64") {
+    2
+} else if cfg!(target_arch = "riscv64") {
+    3
+} else {
+    0
+};
+
+const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
+
+/// A page. Readers have it mapped read-only, so they make relaxed loads alone.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Page {
+    magic: AtomicU64,
+    version: AtomicU32,
+    size: AtomicU32,
+    boot_id: [AtomicU64; 2],
+    time_namespace: AtomicU64,
+    counter: AtomicU64,
+    monotonic_offset_ns: AtomicU64,
+    _reserved: AtomicU64,
+    words: LeaseWords,
+    _tail: [AtomicU64; TAIL_WORDS],
+}
+
+const _: () = assert!(size_of::<Page>() == PAGE_BYTES && size_of::<LeaseWords>() == 640 - 64);
+const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_namespace) == 32);
+const _: () = assert!(offset_of!(Page, counter) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
+const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
+const _: () = assert!(offset_of!(Page, words) == 64 && offset_of!(Page, _tail) == 640);
+
+/// What a page says about where it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The layout's version.
+    pub version: u32,
+    /// The page's size, bytes.
+    pub size: u32,
+    /// The boot, as `/proc/sys/kernel/random/boot_id` spells it.
+    pub boot_id: [u8; 16],
+    /// The inode number of the writer's time namespace; 0 where there are none.
+    pub time_namespace: u64,
+    /// The writer's counter.
+    pub counter: u64,
+    /// By how much the writer's `CLOCK_MONOTONIC` is ahead of the initial namespace's, ns.
+    pub monotonic_offset_ns: i64,
+}
+
+impl Header {
+    /// The header of a page that is written on this machine. A writer knows its own offset; 0 is
+    /// for the initial namespace.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        Self {
+            version: LAYOUT_VERSION,
+            size: 4096,
+            boot_id: machine.boot_id,
+            time_namespace: machine.time_namespace,
+            counter: COUNTER,
+            monotonic_offset_ns: machine.monotonic_offset_ns.unwrap_or(0),
+        }
+    }
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Page {
+    /// A page of zeros: nobody's, and off.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            magic: AtomicU64::new(0),
+            version: AtomicU32::new(0),
+            size: AtomicU32::new(0),
+            boot_id: [AtomicU64::new(0), AtomicU64::new(0)],
+            time_namespace: AtomicU64::new(0),
+            counter: AtomicU64::new(0),
+            monotonic_offset_ns: AtomicU64::new(0),
+            _reserved: AtomicU64::new(0),
+            words: LeaseWords::new(),
+            _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
+        }
+    }
+
+    /// The page that is mapped at `start`.
+    ///
+    /// # Safety
+    ///
+    /// `start` must be a multiple of 64 (any mapping's start is). The 4096 bytes from there must be
+    /// readable for all of `'a`; what changes them must do so by atomic stores of up to 8 bytes, or
+    /// in another process. For [`claim`](Self::claim), and for a writer, they must be writable.
+    #[must_use]
+    pub const unsafe fn at<'a>(start: *const u8) -> &'a Self {
+        // SAFETY: aligned, readable and alive, by the caller's promise. `Page` is of atomics alone,
+        // for which any bytes are valid, and which others may change.
+        unsafe { &*start.cast::<Self>() }
+    }
+
+    /// The page's words: what a writer stores to.
+    #[must_use]
+    pub const fn words(&self) -> &LeaseWords {
+        &self.words
+    }
+
+    /// The header; `None` if this is no page.
+    #[must_use]
+    pub fn header(&self) -> Option<Header> {
+        // ORDERING: Relaxed for all, the only one that read-only memory allows. The first look at
+        // the word acquires: see `claim`.
+        let order = Ordering::Relaxed;
+        if self.magic.load(order) != MAGIC {
+            return None;
+        }
+        let [first, second] = &self.boot_id;
+        Some(Header {
+            version: self.version.load(order),
+            size: self.size.load(order),
+            boot_id: joined(first.load(order), second.load(order)),
+            time_namespace: self.time_namespace.load(order),
+            counter: self.counter.load(order),
+            monotonic_offset_ns: i64::from_ne_bytes(self.monotonic_offset_ns.load(order).to_ne_bytes()),
+        })
+    }
+
+    /// Makes the page one of this boot, for a writer that holds the file's lock. If it is already,
+    /// nothing changes. Otherwise it is switched off before its header changes, so that no reader
+    /// finds an old line under a new header.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if somebody else writes to the page.
+    pub fn claim(&self, header: &Header) -> Result<(), Lost> {
+        if self.header() == Some(*header) {
+            return Ok(());
+        }
+        let word = self.words.word();
+        if !self.words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
+            return Err(Lost);
+        }
+        let [first, second] = &self.boot_id;
+        let (first_half, second_half) = halves(header.boot_id);
+        let offset = u64::from_ne_bytes(header.monotonic_offset_ns.to_ne_bytes());
+        // ORDERING: Release for all, pairs with the fence of a reader's first look: one that has
+        // seen a value of this header sees the word that was swapped in before, or a later one.
+        let order = Ordering::Release;
+        self.version.store(header.version, order);
+        self.size.store(header.size, order);
+        first.store(first_half, order);
+        second.store(second_half, order);
+        self.time_namespace.store(header.time_namespace, order);
+        self.counter.store(header.counter, order);
+        self.monotonic_offset_ns.store(offset, order);
+        self.magic.store(MAGIC, order);
+        Ok(())
+    }
+}
+
+/// Sixteen bytes as the two words that hold them in memory.
+const fn halves(bytes: [u8; 16]) -> (u64, u64) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
+    (u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes([i, j, k, l, m, n, o, p]))
+}
+
+/// The reverse of [`halves`].
+const fn joined(first: u64, second: u64) -> [u8; 16] {
+    let ([a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]) = (first.to_ne_bytes(), second.to_ne_bytes());
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+}

@@ -1,0 +1,74 @@
+/* Reads cases from its input, makes each reading by tickline_page.h, and writes what it was. */
+#include "tickline_page.h"
+
+#include <stdio.h>
+
+struct input {
+    unsigned char page[640];
+    unsigned char boot_id[16];
+    uint64_t time_namespace;
+    int64_t knows_offset, offset_ns;
+    uint64_t counters[8];
+    int64_t os[8];
+    int64_t has_coarse, coarse;
+    uint64_t change_at, new_word;
+    int64_t floor_ns, is_unix;
+};
+
+struct output {
+    int64_t refusal, shift_ns, ns, source, floor_ns;
+    uint64_t counter_reads, os_reads, pauses;
+};
+
+static union {
+    unsigned char bytes[TICKLINE_PAGE_BYTES];
+    uint64_t words[TICKLINE_PAGE_BYTES / 8];
+} page __attribute__((aligned(64)));
+static struct input in;
+static struct output out;
+
+static uint64_t counter(void *context) {
+    (void)context;
+    if (out.counter_reads == in.change_at) page.words[8] = in.new_word;
+    return in.counters[out.counter_reads++ % 8];
+}
+static int64_t os(void *context) {
+    (void)context;
+    return in.os[out.os_reads++ % 8];
+}
+static int coarse(void *context, int is_unix, int64_t *ns) {
+    (void)context, (void)is_unix;
+    *ns = in.coarse;
+    return in.has_coarse != 0;
+}
+static void rest(void *context) {
+    (void)context;
+    out.pauses++;
+}
+
+int main(void) {
+    struct tickline_os clocks = {counter, os, os, coarse, rest, 0};
+    while (fread(&in, sizeof in, 1, stdin) == 1) {
+        struct tickline_machine machine;
+        memset(&page, 0, sizeof page);
+        memset(&out, 0, sizeof out);
+        memcpy(page.bytes, in.page, sizeof in.page);
+        memcpy(machine.boot_id, in.boot_id, sizeof in.boot_id);
+        machine.time_namespace = in.time_namespace;
+        machine.knows_offset = in.knows_offset != 0;
+        machine.monotonic_offset_ns = in.offset_ns;
+        out.refusal = tickline_page_attach(&page, &machine, &out.shift_ns);
+        out.floor_ns = in.floor_ns;
+        if (out.refusal == TICKLINE_ATTACHED) {
+            struct tickline_reading reading =
+                in.is_unix ? tickline_page_unix(&page, &clocks, &out.floor_ns)
+                           : tickline_page_monotonic(&page, out.shift_ns, &clocks, &out.floor_ns);
+            out.ns = reading.ns;
+            out.source = reading.source;
+        } else {
+            out.shift_ns = 0;
+        }
+        if (fwrite(&out, sizeof out, 1, stdout) != 1) return 1;
+    }
+    return 0;
+}
