@@ -27,6 +27,7 @@
 
 mod actors;
 mod check;
+pub mod lease;
 mod limits;
 mod machine;
 pub mod named;

@@ -1,0 +1,475 @@
+//! Leases under attack: several processes read a page whose writers are delayed, killed and started
+//! again, over the real code of `tickline_core`'s `lease`.
+//!
+//! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
+//! steps of a few actors, with time passing in between, and stops where it has been before: an
+//! exhaustive search of a small machine. [`attack`] lets chance choose, with leases of the real
+//! length and faults of the machine.
+//!
+//! What neither sees: weak memory, and a stop between two loads from one slot (loom); the
+//! restartable sequence of rule W2, whose look and swap are two steps here, so that anything can
+//! come between.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use tickline_core::counter::Counter;
+use tickline_core::unstable::lease::{
+    Closing, Config, Did, Estimate, Field, LeaseMemory, LeaseStore, LeaseWord, LeaseWords, OsClock,
+    PrivateFloor, Reading, SLOT_WORDS, SlotNumber, Source, Timescale, Writer, read,
+};
+use tickline_core::unstable::line::{Line, Slope};
+
+mod search;
+
+pub use search::{Found, Small, search};
+
+/// What happened in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Readings that are complete, by a line and by the OS clock.
+    pub by_line: u64,
+    /// See [`by_line`](Self::by_line).
+    pub by_os: u64,
+    /// Lines published: first ones, and successors.
+    pub opened: u64,
+    /// See [`opened`](Self::opened).
+    pub succeeded: u64,
+    /// Openings that came to nothing, and lines that were doubted.
+    pub gave_up: u64,
+    /// See [`gave_up`](Self::gave_up).
+    pub doubted: u64,
+    /// Leases that ran out or were ended by a reset.
+    pub ended: u64,
+    /// Writers that were killed.
+    pub killed: u64,
+    /// States of the search, or steps of the attack.
+    pub states: u64,
+}
+
+/// One nanosecond a tick; the clocks, the page, and what is complete.
+struct World {
+    memory: LeaseWords,
+    ticks: Cell<u64>,
+    /// The middle of what an estimate says of the OS clock, minus the ticks, ns.
+    base_ns: Cell<i64>,
+    /// The OS clock minus that middle, ns: within the width of an estimate.
+    off_ns: Cell<i64>,
+    width_ns: i64,
+    /// The upper edge of an estimate above the middle, ns.
+    edge_ns: i64,
+    /// How old a reading of the OS clock may be, ns.
+    stale_ns: Cell<i64>,
+    chance: RefCell<fastrand::Rng>,
+    /// The largest complete reading by a line, and by the OS clock.
+    line_ns: Cell<i64>,
+    os_ns: Cell<i64>,
+    /// How often the order was given up: switched off at once.
+    forgiven: Cell<u64>,
+    closing: Cell<Option<Closing>>,
+    observed: [Cell<u64>; ACTORS],
+    seen: Cell<Seen>,
+    violation: RefCell<Option<String>>,
+}
+
+const ACTORS: usize = 5;
+const WRITER: usize = 0;
+
+impl World {
+    /// One that stays: actors that are killed keep what refers to it.
+    fn new(width_ns: i64, edge_ns: i64, seed: u64) -> &'static Self {
+        let world = Box::leak(Box::new(Self {
+            memory: LeaseWords::new(),
+            ticks: Cell::new(0),
+            base_ns: Cell::new(0),
+            off_ns: Cell::new(0),
+            width_ns,
+            edge_ns,
+            stale_ns: Cell::new(0),
+            chance: RefCell::new(fastrand::Rng::with_seed(seed)),
+            line_ns: Cell::new(0),
+            os_ns: Cell::new(0),
+            forgiven: Cell::new(0),
+            closing: Cell::new(None),
+            observed: Default::default(),
+            seen: Cell::default(),
+            violation: RefCell::new(None),
+        }));
+        world.reset();
+        world
+    }
+
+    /// As it was at first.
+    fn reset(&self) {
+        for slot in 0..8 {
+            self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
+        }
+        assert!(self.memory.swap(self.memory.word(), LeaseWord::default()), "nobody else has it");
+        self.ticks.set(1 << 40);
+        self.base_ns.set(-(1 << 40));
+        self.off_ns.set(-self.width_ns);
+        self.line_ns.set(i64::MIN);
+        self.os_ns.set(i64::MIN);
+        self.observed.iter().for_each(|observed| observed.set(0));
+        self.seen.set(Seen::default());
+    }
+
+    fn os_now_ns(&self) -> i64 {
+        self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
+    }
+
+    fn estimate(&self) -> Estimate {
+        let ticks = self.ticks.get();
+        let slope = Slope::from_hz(1_000_000_000).expect("1 GHz");
+        let line = |ns: i64| Line {
+            start_ticks: ticks,
+            base_ns: ticks.cast_signed() + self.base_ns.get() + ns,
+            slope,
+        };
+        Estimate { lower: line(-self.width_ns), upper: line(self.edge_ns), unix_ns: None }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Seen)) {
+        let mut seen = self.seen.get();
+        change(&mut seen);
+        self.seen.set(seen);
+    }
+
+    /// All that the future depends on.
+    fn hash(&self, kills: u64) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.memory.word().to_bits().hash(&mut hasher);
+        for slot in 0..8 {
+            for field in [Field::Start, Field::Base, Field::Slope, Field::End, Field::Lead] {
+                self.memory.field(SlotNumber::from_low_bits(slot), field).hash(&mut hasher);
+            }
+        }
+        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), kills).hash(&mut hasher);
+        self.observed.hash_into(&mut hasher);
+        hasher.finish()
+    }
+
+    /// A process with one reader: so many readings, each after all that are complete by then.
+    fn reader(&'static self, actor: usize, readings: u32, shared: Option<&'static PrivateFloor>) -> Script {
+        let world = self;
+        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
+            let hands = Hands { world, hand, actor };
+            let own = PrivateFloor::new();
+            let private = shared.unwrap_or(&own);
+            for _ in 0..readings {
+                let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
+                hands.note((before.0, before.1));
+                let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
+                world.judge(ns, source, before);
+                hands.step();
+            }
+        })
+    }
+
+    fn judge(&self, ns: i64, source: Source, (line_ns, os_ns, forgiven): (i64, i64, u64)) {
+        self.count(|seen| match source {
+            Source::Line => seen.by_line += 1,
+            Source::Os => seen.by_os += 1,
+        });
+        let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
+        if forgiven != self.forgiven.get() {
+            return;
+        }
+        most.set(most.get().max(ns));
+        // An OS clock that is not ordered is not made so; but no line is out of order with it.
+        let least_ns = if source == Source::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
+        if ns < line_ns.max(least_ns) {
+            let word = self.memory.word();
+            *self.violation.borrow_mut() = Some(format!(
+                "{ns} by {source:?} after {line_ns} by a line and {os_ns} by the OS; tick {}, {:?} {:?}",
+                self.ticks.get(),
+                word.phase(),
+                word.second()
+            ));
+        }
+    }
+
+    /// A writer that takes the page over and does so many steps.
+    fn writer(&'static self, config: Config, steps: u32) -> Script {
+        let world = self;
+        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
+            let hands = Hands { world, hand, actor: WRITER };
+            let Ok(mut writer) = Writer::start(&hands, config) else { return };
+            for _ in 0..steps {
+                match world.closing.get() {
+                    Some(closing) => writer.close(closing),
+                    None => writer.open(),
+                }
+                let estimate = world.estimate();
+                hands.note(world.ticks.get());
+                let Ok(step) = writer.step(&hands, &hands, &hands, Some(&estimate)) else { return };
+                world.count(|seen| match step.did {
+                    Did::Opened => seen.opened += 1,
+                    Did::Succeeded => seen.succeeded += 1,
+                    Did::GaveUp => seen.gave_up += 1,
+                    Did::Doubted => seen.doubted += 1,
+                    Did::Ended => seen.ended += 1,
+                    _ => {}
+                });
+                if step.did == Did::Waited {
+                    hands.step();
+                }
+            }
+        })
+    }
+}
+
+trait HashInto {
+    fn hash_into(&self, hasher: &mut DefaultHasher);
+}
+
+impl HashInto for [Cell<u64>; ACTORS] {
+    fn hash_into(&self, hasher: &mut DefaultHasher) {
+        for observed in self {
+            observed.get().hash(hasher);
+        }
+    }
+}
+
+type Script = Coroutine<(), (), ()>;
+
+/// An actor's access to the world.
+struct Hands<'a> {
+    world: &'a World,
+    hand: &'a Yielder<(), ()>,
+    actor: usize,
+}
+
+impl Hands<'_> {
+    fn step(&self) {
+        self.note(1_u8);
+        self.hand.suspend(());
+    }
+
+    /// What the actor does next depends on what it has observed, and on nothing else.
+    fn note(&self, what: impl Hash) {
+        let observed = &self.world.observed[self.actor];
+        let mut hasher = DefaultHasher::new();
+        (observed.get(), self.actor).hash(&mut hasher);
+        what.hash(&mut hasher);
+        observed.set(hasher.finish());
+    }
+}
+
+impl LeaseMemory for Hands<'_> {
+    fn word(&self) -> LeaseWord {
+        self.step();
+        let word = self.world.memory.word();
+        self.note(word.to_bits());
+        word
+    }
+    fn field(&self, slot: SlotNumber, field: Field) -> u64 {
+        let value = self.world.memory.field(slot, field);
+        self.note(value);
+        value
+    }
+    fn is_still(&self, word: LeaseWord) -> bool {
+        self.step();
+        let is_still = self.world.memory.is_still(word);
+        self.note(is_still);
+        is_still
+    }
+}
+
+impl LeaseStore for Hands<'_> {
+    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
+        self.step();
+        self.world.memory.fill(slot, words);
+    }
+    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+        self.step();
+        let is_done = self.world.memory.swap(from, to);
+        self.note(is_done);
+        is_done
+    }
+}
+
+impl Counter for Hands<'_> {
+    fn now(&self) -> u64 {
+        self.step();
+        self.note(self.world.ticks.get());
+        self.world.ticks.get()
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+impl OsClock for Hands<'_> {
+    fn monotonic_ns(&self) -> i64 {
+        self.step();
+        let mut ns = self.world.os_now_ns();
+        if self.world.stale_ns.get() > 0 {
+            let mut chance = self.world.chance.borrow_mut();
+            if chance.u8(..16) == 0 {
+                ns -= chance.i64(0..=self.world.stale_ns.get());
+            }
+        }
+        self.note(ns);
+        ns
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns()
+    }
+    fn pause(&self) {
+        self.step();
+    }
+}
+
+thread_local! {
+    /// Stacks of actors that have ended: mapping new ones would take longer than what they do.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+fn stack() -> DefaultStack {
+    let used = STACKS.with_borrow_mut(Vec::pop);
+    used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"))
+}
+
+/// Ends an actor wherever it is. A process that is killed does nothing any more, so its stack is not
+/// unwound: that would run its code.
+fn kill(script: &mut Option<Script>) {
+    let Some(mut script) = script.take() else { return };
+    if !script.done() {
+        // SAFETY: nothing on the coroutine's stack has a destructor, and nobody refers to it.
+        unsafe { script.force_reset() };
+    }
+    STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));
+}
+
+fn add(total: &mut Seen, other: &Seen) {
+    total.by_line += other.by_line;
+    total.by_os += other.by_os;
+    total.opened += other.opened;
+    total.succeeded += other.succeeded;
+    total.gave_up += other.gave_up;
+    total.doubted += other.doubted;
+    total.ended += other.ended;
+    total.killed += other.killed;
+    total.states += other.states;
+}
+
+/// A machine that chance attacks.
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// What chance begins with.
+    pub seed: u64,
+    /// Steps of all actors together.
+    pub steps: u64,
+    /// Which faults the machine has.
+    pub faults: Faults,
+    /// The lines' edge above the middle of an estimate, ns; the OS clock is within 50 ns of that.
+    pub edge_ns: i64,
+}
+
+/// The faults of an attacked machine; all have writers that are stalled, killed and restarted, and
+/// gates that close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Faults {
+    /// Nothing besides.
+    Stalls,
+    /// Suspends in which the counter runs on and the OS clock does not.
+    Suspends,
+    /// The counter starts again near 0.
+    Resets,
+    /// The OS clock returns values from before the call, by up to 2 us.
+    Stale,
+}
+
+/// Half the width of an estimate in an [`Attack`], ns.
+pub const WIDTH_NS: i64 = 50;
+
+/// Runs an attack.
+///
+/// # Errors
+///
+/// The first step back.
+///
+/// # Panics
+///
+/// Without memory for a stack.
+pub fn attack(attack: &Attack) -> Result<Seen, String> {
+    let world = World::new(WIDTH_NS, attack.edge_ns, attack.seed);
+    if attack.faults == Faults::Stale {
+        world.stale_ns.set(2_000);
+    }
+    let mut chance = fastrand::Rng::with_seed(attack.seed);
+    let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
+    let mut scripts: Vec<Option<Script>> = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
+    scripts.extend((1..ACTORS).map(|actor| Some(world.reader(actor, u32::MAX, Some(&floors[actor & 1])))));
+    // When each actor goes on, ticks since the start, whatever the counter does.
+    let (mut now_ns, mut ready_ns) = (0_u64, [0_u64; ACTORS]);
+    let mut resets = 0;
+    for _ in 0..attack.steps {
+        let next = (0..ACTORS).min_by_key(|&actor| ready_ns[actor]).expect("actors");
+        let pass_ns = ready_ns[next].saturating_sub(now_ns);
+        pass(world, &mut chance, pass_ns);
+        now_ns += pass_ns;
+        match &mut scripts[next] {
+            Some(script) => {
+                if let CoroutineResult::Return(()) = script.resume(()) {
+                    kill(&mut scripts[next]);
+                }
+            }
+            // A writer that has ended is started again.
+            None => scripts[next] = Some(world.writer(Config::DEFAULT, u32::MAX)),
+        }
+        let fault = chance.u32(..20_000);
+        match fault {
+            0..=3 => {
+                world.count(|seen| seen.killed += 1);
+                kill(&mut scripts[WRITER]);
+            }
+            4..=6 => world.closing.set(Some(Closing::AfterLeases)),
+            7..=8 => world.closing.set(Some(Closing::InDoubt)),
+            9..=40 => world.closing.set(None),
+            41..=46 if attack.faults == Faults::Suspends => {
+                let asleep = chance.u64(1..2_000_000_000);
+                world.ticks.set(world.ticks.get() + asleep);
+                world.base_ns.set(world.base_ns.get() - asleep.cast_signed());
+            }
+            41..=42 if attack.faults == Faults::Resets && resets < 4 => {
+                resets += 1;
+                // Lower each time, and so far that it never comes back to a line of before.
+                let ticks = 1_u64 << (44 - 4 * resets - 4);
+                world.base_ns.set(world.base_ns.get() + (world.ticks.get() - ticks).cast_signed());
+                world.ticks.set(ticks);
+            }
+            _ => {}
+        }
+        ready_ns[next] = now_ns + delay(&mut chance, next == WRITER);
+        if let Some(violation) = world.violation.borrow_mut().take() {
+            return Err(violation);
+        }
+    }
+    scripts.iter_mut().for_each(kill);
+    world.count(|seen| seen.states = attack.steps);
+    Ok(world.seen.get())
+}
+
+/// Time until an actor's next step: some ns, now and then anything up to three leases.
+fn delay(chance: &mut fastrand::Rng, is_writer: bool) -> u64 {
+    match chance.u32(..1_000) {
+        0 => chance.u64(..1_500_000_000),
+        1..=3 => chance.u64(..100_000_000),
+        4..=9 => chance.u64(..2_000_000),
+        10..=29 => chance.u64(..20_000),
+        30..=99 if is_writer => chance.u64(..50_000_000),
+        _ => chance.u64(1..60),
+    }
+}
+
+/// Time passes; the OS clock wanders within its bounds, and never goes back.
+fn pass(world: &World, chance: &mut fastrand::Rng, ns: u64) {
+    world.ticks.set(world.ticks.get() + ns);
+    let least = (-WIDTH_NS).max(world.off_ns.get().saturating_sub_unsigned(ns));
+    world.off_ns.set(chance.i64(least..=WIDTH_NS));
+}
