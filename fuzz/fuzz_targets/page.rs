@@ -82,7 +82,8 @@ fuzz_target!(|data: &[u8]| {
     }
     // SAFETY: aligned, 4096 bytes, alive until the end of this function; nobody changes it.
     let page = unsafe { Page::at(memory.0.as_ptr()) };
-    let machine = Machine { boot_id: BOOT, time_namespace: 7, monotonic_offset_ns: (how & 2 == 0).then_some(5) };
+    let machine =
+        Machine { boot_id: BOOT, time_namespace: 7, monotonic_offset_ns: (how & 2 == 0).then_some(5) };
     let clocks = Clocks { answers, place: Cell::new(0), asked: Cell::new(0), reads: Cell::new(0) };
     let private = PrivateFloor::new();
     let Ok(attached) = page.attach(&machine) else {
