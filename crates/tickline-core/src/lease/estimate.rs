@@ -7,11 +7,18 @@ use super::{LeaseLine, UnixShift};
 use crate::cell::{Bounds, StateCell};
 use crate::line::{Line, Slope};
 use crate::shared::Shared;
-use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil};
+use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
 
 /// A Unix offset is kept while it is too high by no more than this and twice its bound, ns: new
 /// samples alone do not set Unix time back.
 const KEEP_NS: i64 = 1_000;
+
+/// An estimate is from before a suspend, or from before a counter reset, if the OS clock is further
+/// below its bounds than this, ns...
+const BELOW_NS: i64 = 10_000;
+
+/// ...or further above them than this, ns. That much a clock may be wrong that keeps its order.
+const ABOVE_NS: i64 = 1_000_000;
 
 /// The lines between which the OS clock must be, and its Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +87,14 @@ impl Estimate {
         let ahead_ns = before.offset_ns.saturating_sub(most_ns);
         let offset_ns = if (0..=keep_ns).contains(&ahead_ns) { before.offset_ns } else { most_ns };
         UnixShift { offset_ns, lead_ns: 0 }
+    }
+
+    /// Whether the OS clock, read as `os_ns` between two ticks, is where this says, or so near that
+    /// neither a suspend nor a counter reset lies between.
+    pub(super) fn explains(&self, os_ns: i64, before_ticks: u64, after_ticks: u64) -> bool {
+        let least_ns = fixed_to_ns_floor(self.lower.fixed_at(before_ticks)).saturating_sub(BELOW_NS);
+        let most_ns = fixed_to_ns_ceil(self.upper.fixed_at(after_ticks)).saturating_add(ABOVE_NS);
+        (least_ns..=most_ns).contains(&os_ns)
     }
 
     /// What the OS clock is at most, at a tick that is `ticks` later than one before which it was

@@ -353,8 +353,10 @@ impl Writer {
         let floor = Floor::load(memory, self.word.first());
         let limit = floor.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
-        let ahead_ns = limit.over(now_ns, Timescale::Monotonic).saturating_sub(now_ns);
-        if ahead_ns > AHEAD_NS {
+        // Not by more than the floor's lead: a floor that is limited by it moves with the OS clock,
+        // and a reader that gives up in the opening is then above the line.
+        let ahead_ns = floor.ns.saturating_sub(now_ns);
+        if ahead_ns > AHEAD_NS.min(floor.lead_ns) {
             return Ok(self.waited(ahead_ns.unsigned_abs()));
         }
         if now_ns < self.not_before_ns {
@@ -375,6 +377,9 @@ impl Writer {
         let limit_ticks = deadline_ticks.wrapping_sub(wait_ticks >> 1);
         // Too late is what the look before the swap finds.
         if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
+            return self.give_up(memory);
+        }
+        if !estimate.explains(os_ns, before_ticks, at_ticks) {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);

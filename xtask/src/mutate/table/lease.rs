@@ -334,8 +334,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w5",
         "a first line begins while the floor is far ahead",
         WRITER,
-        "if ahead_ns > AHEAD_NS {",
+        "if ahead_ns > AHEAD_NS.min(floor.lead_ns) {",
         "if ahead_ns > i64::MAX - 1 {",
+    ),
+    mutant(
+        "w5",
+        "after a reset a first line begins while the floor is ahead by more than its lead",
+        WRITER,
+        "let ahead_ns = floor.ns.saturating_sub(now_ns);",
+        "let ahead_ns = limit.over(now_ns, Timescale::Monotonic).saturating_sub(now_ns);",
+    ),
+    mutant(
+        "w5",
+        "a first line is by an estimate from before a suspend",
+        WRITER,
+        "if !estimate.explains(os_ns, before_ticks, at_ticks) {",
+        "if false {",
     ),
     mutant(
         "w5",

@@ -236,6 +236,45 @@ fn rule_w5_a_first_line_waits_for_the_floor() {
     assert!(scene.last().lead_ns < AHEAD_NS + 4 * WIDTH_NS);
 }
 
+/// A counterexample to an opening as soon as a limited floor is within 10 us: a reader that gives up
+/// in the opening had the OS clock plus the lead, and the line began below that.
+#[test]
+fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
+    let (scene, mut writer) = Scene::live_twice();
+    let end_ns = scene.last().end_ns();
+    scene.reset();
+    assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    let step = scene.step(&mut writer);
+    assert_eq!(step.did, Did::Waited);
+    assert!(step.next_in_ns.abs_diff((end_ns - scene.truth_ns()).unsigned_abs()) < 1_000);
+    let before_ns = scene.now();
+    scene.pass(step.next_in_ns);
+    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+    assert!(before_ns <= scene.now() && scene.last().line.base_ns >= end_ns);
+}
+
+/// Symptom: readings an hour ahead, and then still for an hour: the estimate was from before a
+/// suspend in which the counter ran on.
+#[test]
+fn rule_w5_a_first_line_is_not_by_an_estimate_from_before_a_suspend() {
+    for (suspended_ns, is_reset) in [(3_600 * 1_000_000_000, false), (0, true)] {
+        let scene = Scene::new();
+        let mut writer = new_writer(scene);
+        let estimate = scene.estimate();
+        scene.os_ns.set(scene.os_ns.get() - suspended_ns);
+        if is_reset {
+            scene.reset();
+        }
+        let step = writer.step(scene, &scene, &scene, Some(&estimate)).unwrap();
+        assert_eq!(step.did, Did::GaveUp, "{suspended_ns}");
+        let truth_ns = scene.truth_ns();
+        assert!((0..1_000).contains(&(scene.now() - truth_ns)), "by the OS clock");
+        scene.pass(step.next_in_ns);
+        assert_eq!(scene.step(&mut writer).did, Did::Opened, "by a new estimate");
+        assert!((0..4 * WIDTH_NS).contains(&(scene.now() - scene.truth_ns())));
+    }
+}
+
 #[test]
 fn rule_w5_a_first_line_is_above_whatever_was_returned_before_it() {
     // The OS clock is above its bounds, and asking it takes 100 us after it was read.
