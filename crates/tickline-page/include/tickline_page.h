@@ -305,10 +305,11 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
  * 64. Stores by how much CLOCK_MONOTONIC is ahead of the page's time here, ns. */
 static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_machine *machine,
                                                          int64_t *shift_ns) {
-    uint64_t magic, head, boot[2], namespace_;
+    uint64_t magic, head, boot[2], namespace_, offset;
     uint32_t halves[2];
     memcpy(&magic, "tickline", sizeof magic);
     if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     head = tickline_load(page, 8);
     memcpy(halves, &head, sizeof halves);
     if (halves[0] != TICKLINE_LAYOUT_VERSION) return TICKLINE_VERSION;
@@ -318,10 +319,14 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     if (memcmp(boot, machine->boot_id, sizeof boot) != 0) return TICKLINE_OTHER_BOOT;
     if (TICKLINE_COUNTER == 0 || tickline_load(page, 40) != TICKLINE_COUNTER) return TICKLINE_OTHER_COUNTER;
     namespace_ = tickline_load(page, 32);
+    offset = tickline_load(page, 48);
+    /* The header may have changed meanwhile: then its magic was taken away. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
     *shift_ns = 0;
     if (namespace_ == machine->time_namespace) return TICKLINE_ATTACHED;
     if (!machine->knows_offset) return TICKLINE_OTHER_NAMESPACE;
-    *shift_ns = tickline_signed((uint64_t)machine->monotonic_offset_ns - tickline_load(page, 48));
+    *shift_ns = tickline_signed((uint64_t)machine->monotonic_offset_ns - offset);
     return TICKLINE_ATTACHED;
 }
 

@@ -48,8 +48,17 @@ const TYPE_MASK: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
+/// What `fstat` shows in a user namespace for every owner that is not mapped there
+/// (user_namespaces(7), "Unmapped user and group IDs"), and who "nobody" is.
+const UNMAPPED: u32 = 65_534;
+
+const fn is_trusted(owner: u32, reader: u32) -> bool {
+    owner == 0 || (owner == reader && owner != UNMAPPED)
+}
+
 /// Whether a file is trusted: it is regular and long enough; it and its folder belong to root or to
-/// the reader, and nobody else may write to either.
+/// the reader, and nobody else may write to either. User 65534 is trusted by nobody: in a user
+/// namespace it stands for any foreign owner.
 ///
 /// # Errors
 ///
@@ -61,6 +70,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 ///     FileFacts { mode: 0o100_644, owner: 0, size: 4096, folder_mode: 0o40_755, folder_owner: 0, reader: 1000 };
 /// assert_eq!(judge_file(&facts), Ok(()));
 /// assert_eq!(judge_file(&FileFacts { owner: 33, ..facts }), Err(FileRefusal::Owner(33)));
+/// let unmapped = FileFacts { owner: 65_534, reader: 65_534, ..facts };
+/// assert_eq!(judge_file(&unmapped), Err(FileRefusal::Owner(65_534)));
 /// ```
 pub const fn judge_file(facts: &FileFacts) -> Result<(), FileRefusal> {
     if facts.mode & TYPE_MASK != REGULAR {
@@ -69,10 +80,10 @@ pub const fn judge_file(facts: &FileFacts) -> Result<(), FileRefusal> {
     if facts.size < crate::PAGE_BYTES as u64 {
         return Err(FileRefusal::Short(facts.size));
     }
-    if facts.owner != 0 && facts.owner != facts.reader {
+    if !is_trusted(facts.owner, facts.reader) {
         return Err(FileRefusal::Owner(facts.owner));
     }
-    if facts.folder_owner != 0 && facts.folder_owner != facts.reader {
+    if !is_trusted(facts.folder_owner, facts.reader) {
         return Err(FileRefusal::Owner(facts.folder_owner));
     }
     if facts.mode & WRITABLE_BY_OTHERS != 0 {

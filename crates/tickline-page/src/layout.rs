@@ -1,7 +1,7 @@
 //! The page's memory: layout version 1. The README has it byte by byte.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use tickline_core::unstable::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords, Lost};
 
@@ -131,21 +131,27 @@ impl Page {
     /// The header; `None` if this is no page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
-        // ORDERING: Relaxed for all, the only one that read-only memory allows. The first look at
-        // the word acquires: see `claim`.
+        // ORDERING: Relaxed for all, the only one that read-only memory allows.
         let order = Ordering::Relaxed;
         if self.magic.load(order) != MAGIC {
             return None;
         }
+        // ORDERING: Acquire, pairs with the Release store of the magic in `claim`: the fields below
+        // are those of that header, or of a later one.
+        fence(Ordering::Acquire);
         let [first, second] = &self.boot_id;
-        Some(Header {
+        let header = Header {
             version: self.version.load(order),
             size: self.size.load(order),
             boot_id: joined(first.load(order), second.load(order)),
             time_namespace: self.time_namespace.load(order),
             counter: self.counter.load(order),
             monotonic_offset_ns: i64::from_ne_bytes(self.monotonic_offset_ns.load(order).to_ne_bytes()),
-        })
+        };
+        // ORDERING: Acquire, pairs with the Release fence in `claim`: whoever has seen a field of a
+        // later header sees that the magic was taken away.
+        fence(Ordering::Acquire);
+        (self.magic.load(order) == MAGIC).then_some(header)
     }
 
     /// Makes the page one of this boot, for a writer that holds the file's lock. If it is already,
@@ -166,9 +172,14 @@ impl Page {
         let [first, second] = &self.boot_id;
         let (first_half, second_half) = halves(header.boot_id);
         let offset = u64::from_ne_bytes(header.monotonic_offset_ns.to_ne_bytes());
-        // ORDERING: Release for all, pairs with the fence of a reader's first look: one that has
-        // seen a value of this header sees the word that was swapped in before, or a later one.
-        let order = Ordering::Release;
+        // ORDERING: Relaxed, before the fence.
+        self.magic.store(0, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the second Acquire fence in `header`, and with the fence of
+        // a reader's first look: one that has seen a value of this header sees that the magic was
+        // taken away, and the word that was swapped in before.
+        fence(Ordering::Release);
+        // ORDERING: Relaxed, between the fence and the store of the magic.
+        let order = Ordering::Relaxed;
         self.version.store(header.version, order);
         self.size.store(header.size, order);
         first.store(first_half, order);
@@ -176,7 +187,8 @@ impl Page {
         self.time_namespace.store(header.time_namespace, order);
         self.counter.store(header.counter, order);
         self.monotonic_offset_ns.store(offset, order);
-        self.magic.store(MAGIC, order);
+        // ORDERING: Release, pairs with the first Acquire fence in `header`.
+        self.magic.store(MAGIC, Ordering::Release);
         Ok(())
     }
 }
