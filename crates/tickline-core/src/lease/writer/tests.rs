@@ -244,6 +244,8 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let end_ns = scene.last().end_ns();
     scene.reset();
     assert_eq!(scene.step(&mut writer).did, Did::Ended);
+    // One that has opened nothing yet, so that it waits for nothing else.
+    let mut writer = new_writer(scene);
     let step = scene.step(&mut writer);
     assert_eq!(step.did, Did::Waited);
     assert!(step.next_in_ns.abs_diff((end_ns - scene.truth_ns()).unsigned_abs()) < 1_000);
@@ -328,8 +330,11 @@ fn rule_w5_an_opening_that_takes_too_long_comes_to_nothing() {
             match (act, at) {
                 // The OS takes long.
                 (0, At::Os) if asked == 2 => scene.pass(wait / 2 + 1),
-                // The counter is reset.
-                (1, At::Os) if asked == 2 => scene.reset(),
+                // The counter is set back by so little that the estimate does not show it.
+                (1, At::Os) if asked == 2 => {
+                    scene.ticks.set(scene.ticks.get() - 100_000);
+                    scene.os_ns.set(scene.os_ns.get() + 100_000);
+                }
                 // The line takes long.
                 (2, At::Fill) if asked == 2 => scene.pass(wait / 2 + 1),
                 _ => {}
