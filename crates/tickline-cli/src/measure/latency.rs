@@ -21,7 +21,7 @@ const BATCH: u32 = 256;
 /// Longest recorded time, ns: a second without the CPU.
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// Two digits: the clocks differ by more than 1 %.
+/// The histogram's significant digits: the clocks differ by more than 1 %.
 const DIGITS: u8 = 2;
 
 /// The times from one reading of a clock to the next.
