@@ -84,7 +84,7 @@ impl Screen {
                     _ => {}
                 },
                 Ok(false) => {}
-                // Without keys there are still signals.
+                // A signal can still end the watch if keys can't be read.
                 Err(_) => thread::sleep(left.min(NAP)),
             }
         }
