@@ -146,8 +146,9 @@ What is compared:
   The findings are made anew, by the rules of this program. A fact that only one document knows is
   listed, but is no difference. Measured rates of the counter are equal within 100 ppm. The messages
   of the kernel and the figures of NTP are left out.
-  --json has the schema tickline-compare/1: both files, above_percent, and the lists differences and
-  known_once of { name, unit, first, second, ratio }, where ratio is the second divided by the first.
+  --json writes the schema tickline-compare/1: both files, above_percent, the number of equal facts
+  and figures, and the lists differences and known_once of { name, unit, first, second, ratio }. The
+  ratio is the second figure divided by the first.
 
 Examples:
   tickline compare monday.json friday.json

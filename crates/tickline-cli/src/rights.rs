@@ -28,8 +28,8 @@ pub(crate) fn start_thread() -> Result<ClockGuard, String> {
     guard
 }
 
-/// Gives the right to the calling thread, and to the threads that it starts, if it has not got it.
-/// The global clock must have been started before: this waits for its verdicts.
+/// Gives the right to the calling thread, and to the threads that it starts, if `PR_SET_TSC` has
+/// taken it. The global clock must have been started before: this waits for its verdicts.
 pub(crate) fn take(counter_readable: Option<bool>) {
     if counter_readable == Some(false) {
         await_judgement();

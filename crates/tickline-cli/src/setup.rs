@@ -1,5 +1,5 @@
-//! What several commands do before they measure, and what they measure alike: `doctor`, `bench`,
-//! `report` and `who`.
+//! What `doctor`, `bench`, `report` and `who` do before they measure, and the measurements that
+//! several of them share.
 
 use std::time::Duration;
 

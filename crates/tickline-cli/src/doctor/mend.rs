@@ -26,8 +26,7 @@ pub(super) enum Consent {
     Given,
 }
 
-/// Mends the first slow or wrong finding that another clocksource can mend. A note is left as it
-/// is.
+/// Mends the first slow or wrong finding that another clocksource can mend. Leaves notes alone.
 pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = findings.iter().filter(|finding| finding.severity < Severity::Note);

@@ -45,8 +45,8 @@ pub(crate) struct Machine {
     /// The clocksources that the kernel lists, separated by spaces. The list may end with a TSC
     /// that the kernel has rejected.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor below this machine, as a stable name; `none` where CPUID could have named
-    /// one.
+    /// The hypervisor below this machine, as a stable name; `none` where no fact names one, and the
+    /// processor has CPUID.
     pub(crate) hypervisor: Option<String>,
     /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,

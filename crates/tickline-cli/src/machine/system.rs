@@ -61,9 +61,9 @@ pub(crate) fn counter_readable() -> Option<bool> {
     (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
 }
 
-/// Gives the calling thread, and the threads that it starts, the right to read the counter that
-/// `PR_SET_TSC` has taken. Without it, libc's clocks, which the measurements need, end the process
-/// with SIGSEGV.
+/// Gives the calling thread, and the threads that it starts, the right to read the counter, which
+/// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
+/// the process with SIGSEGV.
 #[cfg(target_os = "linux")]
 pub(crate) fn allow_counter() {
     // SAFETY: changes nothing but this thread's own right.
