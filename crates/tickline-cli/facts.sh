@@ -1,8 +1,8 @@
 #!/bin/sh
-# Collects the facts about a machine's clocks as JSON, for `tickline doctor --facts FILE` on another
-# machine: for machines on which the program tickline does not run. It reads files, changes nothing,
-# and needs no root; with root it may read the kernel's log, too. What it cannot read stays out, and
-# is unknown to the doctor. It measures no costs.
+# Collects the facts about a machine's clocks as JSON, where the program tickline cannot run.
+# `tickline doctor --facts FILE` makes the diagnosis on another machine. The script changes nothing
+# and measures no costs. It needs no root; as root it can read the kernel's log on more machines. It
+# leaves out what it cannot read, and the doctor calls that unknown.
 #
 #   sh facts.sh > facts.json
 #   sh facts.sh -r /host > facts.json    # in a container to which the host's / is mounted at /host
@@ -36,7 +36,7 @@ line() {
     [ -r "$1" ] && head -n 1 "$1" 2>/dev/null
 }
 
-# Standard input as the inside of a JSON string: ASCII, without control characters.
+# Prints standard input as the inside of a JSON string: ASCII, without control characters.
 escape() {
     tr '\t' ' ' | tr -d '\000-\011\013-\037\177-\377' | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^ *//' -e 's/ *$//'
 }
@@ -72,7 +72,8 @@ messages() {
 product=$(printf '%s %s' "$(line "$root/sys/class/dmi/id/sys_vendor")" "$(line "$root/sys/class/dmi/id/product_name")")
 flags=$(cpuinfo flags)
 
-# The hypervisor, by the most exact word: the firmware's name, systemd's, the kernel's.
+# The hypervisor, by the first source that names one: the firmware and other exact names first, then
+# systemd, then the kernel.
 hypervisor() {
     case $product in
     *VirtualBox*) echo virtualbox && return ;;
@@ -105,8 +106,8 @@ hypervisor() {
     [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
 }
 
-# Who answers clock_gettime REALTIME, by strace: `date +%N` must read that clock, and only a system
-# call shows. Nothing where strace or date cannot tell.
+# Who answers clock_gettime REALTIME, by strace. `date +%N` must read that clock, and strace shows
+# system calls only. Prints nothing where strace or date cannot tell.
 served() {
     trace=$(strace -e trace=clock_gettime,gettimeofday date +%N 2>&1) || return
     case $trace in
@@ -138,7 +139,8 @@ text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/st
 text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
 if [ -n "$flags" ]; then
     printf '    "cpuid": {\n'
-    # The kernel sets it where CPUID calls the TSC invariant (early_init_amd, early_init_intel).
+    # The kernel sets nonstop_tsc where CPUID calls the TSC invariant (early_init_amd,
+    # early_init_intel).
     printf '      "invariant_tsc": %s,\n' "$(flag nonstop_tsc)"
     printf '      "rdtscp": %s,\n      "rdpid": %s,\n' "$(flag rdtscp)" "$(flag rdpid)"
     printf '      "tsc_adjust": %s,\n      "hypervisor": %s\n    },\n' "$(flag tsc_adjust)" "$(flag hypervisor)"
@@ -152,7 +154,7 @@ if [ -r /proc/self/maps ]; then
     if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
     printf '    "vdso_mapped": %s,\n' "$vdso"
 fi
-# An empty log is one that this user may not read, or that of a container.
+# The log is empty where this user may not read it, and in some containers.
 if [ -n "$log" ]; then
     printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
 fi

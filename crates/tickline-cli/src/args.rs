@@ -12,8 +12,8 @@ use crate::measure::pattern::Pattern;
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Changes nothing on the machine, unless told to by `doctor --fix`, and needs no privileges. Without a command it is
-/// `tickline doctor`.
+/// Needs no privileges, and changes nothing on the machine; only `doctor --fix` does. Without a
+/// command it runs `tickline doctor`.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 #[command(after_help = help::PROGRAM)]
@@ -84,18 +84,19 @@ pub(crate) struct Doctor {
     pub(crate) time: Duration,
 
     /// Writes the main figures to FILE (`-`: to standard output, instead of the text) as
-    /// OpenMetrics, such as node_exporter's textfile collector reads
+    /// OpenMetrics, for node_exporter's textfile collector
     #[arg(long, value_name = "FILE", value_parser = target(), conflicts_with = "facts")]
     pub(crate) openmetrics: Option<Target>,
 
-    /// Diagnoses the machine whose facts are in FILE (`-`: standard input), as written by --json
-    /// there; measures nothing. Exits with 0 if nothing is wrong or slow on that machine, else
+    /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
+    /// input); measures nothing. Exits with 0 if nothing is slow or wrong on that machine, else
     /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
-    /// After the diagnosis, switches the kernel to a better clocksource, where one command takes
-    /// that back: shows all commands first, compares the CPUs' counters, and asks. Needs root
+    /// After the diagnosis, switches the kernel to a better clocksource, if one mends a finding.
+    /// First shows the commands, among them the one that takes the switch back; compares the CPUs'
+    /// counters if the new clocksource is tsc; and asks. Needs root
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
@@ -152,12 +153,12 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
     pub(crate) calls: u32,
 
-    /// Compares with an earlier run, whose --json has written FILE
+    /// Compares the costs with those of an earlier run, which --json has written to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
 
-    /// Exits with 1 if the fastest round of a clock is slower than in FILE by more than P percent,
-    /// such as 10% (0 to 10000), and with 0 if none is
+    /// Exits with 1 if a clock's fastest round is slower than in FILE by more than P percent, such
+    /// as 10% (0 to 10000), else with 0
     #[arg(long, value_name = "P", requires = "compare", value_parser = percent)]
     pub(crate) fail_above: Option<f64>,
 }
@@ -173,7 +174,7 @@ pub(crate) struct Warp {
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<CpuList>,
 
-    /// Which pairs to compare; by default, all up to 64 CPUs, and a star beyond
+    /// Which pairs to compare; by default, all for up to 64 CPUs, and star for more
     #[arg(long, value_name = "WHICH")]
     pub(crate) pairs: Option<Pattern>,
 }
@@ -181,7 +182,7 @@ pub(crate) struct Warp {
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
 ///
 /// On a terminal it draws a screen with a plot, until q or Ctrl-C. Elsewhere it prints a line for
-/// each sample. A summary follows.
+/// each sample. At the end it prints a summary.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
@@ -205,11 +206,12 @@ pub(crate) struct Watch {
     pub(crate) cpus: Option<CpuList>,
 }
 
-/// Counts which processes call for the time by system calls: how often, which clock, at what cost
-/// now and after the fix
+/// Counts the system calls for the time: by which processes, to which clocks, how often, at what
+/// cost now and after the fix
 ///
-/// It counts at the kernel's tracepoints, which needs root. Elsewhere it prints what to run
-/// instead. It does not see the calls that the vDSO answers, since they are no system calls.
+/// It counts at the kernel's tracepoints, which needs root. Where it can't count, it prints other
+/// commands to run. It does not see the calls that the vDSO answers, since they are no system
+/// calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Who {
     #[command(flatten)]
@@ -228,8 +230,8 @@ pub(crate) struct Who {
     pub(crate) time: Duration,
 }
 
-/// Compares two machines, or one machine at two dates, by what --json has written: facts, findings
-/// and costs that differ
+/// Compares two machines, or one machine at two dates: lists the facts, findings and costs that
+/// differ between two files of --json
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
     /// The first document
@@ -240,7 +242,8 @@ pub(crate) struct Compare {
     #[arg(value_name = "B")]
     pub(crate) second: PathBuf,
 
-    /// Costs differ if the larger one is larger by more than P percent, such as 10% (0 to 10000)
+    /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0
+    /// to 10000)
     #[arg(long, value_name = "P", default_value = "10%", value_parser = percent)]
     pub(crate) above: f64,
 
@@ -248,7 +251,7 @@ pub(crate) struct Compare {
     pub(crate) json: Json,
 }
 
-/// The option of every command that measures.
+/// The option of every command that writes JSON.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
@@ -282,7 +285,7 @@ fn interval(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A number of percent, with or without the sign.
+/// A number of percent, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
     let percent = number.parse().ok().filter(|percent| (0.0..=10_000.0).contains(percent));

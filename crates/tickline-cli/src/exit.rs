@@ -5,15 +5,16 @@ use std::process::ExitCode;
 /// How the program ends; `help.rs` explains it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nothing is wrong or slow, and the counter serves; or success, for a command that judges
-    /// less.
+    /// Nothing is slow or wrong, and tickline reads the counter. For a command that makes no such
+    /// judgement: success.
     Fast = 0,
-    /// Works, but something is slow or wrong, a gate is closed, or `warp` or `report` has found
-    /// unsynchronised counters.
+    /// The command worked. Something is slow or wrong, a gate is closed, counters are
+    /// unsynchronised, costs or documents differ, calls can't be counted, or `--fix` has changed
+    /// nothing.
     Closed = 1,
     /// An error; for `--check`, something is wrong.
     Error = 2,
-    /// For `--check`: not known.
+    /// For `--check`: unknown. For `warp`: untested.
     Unknown = 3,
 }
 

@@ -9,7 +9,7 @@ Exit codes:
   0  tickline reads the counter: fast and trusted
   1  tickline works, but a gate is closed and the OS clock serves
   2  an error: bad arguments, or output that could not be written
-A reader that leaves early, such as head, is no error.
+It is no error if the reader of the output, such as head, leaves early.
 
 ",
             $rest
@@ -26,7 +26,7 @@ Exit codes:
   0  nothing is slow or wrong on this machine, and tickline reads the counter
   1  something is slow or wrong, or a gate is closed and the OS clock serves tickline
   2  an error: bad arguments, or output that could not be written
-A reader that leaves early, such as head, is no error.
+It is no error if the reader of the output, such as head, leaves early.
 
 ",
             $rest
@@ -37,10 +37,11 @@ A reader that leaves early, such as head, is no error.
 pub(crate) const PROGRAM: &str = diagnosis_exit_codes!(
     "\
 Files:
-  A regular file of yours is replaced once its successor is complete, with its mode and group.
-  Everything else is written in its place: a device, a pipe, /dev/stdout, a file with several hard
-  links or an access control list, a file of another user, a file in a closed folder. A link is
-  followed, unless it leads nowhere, or the kernel protects it (fs.protected_symlinks).
+  A regular file of yours is replaced once the new one is complete, which gets its mode and group.
+  Everything else is written in place: a device, a pipe, /dev/stdout, a file with several hard links
+  or an access control list, a file of another user, a file in a folder without write access, and
+  the rows of --csv. A link is followed. It is refused if it leads nowhere, or if the kernel
+  protects it (fs.protected_symlinks).
 
 Environment:
   TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
@@ -66,7 +67,7 @@ Exit codes with --check:
 
 Exit codes with --fix:
   0  the clocksource was switched
-  1  nothing was changed: nothing to switch, the counters are not in order, or the answer was no
+  1  nothing was changed: nothing can be switched, the check has failed, or the answer was no
 
 Examples:
   tickline doctor
@@ -91,7 +92,7 @@ Exit codes:
   0  the counters are synchronised
   1  they are unsynchronised
   2  an error
-  3  untested: not all could be compared, or this process may not use all CPUs that are online
+  3  untested: some could not be compared, or this process may not use all CPUs that are online
 
 Examples:
   tickline warp
@@ -119,16 +120,16 @@ Examples:
 pub(crate) const WHO: &str = "\
 Exit codes:
   0  calls were counted
-  1  they could not be: the reason, and what to run instead, are printed
+  1  calls could not be counted: the reason, and other commands to run, are printed
   2  an error: bad arguments, no such process, or output that could not be written
 
 What is seen:
   A tracepoint stands at the entry of a system call. Where the vDSO answers, a call for the time is
   no system call, costs little, and is not seen. Where the clock is slow because each call is a
-  system call, all of them are seen. Those of 32-bit programs on a 64-bit kernel are not.
-  While it counts, every system call of the machine takes a little longer.
-  Costs are those of a loop on an otherwise idle CPU. CPUs that meet at one hpet or acpi_pm wait for
-  each other, so that the true share may be larger.
+  system call, all of them are seen, except those of 32-bit programs on a 64-bit kernel.
+  While tickline counts, every system call of the machine takes a little longer.
+  Costs are measured in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the
+  same time wait for each other, so the true share may be larger.
 
 Examples:
   tickline who
@@ -137,16 +138,17 @@ Examples:
 
 pub(crate) const COMPARE: &str = "\
 Exit codes:
-  0  no fact and no finding differs, and no cost by more than --above
+  0  no fact and no finding differs, and no cost differs by more than --above
   1  something differs
   2  an error: a file that cannot be read, or is no document of this program
 
 What is compared:
-  The findings are made anew, by the rules of this program. What only one document knows is listed,
-  and is no difference. Measured rates of the counter are equal within 100 ppm. Messages of the
-  kernel are left out, and figures of NTP.
-  --json has the schema tickline-compare/1: both files, above_percent, and the lists differences and
-  known_once of { name, unit, first, second, ratio }, where ratio is the second divided by the first.
+  The findings are made anew, by the rules of this program. A fact that only one document knows is
+  listed, but is no difference. Measured rates of the counter are equal within 100 ppm. The messages
+  of the kernel and the figures of NTP are left out.
+  --json writes the schema tickline-compare/1: both files, above_percent, the number of equal facts
+  and figures, and the lists differences and known_once of { name, unit, first, second, ratio }. The
+  ratio is the second figure divided by the first.
 
 Examples:
   tickline compare monday.json friday.json

@@ -4,16 +4,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest document, bytes: a day of `watch` has 10 MB, a comparison of all pairs of 1,024
+/// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
 /// CPUs 130 MB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The text of a file, or of standard input for `-`. A byte order mark, which editors of Windows
-/// write, is left out.
+/// The text of a file, or of standard input for `-`, without the byte order mark that editors on
+/// Windows write.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, has more than 256 MiB, or is no UTF-8.
+/// If the file cannot be read, has more than 256 MiB, or is not UTF-8.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     if path == Path::new("-") {
         text(io::stdin().lock(), MOST_BYTES)

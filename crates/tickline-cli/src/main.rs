@@ -65,8 +65,8 @@ fn main() -> ExitCode {
     finish(result)
 }
 
-/// Prints help or an error of the command line. For a monitoring system such an error leaves
-/// everything unknown, and must not look critical.
+/// Prints help, or an error of the command line. With `--check` such an error exits as unknown: 2,
+/// the usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
         return doctor::unknown(error).unwrap_or(Exit::Unknown).into();
@@ -83,7 +83,7 @@ fn refused(error: &clap::Error) -> ExitCode {
     finish(printed.map(|()| Exit::Fast))
 }
 
-/// The exit code, after an error's message.
+/// The exit code. Prints the message of an error.
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // A failure here cannot be reported any more.

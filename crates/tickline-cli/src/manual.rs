@@ -60,8 +60,8 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's paragraphs as sections, with their line breaks. Most paragraphs begin with a title
-/// and a colon.
+/// The help's paragraphs as sections, with their line breaks. A paragraph's title ends with a
+/// colon; one without a title becomes `NOTES`.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {
@@ -102,7 +102,7 @@ mod tests {
                 help.contains("Examples:\n  tickline") && page.contains(".SH EXAMPLES"),
                 "{help}\n{page}"
             );
-            // roff's escapes aside.
+            // The same without roff's escapes.
             let plain = page.replace('\\', "");
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
                 assert!(plain.contains(line), "{line} is missing in:\n{page}");

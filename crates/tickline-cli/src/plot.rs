@@ -1,11 +1,11 @@
 //! A small plot made of text: offsets as `*`, the claimed bounds as a shaded band.
 //!
-//! Own code, since ratatui's `Chart`, which `watch` uses, has no shaded band, and its Braille dots
-//! are no ASCII for files.
+//! `watch` uses ratatui's `Chart`, which does not fit here: it has no shaded band, and its Braille
+//! dots are not ASCII.
 
 use crate::measure::track::Point;
 
-/// The widest plot, columns without the labels.
+/// The width of the widest plot, columns, without the labels.
 const COLUMNS: usize = 64;
 /// Columns of the labels.
 const LABELS: usize = 10;

@@ -21,8 +21,8 @@ impl Progress {
         Self { bar }
     }
 
-    /// The part `name`, which is the share `from` to `to` of the whole. The result takes the
-    /// finished share of the part.
+    /// Starts the part `name`, which takes the bar from the share `from` to the share `to`. The
+    /// result is to be called with the finished share of the part.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
     pub(crate) fn part(&self, name: &'static str, from: f64, to: f64) -> impl FnMut(f64) + '_ {
         self.bar.set_message(name);

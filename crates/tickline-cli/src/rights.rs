@@ -1,7 +1,7 @@
-//! The right to read the counter, which `PR_SET_TSC` may have taken from the process. Without it,
-//! a call of a libc or std clock ends the process where the vDSO reads the counter. Therefore
-//! tickline first judges its gates with the rights that the process was started with. Then the
-//! program takes the right, for itself alone.
+//! The right to read the counter, which `PR_SET_TSC` may have taken from the process. Without it, a
+//! call of a libc or std clock ends the process where the vDSO reads the counter. The measurements
+//! call these clocks, so the program gives itself the right. Before that, tickline judges its
+//! gates, because its verdicts are about the rights that the process was started with.
 
 use std::thread;
 use std::time::Duration;
@@ -10,9 +10,8 @@ use tickline::{Clock, ClockGuard};
 
 use crate::machine;
 
-/// Starts the global clock's thread, which keeps the rights that the process was started with.
-/// Where the process may start no thread, the error is that of the system, and the clock goes on
-/// without: its readers do the work.
+/// Starts the global clock's thread, which keeps the rights that the process was started with. If
+/// the thread cannot be started, the error says why, and the readers drive the clock.
 pub(crate) fn start_clock() -> Result<ClockGuard, String> {
     let counter_readable = machine::counter_readable();
     let guard = start_thread();
@@ -20,7 +19,7 @@ pub(crate) fn start_clock() -> Result<ClockGuard, String> {
     guard
 }
 
-/// The same without the right to read the counter.
+/// As `start_clock`, but leaves the process's rights as they are.
 pub(crate) fn start_thread() -> Result<ClockGuard, String> {
     let guard = tickline::start().map_err(|error| error.to_string());
     if guard.is_err() {
@@ -29,8 +28,8 @@ pub(crate) fn start_thread() -> Result<ClockGuard, String> {
     guard
 }
 
-/// Takes the right if the process has none, for the calling thread and the threads that it starts.
-/// The global clock's thread must run.
+/// Gives the right to the calling thread, and to the threads that it starts, if `PR_SET_TSC` has
+/// taken it. The global clock must have been started before: this waits for its verdicts.
 pub(crate) fn take(counter_readable: Option<bool>) {
     if counter_readable == Some(false) {
         await_judgement();

@@ -16,7 +16,7 @@ fn schema() -> Value {
         .to_value();
     schema["title"] = "tickline --json".into();
     schema["properties"]["schema"]["const"] = crate::document::SCHEMA.into();
-    // What `--facts` reads may lack what is not known of a machine.
+    // A file for `--facts` may lack the facts that are not known of its machine.
     schema["required"] = json!(["schema", "machine"]);
     for (structure, required) in PARTIAL {
         schema["$defs"][structure]["required"] = json!(required);
@@ -24,7 +24,8 @@ fn schema() -> Value {
     schema
 }
 
-/// The structures of which `--facts` reads some keys, and the keys that even partial ones have.
+/// The structures of which a file for `--facts` may have some keys only, and the keys that it must
+/// have.
 const PARTIAL: [(&str, &[&str]); 5] =
     [("Machine", &[]), ("Cpuid", &[]), ("TimeNamespace", &[]), ("ClockStatus", &[]), ("CostRow", &["clock"])];
 

@@ -1,4 +1,5 @@
-//! What `doctor`, `bench` and `report` do before they measure, and what they all measure.
+//! What `doctor`, `bench`, `report` and `who` do before they measure, and the measurements that
+//! several of them share.
 
 use std::time::Duration;
 
@@ -11,21 +12,22 @@ use crate::measure::{costs, resolution, served, track};
 use crate::progress::Progress;
 use crate::rights;
 
-/// A process that is ready to measure. It keeps what it was allowed to do at its start.
+/// A process that is ready to measure, and the rights that it was started with.
 #[derive(Debug)]
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
-    /// Keeps the global clock's thread running; without one, why.
+    /// Keeps the global clock's thread running. The error says why there is none.
     guard: Result<tickline::ClockGuard, String>,
 }
 
 impl Setup {
-    /// To be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
+    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
     /// process.
     pub(crate) fn start() -> Self {
         let counter_readable = machine::counter_readable();
-        // The filtered processes must have the rights of the start, too.
+        // The filtered processes inherit this process's rights, which must still be those of its
+        // start.
         let guard = rights::start_thread();
         let served = served::find();
         rights::take(counter_readable);
@@ -33,8 +35,7 @@ impl Setup {
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
-    /// first `share` of the progress. The findings are still missing, since the caller may measure
-    /// more.
+    /// first `share` of the progress. Makes no findings yet, since the caller may measure more.
     ///
     /// The tracking comes first. It gives the clock's thread time to settle, so that the costs are
     /// those of the steady state.
@@ -56,8 +57,8 @@ impl Setup {
         document
     }
 
-    /// Measures the clocks, in what is left of the progress, and collects the facts, for a command
-    /// that has measured something else before.
+    /// Measures the clocks and collects the facts, for a command that has measured something else
+    /// before. The progress goes on from the share `from`.
     pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
         costs::settle();
         let mut costs = costs::measure(progress.part("costs", from, 1.0));
@@ -68,7 +69,7 @@ impl Setup {
         document
     }
 
-    /// Whether a process with the rights of the start can call a clock. A call that ends such a
+    /// Whether a process with the rights of the start can call a clock. A call that ends the
     /// process has no cost.
     pub(crate) fn can_call(&self, clock: &str) -> bool {
         self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))

@@ -24,10 +24,10 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
-/// The width where it is unknown.
+/// The width, columns, where it is unknown.
 const COLUMNS: usize = 100;
 
-/// The width of the terminal.
+/// The width of the terminal, columns.
 pub(crate) fn columns() -> usize {
     let size =
         if io::stdout().is_terminal() { ratatui_crossterm::crossterm::terminal::size().ok() } else { None };

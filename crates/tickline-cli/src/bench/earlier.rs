@@ -80,7 +80,7 @@ fn parse(text: &[u8], file: String) -> Result<Earlier, String> {
 
 impl Earlier {
     /// Compares the present document's costs with these. `fail_above_percent` is the largest growth
-    /// of a cost that is no fault.
+    /// of a cost that passes.
     pub(crate) fn against(&self, document: &Document, fail_above_percent: Option<f64>) -> Compared {
         let now: Vec<(&str, f64)> =
             document.costs.iter().filter_map(|row| Some((row.clock, row.cost_ns?))).collect();

@@ -27,7 +27,7 @@ enum Limit {
 /// The largest relative difference of two measurements of one rate.
 const RATE: f64 = 100e-6;
 
-/// What is different each time, or for each boot.
+/// Facts that differ from run to run, or from boot to boot.
 const SKIPPED: [&str; 5] =
     ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
 
@@ -56,7 +56,7 @@ impl Figure {
     }
 }
 
-/// Everything that can be compared. What is unknown is left out.
+/// Every fact and figure of the document that is known.
 pub(super) fn figures(document: &Value, facts: &Facts) -> Vec<Figure> {
     let mut figures = diagnosis(facts);
     if let Some(machine) = document["machine"].as_object() {
@@ -84,7 +84,7 @@ pub(super) fn figures(document: &Value, facts: &Facts) -> Vec<Figure> {
     figures
 }
 
-/// Health and findings, by the rules of this program, whoever wrote the document.
+/// Health and findings, by the rules of this program, whichever version wrote the document.
 fn diagnosis(facts: &Facts) -> Vec<Figure> {
     let findings = diagnose(facts);
     let health = serde_json::to_value(Health::of(facts, &findings).level).unwrap_or_default();
@@ -98,7 +98,8 @@ fn diagnosis(facts: &Facts) -> Vec<Figure> {
 /// The value of a finding that a document does not have.
 const NOT_FOUND: &str = "not found";
 
-/// Gives each side the findings of the other, as not found: that is a difference, and not unknown.
+/// Adds to each side, as not found, the findings that only the other side has. They are then
+/// differences, not unknown facts.
 pub(super) fn level(first: &mut Vec<Figure>, second: &mut Vec<Figure>) {
     let lacks = |here: &[Figure], there: &[Figure]| -> Vec<Figure> {
         let findings = there.iter().filter(|figure| figure.name.starts_with("finding "));
@@ -114,7 +115,7 @@ fn elements(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The scalars of an object, and of the objects in it, named by their keys.
+/// Adds the scalars of an object, and of the objects in it, named by their keys.
 fn object(prefix: &str, scalars: &Map<String, Value>, figures: &mut Vec<Figure>) {
     for (key, value) in scalars.iter().filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
         let unit = UNITS.iter().find(|(suffix, _)| key.ends_with(suffix));

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
 
-/// The name of this JSON, which is no document of a machine.
+/// The schema's name. This JSON is a comparison, not a document of a machine.
 const SCHEMA: &str = "tickline-compare/1";
 
 /// The comparison of two documents.
@@ -30,7 +30,7 @@ struct Comparison {
     above_percent: f64,
     /// What differs.
     differences: Vec<Difference>,
-    /// What only one document knows. It is no difference.
+    /// Facts that only one document knows; they are no differences.
     known_once: Vec<Difference>,
     /// How many facts and figures are equal.
     equal: usize,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
 }
 
-/// A document, in the present schema, and its facts.
+/// Reads a document. Returns it in the present schema, with its facts.
 fn read(file: &Path) -> io::Result<(Value, Facts)> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
     let text = input::read(file).map_err(named)?;

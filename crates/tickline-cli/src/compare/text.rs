@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Comparison, Difference, Side};
 use crate::terminal::plain;
 
-/// The longest value that stands in a column, characters.
+/// The longest value that fits into a column, characters.
 const SHORT: usize = 16;
 
 /// Writes the comparison as text.

@@ -7,8 +7,8 @@ use super::log::Blame;
 use super::steps;
 use crate::measure::served_by::ServedBy;
 
-/// Clocksources that are slow or coarse, whoever answers: hardware behind a bus, or the timer
-/// tick.
+/// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
+/// timer tick.
 const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
 
 /// Clocksources that every vDSO of their architecture can read.
@@ -19,8 +19,8 @@ const COARSE_BY_VDSO: &str = "the vDSO answers clock_gettime MONOTONIC_COARSE, s
 
 const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read by this user";
 
-/// At most one finding: the deepest cause with evidence. None where the vDSO answers, whatever the
-/// clocksource's name.
+/// At most one finding: the deepest cause with evidence. A clocksource in `SLOW` is a finding
+/// whoever answers. Any other is one only if a system call answers, or if its name is unreadable.
 pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise();
@@ -50,11 +50,11 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// The least ratio of costs that is no error of the measurement.
+/// The least ratio of two costs that counts. A smaller one may be an error of the measurement.
 const DEARER: f64 = 1.5;
 
-/// The vDSO reads the hypervisor's clock, which takes more steps than the TSC: it also has to see
-/// whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
+/// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
+/// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Facts) -> Option<Finding> {
     let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
     let by_vdso = matches!(facts.precise(), Some((_, ServedBy::Vdso)));
@@ -136,7 +136,8 @@ fn vsyscall64() -> Finding {
         .steps(Some(steps::setting("sudo sysctl -w kernel.vsyscall64=1", "sudo sysctl -w kernel.vsyscall64=0")))
 }
 
-/// The process does not use the vDSO. That is excluded where the vDSO answers the coarse clock.
+/// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
+/// clock.
 fn bypassed(facts: &Facts) -> Option<Finding> {
     let coarse = facts.coarse();
     if coarse == Some(ServedBy::Vdso) {
@@ -155,8 +156,8 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
                 .steps(Some(steps::take_off(word))),
         );
     }
-    // An unknown clocksource may be slow by itself. A kernel for 32-bit Arm takes every clock out
-    // of the vDSO where it cannot read a counter (PLATFORM.md).
+    // An unknown clocksource may be slow by itself. Where the vDSO cannot read a counter, a kernel
+    // for 32-bit Arm takes every clock out of the vDSO (PLATFORM.md).
     let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
     let what = "this process does not use the vDSO, so each call for the time is a system call";
     let seen = "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers with any clocksource";
@@ -201,7 +202,8 @@ fn kvm_clock(facts: &Facts) -> Finding {
         .fix(format!("take `{NO_VSYSCALL}` off the kernel's command line"))
         .steps(Some(steps::take_off(NO_VSYSCALL)));
     }
-    // A 64-bit vDSO that is in use reads kvm-clock if the host sets that bit (PLATFORM.md).
+    // A 64-bit vDSO that is in use reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT
+    // (PLATFORM.md).
     let (what, used) = match facts.coarse().filter(|_| !facts.is_x86_32()) {
         Some(ServedBy::Vdso) => (
             "the vDSO cannot read kvm-clock here: the host does not guarantee a stable TSC (PVCLOCK_TSC_STABLE_BIT)",
@@ -277,7 +279,7 @@ fn not_read(name: &str) -> Finding {
         .fix("describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it")
 }
 
-/// x86, with another clocksource than the TSC.
+/// An x86 machine whose clocksource is not the TSC.
 fn without_tsc(name: &str, facts: &Facts) -> Finding {
     let slow = |code, what: String| Finding::new(code, Severity::Slow, what).seen(keeps(name));
     if facts.accepts_tsc() == Some(true) {
@@ -317,7 +319,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
         };
         let (why, then) = match log {
             Some(_) => ("the kernel's log does not say why (any more)", then),
-            // The log cannot change that there is no fix.
+            // There is no fix, whatever the log says.
             None if fix::is_none(&then) => (LOG_UNREADABLE, then),
             None => {
                 (LOG_UNREADABLE, format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}"))
@@ -362,8 +364,8 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
     finding.fix(given_up(&blame, facts))
 }
 
-/// The kernel's messages that it has rejected the TSC. Without one, the place of the TSC on the
-/// kernel's list may show it.
+/// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on
+/// the list of clocksources may show the rejection.
 fn rejection(facts: &Facts) -> Vec<String> {
     match facts.blame() {
         Some((_, lines)) => lines,
@@ -374,8 +376,8 @@ fn rejection(facts: &Facts) -> Vec<String> {
     }
 }
 
-/// Why the kernel has rejected the TSC. Without a message it was probably the watchdog: the kernel
-/// has registered the TSC before it has rejected it.
+/// Why the kernel has rejected the TSC. Without a message it was probably the watchdog, since the
+/// kernel had registered the TSC before it rejected it.
 fn blame(facts: &Facts) -> Blame {
     facts.blame().map_or(Blame::Watchdog, |(blame, _)| blame)
 }
@@ -389,8 +391,8 @@ fn not_offered(facts: &Facts) -> String {
     }
 }
 
-/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is for a
-/// kernel that rejects the TSC.
+/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is the fix if
+/// the kernel rejects the TSC.
 fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
     let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
     let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
@@ -412,7 +414,7 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
         Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
         Blame::Delay => fix::on_the_host_or_no_watchdog(facts),
         Blame::Warp | Blame::Unsynchronised | Blame::Other(_) => fix::on_the_host_or_trust_tsc(facts),
-        // Only one of the two idle drivers is in use, and each has its own limit.
+        // Only one of the two idle drivers is in use. Each has its own parameter.
         Blame::HaltsInIdle => {
             "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power; the TSC of newer processors does not \
              stop"

@@ -1,5 +1,5 @@
 //! The facts that the rules read: a part of a document's JSON. The facts of the present machine
-//! take the way through JSON too, so that recorded ones need no other code.
+//! pass through JSON, too, so one code serves live and recorded machines.
 
 use std::borrow::Cow;
 
@@ -88,14 +88,14 @@ impl Facts {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
 
-    /// Who answers the coarse clock. A vDSO in use answers it with any clocksource.
+    /// Who answers the coarse clock. A vDSO in use answers it, whatever the clocksource.
     pub(super) fn coarse(&self) -> Option<ServedBy> {
         self.row(COARSE)?.served_by
     }
 
     /// The cost of a precise clock if the vDSO read the counter, ns: the cost of the coarse clock
-    /// plus that of an ordered counter read. The coarse clock does all of that work but the read.
-    /// Both costs were measured on this machine.
+    /// plus that of an ordered counter read. The coarse clock does all the work of a precise one
+    /// except the read of the counter. Both costs were measured on this machine.
     pub(crate) fn attainable_ns(&self) -> Option<f64> {
         let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
         let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;
@@ -138,7 +138,8 @@ impl Facts {
         self.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"))
     }
 
-    /// Without a recorded architecture the clocksource decides, since only x86 has these.
+    /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
+    /// these four exist on x86 only.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
@@ -146,7 +147,7 @@ impl Facts {
         }
     }
 
-    /// Whether the process has 32 bits; the kernel may have 64.
+    /// Whether the process is a 32-bit process on x86. The kernel may have 64 bits.
     pub(super) fn is_x86_32(&self) -> bool {
         self.machine.architecture.as_deref() == Some("x86")
     }
@@ -178,7 +179,7 @@ impl Facts {
         let online = self.machine.online_cpus.as_deref();
         let all =
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
-        // The clock compares the CPUs that this process may use.
+        // tickline's clock compares only the CPUs that this process may use.
         let clock =
             online.and_then(count).is_some_and(|online| self.machine.counters == synchronised_on(online));
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()

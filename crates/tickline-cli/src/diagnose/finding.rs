@@ -1,4 +1,4 @@
-//! A finding, which is the result of a rule.
+//! A finding: the result of a rule.
 
 use serde::Serialize;
 

@@ -19,7 +19,7 @@ macro_rules! qemu {
 const LOG_FIRST: &str = "unless the kernel's log, which could not be read here, calls the TSC unstable (sudo dmesg | grep -iE \
                          'tsc|clocksource')";
 
-/// How the text begins where there is no fix, and therefore no gain.
+/// The beginning of the text where there is no fix, and therefore no gain.
 const NONE: &str = "none: ";
 
 /// The text where there is no fix, with the reason.
@@ -27,32 +27,34 @@ pub(super) fn none(why: &str) -> String {
     format!("{NONE}{why}")
 }
 
-/// Whether the text is the reason for the lack of a fix.
+/// Whether the text says that there is no fix.
 pub(super) fn is_none(fix: &str) -> bool {
     fix.starts_with(NONE)
 }
 
-/// Switches the kernel to another clocksource that it accepts, now and after a restart.
+/// How to switch the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     let now = steps::choose(clocksource);
     let chosen = facts
         .parameter_of("clocksource=")
         .filter(|word| word.strip_prefix("clocksource=") != Some(clocksource));
     match chosen {
-        // Without the word, the kernel would choose by its own preferences.
+        // If the word were only removed, the kernel would choose by its own preferences.
         Some(word) => format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`"),
         None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
     }
 }
 
-/// The steps to the TSC, which the kernel accepts. Where its rate may vary, a comparison of the
-/// CPUs at one time is not enough.
+/// The steps of a switch to the TSC, which the kernel must accept. `None` where the TSC's rate may
+/// vary, since one comparison of the CPUs can't show that, and where the counters are
+/// unsynchronised.
 pub(super) fn tsc_steps(facts: &Facts) -> Option<Steps> {
     let varies = facts.invariant() == Some(false) || facts.are_unsynchronised();
     if varies { None } else { steps::switch("tsc", facts) }
 }
 
-/// Switches the kernel to the TSC, which it accepts. Its rate may still vary, by CPUID.
+/// How to switch the kernel to the TSC, which it must accept. By CPUID, the TSC's rate may still
+/// vary.
 pub(super) fn use_tsc(facts: &Facts) -> String {
     let mut switch = switch_to("tsc", facts);
     if facts.machine.kernel_log.is_none() {
@@ -71,7 +73,7 @@ pub(super) fn use_tsc(facts: &Facts) -> String {
     )
 }
 
-/// The same where the clock in use shows that the host does not guarantee its TSC.
+/// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
 pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
     let fix = use_tsc(facts);
     // With a TSC that is not invariant, the fix names that condition already.
@@ -92,8 +94,8 @@ pub(super) fn invariant_tsc(facts: &Facts) -> String {
     }
 }
 
-/// Makes the kernel trust the TSC in spite of its doubts. They are right where the TSC's rate
-/// depends on power states.
+/// How to make the kernel trust a TSC that it doubts. Where the TSC's rate depends on power states,
+/// the kernel is right, and there is no fix.
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
@@ -101,9 +103,8 @@ pub(super) fn trust_tsc(facts: &Facts) -> String {
     }
 }
 
-/// Keeps the kernel's watchdog from the TSC, and lets the kernel compare the CPUs' counters at boot
-/// all the same (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for
-/// v5.2").
+/// How to keep the kernel's watchdog from the TSC. The kernel still compares the CPUs' counters at
+/// boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
 pub(super) fn no_watchdog(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
@@ -114,9 +115,9 @@ pub(super) fn no_watchdog(facts: &Facts) -> String {
     }
 }
 
-/// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. Its
-/// limits are some 100 ppm and more (`kernel/time/clocksource.c`). `tickline warp` measures the
-/// rate better than that, even with an hpet of 700 ns.
+/// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
+/// watchdog tolerates some 100 ppm or more (`kernel/time/clocksource.c`). `tickline warp` measures
+/// the rate more closely than that, even if a read of hpet takes 700 ns.
 pub(super) fn check_tsc(facts: &Facts) -> String {
     if facts.invariant() == Some(false) {
         return on_the_host_or_trust_tsc(facts);
@@ -128,7 +129,8 @@ pub(super) fn check_tsc(facts: &Facts) -> String {
     format!("{check}; {place}; only if the rate is steady then: {}", no_watchdog(facts))
 }
 
-/// What to do on the host; without a known host, or where that may be right too, in the kernel.
+/// What to do on the host, or else in the kernel. Only the host can help where the TSC is not
+/// invariant. Only the kernel is left where the host is unknown.
 pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     match (on_the_host(facts), facts.invariant()) {
         (Some(host), Some(false)) => host.to_owned(),
@@ -137,7 +139,7 @@ pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
     }
 }
 
-/// The same where nothing but the watchdog's own measurement has failed.
+/// As `on_the_host_or_trust_tsc`, where only the watchdog's own measurement has failed.
 pub(super) fn on_the_host_or_no_watchdog(facts: &Facts) -> String {
     match (on_the_host(facts), facts.invariant()) {
         (Some(host), Some(false)) => host.to_owned(),
@@ -147,18 +149,18 @@ pub(super) fn on_the_host_or_no_watchdog(facts: &Facts) -> String {
 }
 
 /// On Xen: xen-tscmode(7). With `native` the counter's rate and value change when the domain is
-/// moved to a host with another one; the default emulates the counter there. Xen shows an
+/// moved to a host whose counter differs. By default Xen emulates the counter there. Xen shows an
 /// invariant TSC only to a domain that is never moved.
 pub(super) const XEN: &str = "on the host: nomigrate=1 in the domain's configuration, with which Xen shows an invariant TSC; tsc_mode=\"native\" \
                               only for such a domain, because the counter's rate and value change when it is moved";
 
-/// On VMware ("Timekeeping in VMware Virtual Machines", "Virtual TSC"): the guest then reads the
-/// host's own counter.
+/// On VMware ("Timekeeping in VMware Virtual Machines", "Virtual TSC"): with this setting the guest
+/// reads the host's own counter.
 pub(super) const VMWARE: &str = "in the machine's .vmx, with the machine off: monitor_control.virtual_rdtsc = \"FALSE\" (the guest then reads the \
                                  host's own counter, whose rate and value change when the machine is moved or resumed: only for a machine \
                                  that stays on its host)";
 
-/// The provider's own recommendation, with its place; `None` outside of the known clouds.
+/// The provider's own recommendation, with its address; `None` outside of the known clouds.
 pub(super) fn provider(facts: &Facts) -> Option<&'static str> {
     Some(match facts.machine.cloud.as_deref()? {
         "ec2_xen" => {
@@ -209,8 +211,8 @@ pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
              setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
         }
         "vmware" => VMWARE_AND_KERNEL,
-        // Its processors have no invariant TSC (`TCG_APM_FEATURES` in `target/i386/cpu.c`), and no
-        // `-cpu host`.
+        // QEMU's emulated processors have no invariant TSC (`TCG_APM_FEATURES` in
+        // `target/i386/cpu.c`), and the emulation has no `-cpu host`.
         "tcg" => {
             "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
         }
@@ -229,7 +231,7 @@ const VMWARE_AND_KERNEL: &str = "in the machine's .vmx: monitor_control.virtual_
 
 const QEMU: &str = qemu!();
 
-/// CPUID names only KVM, also for hypervisors that are built on it.
+/// CPUID names only KVM, even where another hypervisor is built on it.
 pub(super) const QEMU_OR_OTHERS: &str = concat!(
     qemu!(),
     "; if it is not QEMU but another hypervisor on KVM (Firecracker, a cloud's own), ask its administrator for an invariant \

@@ -1,5 +1,5 @@
-//! The machine's clocks in one sentence: what stands first in each output, whatever tickline makes
-//! of that machine.
+//! The machine's clocks in one sentence, which stands first in each output. It is about the
+//! machine, not about tickline's use of the counter.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// The health that these findings show. They are sorted by severity.
+    /// The health that these findings show. They must be sorted by severity.
     pub(crate) fn of(facts: &Facts, findings: &[Finding]) -> Self {
         let worst = findings.first().filter(|finding| finding.severity < Severity::Note);
         let (level, text) = match worst {
@@ -57,7 +57,7 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// The sentence for people, with the way to the fix.
+    /// The sentence for people, with a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
         let level = match self.level {
             Level::Ok => "OK",

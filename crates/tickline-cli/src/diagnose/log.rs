@@ -3,11 +3,11 @@
 //! | message | where it comes from |
 //! |---|---|
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.` | `arch/x86/kernel/tsc_sync.c` |
-//! | `Marking TSC unstable due to REASON`, today with `tsc: ` in front, once with a colon before the reason | `arch/x86/kernel/tsc.c` |
+//! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | the same |
 //! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | the same |
-//! | `Clocksource tsc unstable (delta = N ns)` | the same, before the three above |
+//! | `Clocksource tsc unstable (delta = N ns)` | the same, in kernels older than the three above |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c` |
 
 /// Why the kernel has rejected the TSC.
@@ -20,7 +20,7 @@ pub(super) enum Blame {
     /// The watchdog could not read its clocks fast enough for a comparison, which says nothing
     /// about the TSC.
     Delay,
-    /// The watchdog, by `Skew` or `Delay`.
+    /// The watchdog; the log does not say whether by `Skew` or by `Delay`.
     Watchdog,
     /// The machine has several CPUs, and nothing guarantees that their TSCs agree.
     Unsynchronised,

@@ -1,5 +1,5 @@
 //! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and
-//! measure nothing. They therefore diagnose a recorded machine like the present one.
+//! measure nothing. They therefore diagnose recorded machines as well as the present one.
 //!
 //! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is
 //! no evidence: a rule that needs it returns `None`.
@@ -16,9 +16,9 @@
 //!    a full stop. `seen` adds the evidence with its figures, `fix` the command or setting. Words
 //!    that several fixes share are in `fix.rs`. A fix must not recommend the TSC where the
 //!    counters are unsynchronised or the TSC is not invariant (`tests/guards.rs`).
-//! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. A key
-//!    that changes its meaning or goes away raises the version, and `document/version.rs` maps the
-//!    former name.
+//! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
+//!    changes its meaning or goes away, raise the version, and map the former name in
+//!    `document/version.rs`.
 //! 5. The test: add a row to `single_facts_have_single_findings` (`tests.rs`), which starts from a
 //!    machine without faults. The facts of a real machine go into `tests/facts/`, with their
 //!    source, and the expected finding into `tests/recorded.rs`. A guest goes into

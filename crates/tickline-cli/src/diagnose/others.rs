@@ -35,8 +35,8 @@ pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
 const COUNTERS: [&str; 5] =
     ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
-/// Clocksources that the vDSO computes from the counter with one CPU's parameters, where the host
-/// guarantees that these hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
+/// Whether the vDSO computes this clocksource from the counter. It uses one CPU's parameters, where
+/// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
 /// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
 fn is_read_by_vdso(name: &str, facts: &Facts) -> bool {
     ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
@@ -88,7 +88,7 @@ pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
     if counter <= call {
         return None;
     }
-    // On Arm, Linux itself traps the instruction to work around errata
+    // On Arm, Linux itself may trap the instruction, to work around an erratum
     // (`drivers/clocksource/arm_arch_timer.c`).
     let arm = name == "cntvct_el0";
     let who = if arm { "kernel or hypervisor" } else { "the hypervisor" };
@@ -171,7 +171,7 @@ pub(super) fn switched_off(facts: &Facts) -> Option<Finding> {
     Some(Finding::new("switched_off", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
 }
 
-/// `TICKLINE=` something else.
+/// `TICKLINE` is neither `on` nor `off`.
 pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
     if !facts.clock.environment_unrecognised {
         return None;
@@ -185,7 +185,7 @@ pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
 /// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
 const CRYSTAL_PPB: i64 = 100_000;
 
-/// The clock runs at a rate that no crystal needs.
+/// The kernel corrects its clock's rate by more than any crystal needs.
 pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref()?;
     // One microsecond more or less in a hundredth of a second is 100 ppm.
@@ -203,12 +203,13 @@ pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// The kernel's limit of its own claim about the error, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with it, and lets the claim grow by 500 ppm up to
-/// it, so that a smaller one was made by a daemon within the last hours.
+/// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
+/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller one,
+/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and some hours
+/// old at most.
 const NTP_LIMIT_US: i64 = 16_000_000;
 
-/// The kernel does not call Unix time synchronised. chronyd sets that flag only with `rtcsync`
+/// The kernel does not call Unix time synchronised. chronyd clears STA_UNSYNC only with `rtcsync`
 /// (chrony.conf(5); `set_sync_status` in chrony's `sys_timex.c`), but it always states its error.
 pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref().filter(|ntp| !ntp.synchronised)?;
@@ -221,7 +222,7 @@ pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
             Finding::new("ntp_flag", Severity::Note, what)
                 .seen(flag)
                 .seen(seen)
-                .fix("see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, chronyd sets the flag"),
+                .fix("see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, chronyd clears the flag"),
         );
     }
     let what = "the kernel knows of no NTP daemon that keeps Unix time near UTC";

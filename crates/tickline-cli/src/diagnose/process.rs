@@ -4,11 +4,12 @@
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
 
-/// Beginnings of the names of files in which `clock_gettime` belongs: glibc (up to 2.16 in librt),
-/// musl, and Android's.
+/// The libraries that contain `clock_gettime`, by the beginnings of their file names: glibc (up to
+/// 2.16 in librt), musl, and Android's.
 const LIBRARIES: [&str; 6] = ["libc.so", "libc-", "libc.musl", "ld-musl", "librt.so", "librt-"];
 
-/// Two calls in a row may be interrupted for longer than that, ns, but not by a second.
+/// The least difference that shows a faked time, ns. An interruption between the two calls is
+/// shorter.
 const FAKED_NS: u64 = 1_000_000_000;
 
 /// A library stands in front of libc, such as libfaketime.
@@ -51,7 +52,7 @@ pub(super) fn traced(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// The process may start no thread.
+/// tickline's clock could not start its thread.
 pub(super) fn no_thread(facts: &Facts) -> Option<Finding> {
     let error = facts.clock.thread_error.as_ref()?;
     let what = "tickline's clock has no thread, so the readers renew its lines, and the CPUs' counters are not compared";

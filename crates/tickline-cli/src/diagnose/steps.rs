@@ -44,13 +44,14 @@ pub(crate) fn choose(clocksource: &str) -> String {
     format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
 }
 
-/// A name as kernels have them: what else a recorded file has must not reach a shell.
+/// Whether this is a name as kernels have them. Any other text of a recorded file must not reach a
+/// shell.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// Switches the kernel to another clocksource that it accepts; `None` where the present one is
-/// unknown, since nothing could be taken back.
+/// Switches the kernel to another clocksource that it accepts. `None` where the present one is
+/// unknown, since the switch could not be taken back.
 pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
     let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
@@ -59,13 +60,13 @@ pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
         Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
             (Some(former), word.as_str())
         }
-        // Nothing is to be done, or the word is none that a shell may see.
+        // The word has characters that must not reach a shell.
         Some(_) => return None,
         None => (None, word.as_str()),
     };
     Some(Steps {
-        // The TSC's counters must agree, and the kernel must not have rejected it; a timer has but
-        // one counter.
+        // The CPUs' counters must agree, and the kernel must not have rejected the TSC. Any other
+        // timer has only one counter, and needs no check.
         check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
             Some(_) => "tickline warp".to_owned(),
             None => "! sudo dmesg | grep -E 'Marking .*unstable|TSC warp' && tickline warp".to_owned(),
@@ -90,7 +91,7 @@ pub(super) fn take_off(word: &str) -> Steps {
     }
 }
 
-/// A setting that a command makes, and another one takes back.
+/// A setting that one command makes, and another one takes back.
 pub(super) fn setting(now: &str, undo: &str) -> Steps {
     let command = |text: &str| Some(text.to_owned());
     Steps {
@@ -103,8 +104,8 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     }
 }
 
-/// Changes the kernel's command line, for the next start: by grubby where there is one (Fedora and
-/// its relatives), else in GRUB's defaults (Debian and its relatives).
+/// Changes the kernel's command line, for the next start: by grubby where it is installed (Fedora
+/// and its relatives), else in GRUB's defaults (Debian and its relatives).
 fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
     let option =
         |name: &str, word: Option<&str>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
@@ -167,7 +168,7 @@ mod tests {
         let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n";
         std::fs::write(&file, original).unwrap();
         let run = |command: &str| {
-            // Without grubby, sudo and update-grub, which are none of this machine's business.
+            // The test runs sed alone: grubby, sudo and update-grub would change this machine.
             let (_, command) = command.split_once("else sudo ").expect("two ways");
             let (command, _) = command.split_once(" && ").expect("two steps");
             let command = command.replace("/etc/default/grub", file.to_str().unwrap());

@@ -21,7 +21,7 @@ pub(super) fn line(health: &Health, findings: &[Finding], facts: &Facts) -> (Str
     };
     let code = findings.first().filter(|_| health.is_bad()).map(|finding| format!(" [{}]", finding.code));
     let mut line = format!("TICKLINE {status} - {}{}", health.text, code.unwrap_or_default());
-    // What follows a bar is data.
+    // In this format a bar begins the data, so the text must not have one.
     line = plain(&line).replace('|', "/");
     let figures = [
         ("clock_gettime", facts.cost_ns(MONOTONIC)),

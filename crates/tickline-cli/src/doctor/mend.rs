@@ -1,7 +1,7 @@
-//! `doctor --fix`: does itself what one command takes back at once, which is the choice of another
-//! clocksource. Everything else stays with the administrator.
+//! `doctor --fix`: chooses another clocksource, which one command takes back at once. The program
+//! leaves every other fix to the administrator.
 //!
-//! The questions and answers go to standard error, since standard output has the diagnosis.
+//! The question and the result go to standard error, since standard output has the diagnosis.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -26,8 +26,7 @@ pub(super) enum Consent {
     Given,
 }
 
-/// Mends the first finding of something slow or wrong that can be mended here. What is only worth
-/// knowing stays as it is.
+/// Mends the first slow or wrong finding that another clocksource can mend. Leaves notes alone.
 pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = findings.iter().filter(|finding| finding.severity < Severity::Note);
@@ -44,7 +43,7 @@ pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) ->
     for (name, command) in steps.named() {
         writeln!(log, "  {name:<10} {}", plain(command))?;
     }
-    // To open the file changes nothing, and shows whether this user may write it.
+    // Opening the file changes nothing, and shows whether this user may write to it.
     let writable = fs::OpenOptions::new().write(true).open(&place);
     drop(writable.map_err(|error| refused(&place, &error))?);
     if let Some(why) = untested(steps, machine) {
@@ -137,7 +136,8 @@ mod tests {
         assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
     }
 
-    /// A container's root may switch the clocksource, and not read the log.
+    /// The root user of a container may be allowed to switch the clocksource, but not to read the
+    /// log.
     #[test]
     fn without_the_kernels_log_the_tsc_is_not_taken() {
         let steps = Steps {

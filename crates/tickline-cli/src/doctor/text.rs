@@ -75,7 +75,7 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
         }
         writeln!(out, "{}", look.wrap("         fix:  ", &finding.fix))?;
         for (name, command) in finding.steps.iter().flat_map(Steps::named) {
-            // Whole, so that it can be copied.
+            // Not wrapped, so that it can be copied.
             writeln!(out, "         {name}: {}", plain(command))?;
         }
         if let Some(ratio) = finding.gain_ratio {

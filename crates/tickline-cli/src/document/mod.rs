@@ -40,8 +40,8 @@ use crate::measure::warp::Warp;
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Document {
-    /// The schema's name, `tickline/2`: another one when a key changes its meaning or goes away.
-    /// Keys may be added.
+    /// The schema's name, `tickline/2`. It changes when a key changes its meaning or goes away, but
+    /// not when keys are added.
     pub(crate) schema: &'static str,
     /// The version of the program that has written this.
     pub(crate) program_version: &'static str,
@@ -52,13 +52,13 @@ pub(crate) struct Document {
     pub(crate) command: &'static str,
     /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
-    /// How the machine's clocks are, whatever tickline makes of it; absent where the command makes
-    /// no diagnosis.
+    /// How the machine's clocks are, whether or not tickline reads the counter; absent where the
+    /// command makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) health: Option<Health>,
     /// The command's result, in one sentence: what tickline does here, or what was compared.
     pub(crate) verdict: String,
-    /// The state that the verdict is about, of the same moment as `fast` and `reason`.
+    /// The state that the verdict describes, read together with `fast` and `reason`.
     #[serde(skip)]
     state: State,
     /// Whether tickline reads the counter here.
@@ -254,7 +254,8 @@ pub(crate) struct LatencyBin {
 }
 
 impl Document {
-    /// What needs no measurement: the facts of the machine, and the global clock's status.
+    /// A document with what needs no measurement: the facts of the machine, and the global clock's
+    /// status.
     pub(crate) fn new(command: &'static str) -> Self {
         let status = settled();
         let machine = Machine::read(&status);
@@ -330,7 +331,7 @@ impl Document {
         self
     }
 
-    /// Adds the findings. To be called last, since the rules use all that was measured.
+    /// Adds the findings. Must be called last, since the rules use all that was measured.
     ///
     /// # Errors
     ///
@@ -345,7 +346,7 @@ impl Document {
 }
 
 impl Document {
-    /// The exit code: whether nothing is slow or wrong, by the findings, and the counter serves.
+    /// The exit code: `Fast` if no finding is slow or wrong, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
         let bad = self.health.as_ref().is_some_and(Health::is_bad);
         if self.fast && !bad { Exit::Fast } else { Exit::Closed }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// Raised when a key changes its meaning or goes away.
+/// The present schema. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
 
-/// The schema before.
+/// The former schema.
 const FORMER: &str = "tickline/1";
 
-/// What has another name than in `tickline/1`: the object (`*` stands for each element of an
+/// The keys with another name than in `tickline/1`: the object (`*` stands for each element of an
 /// array), the former key, and the present key.
 const RENAMED: [(&str, &str, &str); 9] = [
     ("machine", "counters_apart_ticks", "counter_difference_ticks"),

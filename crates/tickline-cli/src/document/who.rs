@@ -10,7 +10,8 @@ pub(crate) struct Who {
     pub(crate) process: Option<u32>,
     /// How long calls were counted, s; null where they could not be.
     pub(crate) counted_s: Option<f64>,
-    /// One call in this many was looked at, and stands for the others; null as above.
+    /// One call in this many was sampled, and stands for the others; null where calls could not be
+    /// counted.
     pub(crate) sampled_every: Option<u64>,
     /// Calls that the kernel had no room to report; they are in no other figure.
     pub(crate) lost_calls: u64,
@@ -42,7 +43,7 @@ pub(crate) struct Caller {
     /// A call once the vDSO answers it, ns; the present cost for clocks that no vDSO answers; null
     /// where unknown.
     pub(crate) fixed_ns: Option<f64>,
-    /// What these calls would cost then, percent of one CPU.
+    /// What these calls would cost after the fix, percent of one CPU.
     pub(crate) fixed_core_percent: Option<f64>,
 }
 

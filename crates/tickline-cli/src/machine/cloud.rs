@@ -12,10 +12,10 @@ pub(super) struct Traces<'a> {
 /// The tag of Azure's machines (`AZURE_CHASSIS_ASSET_TAG`, cloud-init's `DataSourceAzure.py`).
 const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
-/// A stable name; `None` where the firmware names no cloud that has one here.
+/// The cloud's stable name; `None` where the firmware names none of these clouds.
 pub(super) fn find(traces: &Traces<'_>) -> Option<&'static str> {
     let has = |text: Option<&str>, word: &str| text.is_some_and(|text| text.contains(word));
-    // On Nitro the vendor is Amazon EC2; on Xen that is Xen, and the version ends in `.amazon`
+    // On Nitro the vendor is Amazon EC2. On Xen it is Xen, and the BIOS version ends in `.amazon`
     // (Amazon EC2 User Guide, "Detect whether a host is an EC2 instance").
     if has(traces.vendor, "Amazon EC2") {
         return Some("ec2_nitro");

@@ -25,8 +25,7 @@ pub(crate) struct Cpuid {
     pub(crate) hypervisor_khz: Option<u32>,
 }
 
-/// Whether the processor has CPUID. If so, its silence about a hypervisor means that there is
-/// none.
+/// Whether the processor has CPUID. If it has, and names no hypervisor, there is none.
 pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
@@ -36,7 +35,7 @@ pub(super) fn read() -> Option<Cpuid> {
     let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
     let extended = cpuid.get_extended_processor_and_feature_identifiers();
     Some(Cpuid {
-        // A processor without the leaf makes no claim.
+        // A processor without the leaf does not claim an invariant TSC.
         invariant_tsc: Some(
             cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
         ),

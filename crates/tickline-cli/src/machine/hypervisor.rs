@@ -1,6 +1,6 @@
 //! The hypervisor below this machine. CPUID names one, but not always the right one: Firecracker
 //! shows KVM's signature, gVisor the host's, and VirtualBox offers KVM's interface. Firmware and
-//! kernel are more exact, and go first.
+//! kernel are more exact, so their words come first.
 
 use tickline::Hypervisor;
 
@@ -39,8 +39,8 @@ const PRODUCTS: [(&str, &str); 4] = [
     ("Xen HVM domU", "xen"),
 ];
 
-/// A stable name; "none" only where CPUID could have named one; `None` where no fact says
-/// anything.
+/// The hypervisor's stable name. "none" means that CPUID could have named one, and did not; `None`
+/// means that no fact tells.
 pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     let logged = |word: &str| traces.kernel_log.is_some_and(|log| log.iter().any(|line| line.contains(word)));
     if traces.kernel_version.is_some_and(|version| version.contains(GVISOR_BUILD)) || logged(GVISOR_LOG) {

@@ -20,7 +20,7 @@ pub(crate) use system::{Ntp, allow_counter, counter_readable};
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// The words for the synchronised counters of a number of CPUs.
+/// The words for synchronised counters of this number of CPUs.
 pub(crate) fn synchronised_on(cpus: u32) -> String {
     format!("synchronised on {cpus} CPUs")
 }
@@ -42,10 +42,11 @@ pub(crate) struct Machine {
     pub(crate) kernel_log: Option<Vec<String>>,
     /// The kernel's clocksource.
     pub(crate) clocksource: Option<String>,
-    /// The clocksources that the kernel would accept, separated by spaces.
+    /// The clocksources that the kernel lists, separated by spaces. The list may end with a TSC
+    /// that the kernel has rejected.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor below this machine, as a stable name; `none` where CPUID could have named
-    /// one.
+    /// The hypervisor below this machine, as a stable name; `none` where no fact names one, and the
+    /// processor has CPUID.
     pub(crate) hypervisor: Option<String>,
     /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,

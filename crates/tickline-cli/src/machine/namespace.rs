@@ -13,7 +13,7 @@ pub(crate) struct TimeNamespace {
     /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another
     /// namespace, since the kernel then shows theirs.
     pub(crate) monotonic_offset_ns: Option<i64>,
-    /// CLOCK_BOOTTIME minus the machine's, ns; null as above.
+    /// CLOCK_BOOTTIME minus the machine's, ns; null in the same case.
     pub(crate) boottime_offset_ns: Option<i64>,
     /// Whether the process's children receive another namespace.
     pub(crate) children_elsewhere: bool,

@@ -61,9 +61,9 @@ pub(crate) fn counter_readable() -> Option<bool> {
     (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
 }
 
-/// Gives the calling thread, and the threads that it starts, the right to read the counter that
-/// `PR_SET_TSC` has taken. Without it, libc's clocks end the process with SIGSEGV, and the
-/// measurements need them.
+/// Gives the calling thread, and the threads that it starts, the right to read the counter, which
+/// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
+/// the process with SIGSEGV.
 #[cfg(target_os = "linux")]
 pub(crate) fn allow_counter() {
     // SAFETY: changes nothing but this thread's own right.
@@ -71,7 +71,7 @@ pub(crate) fn allow_counter() {
 }
 
 /// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
-/// (`LD_PRELOAD`). `None` for the program itself, which a static one contains it in.
+/// (`LD_PRELOAD`). `None` where that is the program itself, as in a static program.
 #[cfg(target_os = "linux")]
 pub(super) fn clock_gettime_file() -> Option<String> {
     use std::ffi::{CStr, OsStr};
@@ -94,7 +94,8 @@ pub(super) fn clock_gettime_file() -> Option<String> {
     (!is_own).then(|| name.to_string_lossy().into_owned())
 }
 
-/// libc's Unix time minus that of the system call, ns. Another time than the kernel's is faked.
+/// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
+/// faked.
 #[cfg(target_os = "linux")]
 #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
 pub(super) fn clock_gettime_difference_ns() -> Option<i64> {

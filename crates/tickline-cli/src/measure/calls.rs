@@ -11,7 +11,7 @@ use tickline_core::counter::{Counter, HardwareCounter};
 /// A loop that makes the given number of calls.
 pub(crate) type Loop = Box<dyn Fn(u32)>;
 
-/// A clock that can be called.
+/// A call whose cost is measured: a clock, a read of the counter, or a system call.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
     /// `None` where the clock does not exist, or the process may not read it.
@@ -37,7 +37,7 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
     })
 }
 
-/// The name of the call that all others are compared with.
+/// The name of the counter read. The costs of all calls are compared with its cost.
 pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
 /// The clock that tickline follows and programs measure with.
@@ -79,7 +79,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
             ns(time.tv_sec, time.tv_usec, 1_000)
         }),
         clock("time", || {
-            // SAFETY: nothing is to be written.
+            // SAFETY: the pointer is null, so nothing is written.
             let seconds = unsafe { libc::time(std::ptr::null_mut()) };
             ns(seconds, 0, 1)
         }),

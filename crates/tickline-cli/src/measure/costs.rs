@@ -24,7 +24,7 @@ const LONG_RUN: [&str; 4] = [
     "clock_gettime MONOTONIC_COARSE",
 ];
 
-/// Calls between two clocks' turns in the long run: 0.5 ms to 0.2 s.
+/// Calls in a clock's turn in the long run, which takes 0.5 ms to 0.2 s.
 const TURN_CALLS: u32 = 100_000;
 
 /// Time for some recalibrations, after which a line lasts for seconds.
@@ -39,7 +39,7 @@ pub(crate) struct Cost {
     pub(crate) name: &'static str,
     /// In the fastest round.
     pub(crate) ns: Option<f64>,
-    /// In the round in the middle.
+    /// In the median round.
     pub(crate) median_ns: Option<f64>,
     /// Nine of ten rounds were no slower.
     pub(crate) p90_ns: Option<f64>,

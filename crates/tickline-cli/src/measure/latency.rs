@@ -1,7 +1,7 @@
 //! How long single readings take. A loop reads a clock, and a histogram counts the time from each
-//! reading to the next, by that clock. The cost in a tight loop is one figure. The histogram also
-//! shows the clock's resolution and the slow readings: those that met the replacement of the line,
-//! and those that lost the CPU.
+//! reading to the next, by that clock. Unlike the cost in a tight loop, which is one figure, the
+//! histogram also shows the clock's resolution and the slow readings. A reading is slow if it meets
+//! the replacement of the line, or loses the CPU.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const BATCH: u32 = 256;
 /// Longest recorded time, ns: a second without the CPU.
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// Two digits: the clocks differ by more than 1 %.
+/// The histogram's significant digits: the clocks differ by more than 1 %.
 const DIGITS: u8 = 2;
 
 /// The times from one reading of a clock to the next.

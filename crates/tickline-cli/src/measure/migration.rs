@@ -10,11 +10,11 @@ use tickline_core::unstable::units::ticks_between;
 use super::calls::monotonic_ns;
 use crate::machine::CLOCKSOURCE;
 
-/// What an interruption between the two readings may add, ns: a move takes some 100 ms, and leaves
-/// a counter that is off by far more.
+/// The largest difference that an interruption between the two readings may cause, ns. A move takes
+/// some 100 ms, and leaves a counter that is off by far more.
 const NOISE_NS: f64 = 50_000_000.0;
 
-/// The largest difference of two rates that is none here: NTP slews by 500 ppm.
+/// Rates that differ by no more than this share count as equal: NTP slews by 500 ppm.
 const RATES: f64 = 0.001;
 
 /// A change of the machine's clocks.
@@ -29,7 +29,7 @@ pub(crate) struct Change {
     pub(crate) what: String,
 }
 
-/// What was seen last.
+/// Finds the changes since the last readings, which it keeps.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     counter: Option<HardwareCounter>,
@@ -75,14 +75,14 @@ impl Monitor {
         const TRIES: u32 = 4;
         let counter = self.counter?;
         let tries = (0..TRIES).map(|_| (counter.now_ordered(), monotonic_ns(), counter.now_ordered()));
-        // An interruption widens a try.
+        // An interruption widens a try, so the narrowest one counts.
         let (ticks, ns, _) = tries.min_by_key(|(before, _, after)| after.wrapping_sub(*before))?;
         Some((ticks, ns))
     }
 }
 
-/// How far the counter's progress differs from that of `CLOCK_MONOTONIC`, s; `None` if that may be
-/// an interruption, or a clock that is slewed.
+/// How far the counter's progress differs from that of `CLOCK_MONOTONIC`, s; `None` if an
+/// interruption or a slewed clock may be the reason.
 fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
     let elapsed_ns = as_f64(ticks_between(last.1, now.1));
     let by_counter_ns = as_f64(ticks_between(last.0, now.0)) / as_f64_unsigned(frequency_hz.max(1)) * 1e9;
@@ -119,7 +119,8 @@ mod tests {
         assert_eq!(second(5_002_060_000_000), None, "an interruption of 30 ms");
         assert!(second(5_022_000_000_000).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
         assert!(second(1_000).is_some_and(|jump_s| jump_s < -2_000.0), "a counter that begins anew");
-        // An hour at another rate, as NTP slews it, and as another host has it.
+        // An hour at another rate: first that of a clock which NTP slews, then that of another
+        // host.
         let hour = |hz: u64| jump_s(start, (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000), HZ);
         assert_eq!(hour(HZ + HZ / 2_000), None);
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));

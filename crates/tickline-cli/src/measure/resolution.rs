@@ -8,11 +8,11 @@ use super::calls;
 /// ms on usual kernels (HZ=100).
 const PATIENCE: Duration = Duration::from_millis(12);
 
-/// Number of steps that suffices: the smallest one is among the first dozens.
+/// A sufficient number of steps: the smallest one is among the first dozens.
 const STEPS: u32 = 1_000;
 
-/// Readings between two checks of the time that has passed: 64 us for a clock of 1 us, far less
-/// than `PATIENCE`.
+/// Readings between two checks of the time that has passed. They take 64 us if a reading takes 1
+/// us, far less than `PATIENCE`.
 const READS_PER_CHECK: u32 = 64;
 
 /// A clock and its resolution, ns.

@@ -1,12 +1,12 @@
 //! Who answers each clock: the vDSO, in the process itself, or the kernel, by a system call. The
 //! answer is a proof, not a guess from the cost.
 //!
-//! The program starts itself again under a filter (seccomp(2)). The filter answers the system
-//! calls for the time with an error that they never return. A clock that fails with this error has
+//! The program starts itself again under a filter (seccomp(2)). The filter answers the system calls
+//! for the time with an error that they never return. A clock that fails with this error has
 //! entered the kernel; a clock that still returns the time has not. This needs no rights: every
 //! process may filter itself, and the filter ends with the process. After `PR_SET_TSC` a call that
-//! reads the counter ends the process. Its end names that call, and another process goes on with
-//! the next clock.
+//! reads the counter ends the process. The number of lines that it has printed shows which call
+//! that was, and another process goes on with the next clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -70,7 +70,7 @@ pub(crate) fn find() -> Result<Served, String> {
     Ok(served)
 }
 
-/// SIGSEGV.
+/// Whether SIGSEGV has ended the process.
 #[cfg(unix)]
 fn was_killed_by_its_call(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV)
@@ -89,7 +89,7 @@ const SYSTEM_CALL: &str = "system_call";
 /// No such clock.
 const NEITHER: &str = "neither";
 
-/// Who has answered a clock, by its panic, its error, and the time that it has returned, ns.
+/// The answerer of a clock: judged by its panic, its error, and the time that it has returned, ns.
 fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> &'static str {
     match (panicked, errno, reading_ns) {
         (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => SYSTEM_CALL,

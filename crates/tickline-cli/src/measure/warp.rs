@@ -30,8 +30,8 @@ const MORE_TRIES: u32 = 5;
 /// `tickline`'s own comparison.
 const LEAST_ROUND_TRIPS: u64 = 50;
 
-/// Time for the measurement of the counter's rate. Two samples of 50 ns width give it to 1 ppm;
-/// two of 2 us, as between readings of hpet, to 20 ppm.
+/// Time for the measurement of the counter's rate. Two samples that are 50 ns wide give the rate to
+/// 1 ppm. Two that are 2 us wide, as between readings of hpet, give it to 20 ppm.
 const RATE_TIME: Duration = Duration::from_millis(100);
 
 /// Samples at either end, of which the narrowest counts: an interruption widens a sample.
@@ -103,8 +103,8 @@ impl Warp {
         }
     }
 
-    /// Takes into account which CPUs are online, as a list of ranges: a process may be kept from
-    /// some of them, and knows nothing about their counters.
+    /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may be
+    /// kept from some CPUs, and then knows nothing about their counters.
     pub(crate) fn among(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
         let others = online.map(|CpuList(online)| {

@@ -95,7 +95,7 @@ fn figure(value: u64) -> f64 {
     value as f64
 }
 
-/// Everything. A name, a label or a unit changes only with the major version of the program.
+/// All families. A name, a label or a unit changes only with the major version of the program.
 fn families(document: &Document, facts: &Facts) -> Vec<Family> {
     let mut families = about_machine(document);
     families.extend(about_clocks(document, facts));

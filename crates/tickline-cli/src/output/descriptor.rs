@@ -1,6 +1,6 @@
-//! The descriptors that the process was started with, as places to write to. Such a place has a
-//! position, and perhaps an append mode, which only the descriptor itself knows: opening its name
-//! (`/dev/stdout`) or its file again starts at the file's beginning.
+//! The descriptors that the process was started with, as places to write to. Only the descriptor
+//! knows its position and its append mode. To open its name (`/dev/stdout`) or its file again gives
+//! another descriptor, at the file's beginning.
 
 #![cfg(unix)]
 #![allow(unsafe_code, reason = "a descriptor is known by its number alone")]
@@ -26,9 +26,9 @@ pub(super) fn named_by(path: &Path) -> io::Result<Option<File>> {
     number(path).map(copy).transpose()
 }
 
-/// A copy of standard output or standard error, whichever is this file and can be written to. The
-/// program writes there itself, and would write into a file that nobody sees any more if the file
-/// were replaced.
+/// A copy of standard output or standard error, whichever is this file and can be written to. If
+/// the file were replaced, the program's own output would go to the old file, which has no name any
+/// more.
 pub(super) fn of_the_same_file(found: &Metadata) -> Option<File> {
     [1, 2]
         .into_iter()
@@ -57,8 +57,9 @@ fn copy(number: RawFd) -> io::Result<File> {
     if number < 0 {
         return Err(rustix::io::Errno::BADF.into());
     }
-    // SAFETY: the descriptor must stay open while it is borrowed: nothing here closes the ones that the
-    // process was started with. For a number that is not open, `fstat` fails, and nothing follows.
+    // SAFETY: the descriptor must stay open while it is borrowed. Nothing here closes the
+    // descriptors that the process was started with. For a number that is not open, `fstat` fails,
+    // and the function returns.
     let given = unsafe { BorrowedFd::borrow_raw(number) };
     fstat(given)?;
     if fcntl_getfl(given)? & OFlags::ACCMODE == OFlags::RDONLY {

@@ -1,10 +1,10 @@
 //! Files to be written.
 //!
-//! A regular file of one's own is replaced by one that is written beside it, so that a half file
-//! never appears. Everything else is written in its place, since a new file would not be what the
-//! user named: a device, a pipe, a descriptor such as `/dev/stdout`, a file with several hard
-//! links or with an access control list, a file of another user, a file in a folder that is
-//! closed, a mount point.
+//! The program replaces a regular file of the user by a new one, which it writes beside the old
+//! one, so that nobody reads half a file. It writes everything else in place, since a new file
+//! would not be what the user named: a device, a pipe, a descriptor such as `/dev/stdout`, a file
+//! with several hard links or with an access control list, a file of another user, a file in a
+//! folder without write access, a mount point.
 //!
 //! The kernel resolves the name before this program does. Its protection of links, files and pipes
 //! in shared folders (`fs.protected_*`, proc_sys_fs(5)) therefore applies: such a name is refused.
@@ -30,7 +30,7 @@ pub(crate) struct Destination {
 /// What the path leads to.
 #[derive(Debug)]
 enum Place {
-    /// A device, a pipe or a descriptor of the process, written from where it stands.
+    /// A device, a pipe or a descriptor of the process, written from its present position.
     Stream(File),
     /// A regular file that stays: open for writing, and the reason why it is not replaced.
     Keep(File, String),
@@ -103,9 +103,9 @@ impl Destination {
 /// How a document was put in its place.
 enum Put {
     Well,
-    /// For this reason in place.
+    /// In place, for this reason.
     InPlace(String),
-    /// Not at all: the place is another than at the start.
+    /// Not at all: the place has changed since the start.
     Taken,
 }
 
@@ -124,8 +124,8 @@ impl Place {
         if let Some(file) = descriptor::named_by(path)? {
             return Ok(Self::Stream(file));
         }
-        // With `create`, which creates nothing here, the kernel also refuses what somebody else has
-        // left in a shared folder.
+        // With `create`, which creates nothing here, the kernel also refuses a file that another
+        // user has left in a shared folder (`fs.protected_regular`).
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
@@ -197,8 +197,8 @@ fn filled(mut file: NamedTempFile, content: &[u8]) -> io::Result<NamedTempFile> 
     Ok(file)
 }
 
-/// A temporary file in the folder of `place`. One for a new file has its permissions; one that
-/// replaces a file is private until it has the permissions of that.
+/// A temporary file in the folder of `place`. For a new file, it has the permissions of any new
+/// file. If it replaces a file, it is private until it gets that file's permissions.
 fn beside(place: &Path, replaced: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let folder = place.parent().map_or(Path::new("."), named_folder);
     // For a missing folder this gives the system's error; `tempfile` hides the error's number, and
@@ -217,12 +217,13 @@ fn beside(place: &Path, replaced: Option<&Metadata>) -> io::Result<NamedTempFile
     builder.tempfile_in(folder)
 }
 
-/// A parent as a path that can be opened: that of a bare name is empty.
+/// A parent folder as a path that can be opened. The parent of a bare name is empty, and becomes
+/// `.`.
 pub(super) fn named_folder(parent: &Path) -> &Path {
     if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
 }
 
-/// Whether the folder's rights are what stands against a new file.
+/// Whether the folder's rights forbid a new file.
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
@@ -249,13 +250,13 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Without numbers of files, what else the name shows must do.
+/// Without inode numbers, the type and the time of creation must do.
 #[cfg(not(unix))]
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     one.file_type() == other.file_type() && one.created().ok() == other.created().ok()
 }
 
-/// Why a regular file would lose something if another took its place.
+/// What a regular file would lose if a new one replaced it. `None` if nothing.
 #[cfg(unix)]
 fn reason_to_stay(file: &File, found: &Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -273,8 +274,8 @@ fn reason_to_stay(_: &File, _: &Metadata) -> Option<String> {
     None
 }
 
-/// Under a list, the bits of the mode for the group are the list's mask, and would give a new file's
-/// group more than it had.
+/// With such a list, the group's bits of the mode are the list's mask. They would give the group of
+/// a new file more rights than it had.
 #[cfg(unix)]
 fn has_access_list(file: &File) -> bool {
     #[cfg(target_os = "linux")]
@@ -289,7 +290,7 @@ fn has_access_list(file: &File) -> bool {
     }
 }
 
-/// Gives the new file the group and the mode of the old one; its owner is that of both.
+/// Gives the new file the group and the mode of the old one. Both have the same owner.
 fn keep_rights(new: &File, old: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Where output goes: standard output, whose reader may leave, and files.
+//! Where output goes: to files, and to standard output, whose reader may leave early.
 
 mod descriptor;
 mod destination;
@@ -81,8 +81,8 @@ fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
-/// The error with its path, in the system's words alone, since those of `tempfile` name the
-/// temporary file.
+/// The error with its path and the system's text. The text of `tempfile` would name the temporary
+/// file.
 fn naming(path: &Path, error: &io::Error) -> io::Error {
     let plain = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
     io::Error::new(error.kind(), format!("{}: {plain}", path.display()))

@@ -1,4 +1,4 @@
-//! Data as tables, by their keys. The tables show every key of a document without a list of keys
+//! Data as tables, by their keys. A table shows every key of a document; a new key needs no change
 //! here.
 
 use maud::{Markup, html};
@@ -58,7 +58,8 @@ fn unitless(values: &Map<String, Value>) -> bool {
     values.keys().all(|key| words(key).1.is_none())
 }
 
-/// Names for readers who do not know the keys; the others speak for themselves.
+/// Names for keys that a reader may not know. Other keys are shown with spaces in place of
+/// underscores.
 const NAMES: [(&str, &str); 38] = [
     ("cpu", "processor"),
     ("kernel", "kernel's release"),

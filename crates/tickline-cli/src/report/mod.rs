@@ -35,9 +35,8 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Adds the findings and the exit code. The comparison of all pairs may find unsynchronised
-/// counters while the clock serves readings of the counter, since on bare metal the clock trusts
-/// the kernel.
+/// Adds the findings. Returns the exit code. The comparison of all pairs may find unsynchronised
+/// counters although tickline reads the counter, since on bare metal tickline trusts the kernel.
 fn conclude(document: &mut Document) -> io::Result<Exit> {
     document.diagnose()?;
     let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {

@@ -10,7 +10,7 @@ for (const button of document.querySelectorAll(".step button")) {
     range.selectNodeContents(code);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    // Without the right to the clipboard, the command is selected at least.
+    // If the page may not use the clipboard, the command at least stays selected.
     try {
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";

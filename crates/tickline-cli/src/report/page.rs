@@ -28,7 +28,7 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "tickline report" @if let Some(cpu) = &document.machine.cpu { ": " (cpu) } }
-                // Browsers ask the server for an icon otherwise.
+                // Without this, browsers ask the server for an icon.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(include_str!("page.css"))) }
             }

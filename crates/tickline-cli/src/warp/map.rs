@@ -134,7 +134,7 @@ pub(crate) fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>>
     cells
 }
 
-/// The CPUs' ids above the columns, a digit a line.
+/// The CPUs' numbers above the columns, one digit a line.
 fn headings(heads: &[u32]) -> Vec<String> {
     let digits = heads.iter().max().map_or(1, |most| most.to_string().len());
     let names: Vec<Vec<char>> =

@@ -9,10 +9,10 @@ use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
 
-/// Pairs in the table; of more, the worst.
+/// The most pairs in the table. Of more pairs, it shows the worst.
 const ROWS: usize = 28;
 
-/// One sentence.
+/// The result in one sentence.
 pub(crate) fn verdict(warp: &Warp) -> String {
     let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
     let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();

@@ -36,9 +36,9 @@ const MOST_POINTS: usize = 100_000;
 /// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The signals that end `watch` with a summary. A hangup is not among them if the parent process
-/// ignores it, as `nohup` does. The others are, even under a shell whose background programs
-/// ignore them.
+/// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
+/// ignores it, as `nohup` does. SIGINT and SIGTERM always are, even if a shell makes its background
+/// programs ignore them.
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stops() {
-        // A second signal ends the program at once, since a blocked pipe may stop it from noticing
-        // the first. On a terminal the screen must be restored.
+        // A second signal ends the program at once: a blocked pipe may keep it from noticing the
+        // first. Not so where it draws a screen, which it must restore.
         if !terminal::draws() {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         }
@@ -148,7 +148,7 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
         }
-        // Samples that were missed during a suspend are not repeated.
+        // After a suspend, the missed samples are not taken late.
         due = (due + args.interval).max(Instant::now());
         let end = args.time.and_then(|time| start.checked_add(time));
         if view.wait(end.map_or(due, |end| due.min(end)), stop)? {

@@ -71,8 +71,8 @@ impl Table {
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
-            // The first sample's row meets the same error, and ends the watch like that of any
-            // later row.
+            // The row of the first sample meets a broken pipe again, and ends the watch, as any
+            // later row does.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(table),
         }

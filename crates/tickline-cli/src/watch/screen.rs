@@ -84,7 +84,7 @@ impl Screen {
                     _ => {}
                 },
                 Ok(false) => {}
-                // Without keys there are still signals.
+                // A signal can still end the watch if keys can't be read.
                 Err(_) => thread::sleep(left.min(NAP)),
             }
         }
@@ -128,7 +128,7 @@ fn restore() {
     execute!(io::stdout(), LeaveAlternateScreen).ok();
 }
 
-/// The terminal is in raw mode, so Ctrl-C is a key.
+/// The terminal is in raw mode, so Ctrl-C is a key, and no signal.
 fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
     match code {
         KeyCode::Char('q') | KeyCode::Esc => true,
@@ -137,7 +137,7 @@ fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
     }
 }
 
-/// In raw mode Ctrl-Z is a key, too.
+/// In raw mode Ctrl-Z is a key, and no signal.
 fn suspends(code: KeyCode, modifiers: KeyModifiers) -> bool {
     cfg!(unix) && code == KeyCode::Char('z') && modifiers.contains(KeyModifiers::CONTROL)
 }

@@ -87,9 +87,9 @@ impl Tally {
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 
-    /// Adds the newest sample on each CPU, if it is new. To be called at the end as well, since
-    /// the sampler goes on after the last sample of the main thread; the states would be an
-    /// interval old otherwise.
+    /// Adds the newest sample on each CPU, if it is new. Must be called at the end as well. The
+    /// sampler goes on after the last sample of the main thread, so without that call the states
+    /// would be an interval old.
     pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
         for sample in self.fresh.of(samples) {
             let (state, figures) = self.cpus.entry(sample.cpu).or_default();

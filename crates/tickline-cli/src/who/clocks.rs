@@ -1,4 +1,4 @@
-//! The clocks that programs ask by system calls: their names, and what a call would cost if the
+//! The clocks that programs read by system calls: their names, and what a call would cost if the
 //! vDSO answered it.
 
 use crate::diagnose::Facts;
@@ -55,8 +55,8 @@ impl Asked {
         }
     }
 
-    /// A call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is the cost of
-    /// the system call.
+    /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
+    /// the cost of the system call.
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Facts) -> Option<f64> {
         let name = self.name();
         let row = facts.costs.iter().find(|row| row.clock == name);
@@ -86,7 +86,8 @@ fn clock_name(number: i32) -> String {
         8 => "REALTIME_ALARM",
         9 => "BOOTTIME_ALARM",
         11 => "TAI",
-        // The lowest two bits of three tell CPU time from a device's descriptor (`CLOCKFD`).
+        // The lowest three bits are 3 for the clock of a device (`CLOCKFD`). All others are CPU
+        // time.
         ..0 if number & 7 == 3 => "of a device",
         ..0 => "CPU time of another",
         _ => return format!("number {number}"),

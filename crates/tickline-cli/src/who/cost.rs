@@ -1,4 +1,4 @@
-//! What a system call for the time costs, measured for each clock that was asked.
+//! What a system call for the time costs, measured for each clock that was called.
 
 #![allow(unsafe_code, reason = "system calls past libc, which would ask the vDSO")]
 
@@ -57,11 +57,11 @@ fn gettimeofday() -> bool {
     unsafe { libc::syscall(libc::SYS_gettimeofday, &raw mut time, no_zone) == 0 }
 }
 
-/// Only x86 has this call, of the architectures on which calls are counted.
+/// Of the architectures on which calls are counted, only x86_64 has this call.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn time() -> bool {
     let nowhere = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: nothing is to be written.
+    // SAFETY: the pointer is null, so nothing is written.
     unsafe { libc::syscall(libc::SYS_time, nowhere) > 0 }
 }
 

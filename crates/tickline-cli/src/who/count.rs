@@ -1,7 +1,7 @@
-//! Counts system calls at the kernel's tracepoints, by perf_event_open(2). It ends with the
-//! process, however that ends: nothing stays behind in the kernel.
+//! Counts system calls at the kernel's tracepoints, by perf_event_open(2). The kernel stops
+//! counting when this process ends, for whatever reason, so nothing stays behind.
 //!
-//! A tracepoint stands at the entry of a system call. A call that the vDSO answers gets to none.
+//! A tracepoint stands at the entry of a system call. A call that the vDSO answers reaches none.
 
 use std::fs;
 use std::io;
@@ -18,21 +18,22 @@ use super::tally::{Counted, Tally};
 use super::tracepoint::{self, Tracepoint};
 use crate::cpu_list;
 
-/// The time for which calls are only counted, to choose how many are looked at.
+/// The time for which calls are counted but not sampled, to choose the sampling period.
 const TRIAL: Duration = Duration::from_millis(100);
 
-/// Which calls are looked at: each, or one in so many. Primes, so that a program whose calls
-/// follow a pattern is not caught at the same place each time.
+/// The sampling periods: each call, or one in so many. They are primes, because a program may call
+/// in a pattern, and the samples must not all meet the same place of it.
 const STEPS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
 
 /// The most samples a second on one CPU. A sample takes the kernel and this program some 0.5 us
 /// each, so this is 2 % of a CPU.
 const SAMPLES_PER_SECOND: u64 = 20_000;
 
-/// Time between two looks into the buffers.
+/// Time between two reads of the buffers.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A buffer, bytes: 64 a sample, and four times what arrives between two looks.
+/// The size of a buffer, bytes. A sample takes 64. A buffer holds four times what arrives between
+/// two reads.
 const BUFFER_BYTES: usize = 1 << 17;
 
 /// Counts calls for `time`: those of one process, or of all but this one. `progress` receives the
@@ -52,8 +53,8 @@ pub(super) fn count(
             probes.push(Probe::new(tracepoint, *cpu, every)?);
         }
     }
-    // Only now: the kernel rewrites its code when the last user of a tracepoint leaves, and again
-    // for the next one.
+    // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
+    // again for the next user.
     drop(trial);
     let mut tally = Tally::default();
     let start = Instant::now();
@@ -69,7 +70,7 @@ pub(super) fn count(
     Ok(Counted { tally, seconds: counted_s, every })
 }
 
-/// The most calls of one CPU to one tracepoint in a second, and the counters that say so.
+/// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
 fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
     let mut counters = Vec::new();
     for tracepoint in tracepoints {
@@ -89,7 +90,7 @@ fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Cou
     Ok((per_second, counters))
 }
 
-/// The smallest step that makes so many calls a second few enough samples.
+/// The smallest step with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
 fn choose_step(calls_per_second: u64) -> u64 {
     let few = |step: &&u64| calls_per_second / **step <= SAMPLES_PER_SECOND;
     STEPS.iter().find(few).or(STEPS.last()).copied().unwrap_or(1)
@@ -97,7 +98,7 @@ fn choose_step(calls_per_second: u64) -> u64 {
 
 fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
     let mut builder = Builder::new(Event::with_id(tracepoint.id));
-    // A tracepoint is in the kernel.
+    // Tracepoints are in the kernel, which counters exclude by default.
     builder.any_pid().one_cpu(cpu).include_kernel();
     builder
 }
@@ -123,7 +124,7 @@ impl Probe {
         })
     }
 
-    /// Adds what has arrived.
+    /// Adds the samples that have arrived.
     fn drain(&mut self, process: Option<u32>, every: u64, tally: &mut Tally) {
         while let Some(record) = self.sampler.next_record() {
             // An unreadable record is a kind that this program did not ask for.

@@ -1,4 +1,4 @@
-//! What to run where calls cannot be counted, or not yet.
+//! What to run where this program cannot count calls, or not yet.
 
 use super::obstacle::Obstacle;
 
@@ -24,13 +24,13 @@ pub(super) fn commands(obstacle: &Obstacle, process: Option<u32>, seconds: u64) 
     commands
 }
 
-/// In `perf trace`, which refuses names that the kernel does not have.
+/// The calls for `perf trace`, which refuses names that the kernel does not have.
 #[cfg(target_arch = "x86_64")]
 const EVENTS: &str = "clock_gettime,gettimeofday,time";
 #[cfg(not(target_arch = "x86_64"))]
 const EVENTS: &str = "clock_gettime,gettimeofday";
 
-/// In `strace`, which ignores a name behind a question mark that it does not know.
+/// The calls for `strace`, which ignores an unknown name after a question mark.
 const CALLS: &str = "?clock_gettime,?clock_gettime64,?gettimeofday,?time";
 
 #[cfg(test)]

@@ -63,9 +63,11 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     Ok(exit)
 }
 
+/// Checks that the process exists, by `/proc`. Without `/proc`, any process passes.
+///
 /// # Errors
 ///
-/// If there is no such process, by `/proc`. Without `/proc` nothing is known.
+/// If there is no such process.
 fn exists(pid: u32) -> io::Result<()> {
     let proc = std::path::Path::new("/proc");
     if proc.join("self").exists() && !proc.join(pid.to_string()).exists() {

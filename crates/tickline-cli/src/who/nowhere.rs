@@ -1,5 +1,5 @@
-//! Where calls cannot be counted by this program: systems other than Linux, and processors for
-//! which `perf-event2` has no structures.
+//! For targets on which this program cannot count calls: systems other than Linux, and processors
+//! for which `perf-event2` has no structures.
 
 use std::time::Duration;
 

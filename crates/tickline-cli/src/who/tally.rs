@@ -1,4 +1,4 @@
-//! Seen calls -> the calls of each process to each clock.
+//! Samples -> the calls of each process to each clock.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::clocks::Asked;
 pub(super) struct Counted {
     pub(super) tally: Tally,
     pub(super) seconds: f64,
-    /// Each call was looked at, or one in so many.
+    /// The sampling period: one call in so many was sampled.
     pub(super) every: u64,
 }
 
-/// The calls seen so far.
+/// The calls that were counted so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     calls: BTreeMap<(u32, Asked), u64>,

@@ -7,7 +7,7 @@ use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::terminal::{columns, plain};
 
-/// The most rows; JSON has all.
+/// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
 /// The longest line of prose, columns: as wide as the table.
@@ -45,7 +45,7 @@ fn prevented(obstacle: &str, instead: &[String], out: &mut dyn Write) -> io::Res
     prose(&format!("Calls were not counted: {}.", plain(obstacle)), out)?;
     writeln!(out, "\nRun instead:")?;
     for command in instead {
-        // Whole, so that it can be copied.
+        // Not wrapped, so that it can be copied.
         writeln!(out, "  {command}")?;
     }
     writeln!(out)?;
@@ -79,8 +79,8 @@ fn sentence(who: &Who) -> String {
 fn conditions(who: &Who, out: &mut dyn Write) -> io::Result<()> {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
     let looked = match every {
-        1 => "each call was looked at".to_owned(),
-        every => format!("one call in {every} was looked at"),
+        1 => "each call was sampled".to_owned(),
+        every => format!("one call in {every} was sampled"),
     };
     prose(&format!("Counted for {seconds:.1} s; {looked}; this program is left out."), out)?;
     if who.lost_calls > 0 {

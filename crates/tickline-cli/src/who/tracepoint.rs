@@ -10,7 +10,7 @@ use super::obstacle::Obstacle;
 /// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The system calls for the time. Kernels of 32 bits have those with a number at the end too.
+/// The system calls for the time. 32-bit kernels also have those that end in 32.
 const CALLS: [&str; 5] = ["clock_gettime", "clock_gettime32", "gettimeofday", "time", "time32"];
 
 /// The argument that names the clock.
@@ -23,8 +23,8 @@ pub(super) struct Tracepoint {
     pub(super) call: &'static str,
     /// The number by which perf_event_open(2) knows it.
     pub(super) id: u64,
-    /// Where the event's data has the clock's number, bytes; `None` for calls that have no such
-    /// argument.
+    /// The offset of the clock's number in the event's data, bytes; `None` for calls that have no
+    /// such argument.
     pub(super) clock_at: Option<usize>,
 }
 

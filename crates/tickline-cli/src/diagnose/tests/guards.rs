@@ -1,4 +1,4 @@
-//! Fixes that are not recommended, or only under a condition.
+//! Fixes that must not be recommended, or only under a condition.
 
 use super::*;
 
@@ -105,7 +105,8 @@ fn what_is_recommended_instead_of_the_counters_is_something_else_and_stays() {
     }
 }
 
-/// Such a TSC changes its rate with the processor's, so the kernel's doubts are right.
+/// A TSC that is not invariant changes its rate with the processor's, so the kernel's doubts are
+/// right.
 #[test]
 fn a_tsc_that_is_not_invariant_is_never_recommended() {
     for reason in ["cpufreq changes", "clocksource watchdog", "TSCs unsynchronized"] {
@@ -236,8 +237,8 @@ fn xen_is_no_reason_to_overrule_the_kernel() {
     assert!(xen(json!("xen"), json!([])).fix.contains("tsc=reliable"));
 }
 
-/// Such a clock uses one CPU's parameters on all CPUs, so threads see it step back. The program
-/// reported no fault.
+/// In the vDSO, kvm-clock and xen use one CPU's parameters on all CPUs, so threads see time step
+/// back. The program reported no fault.
 #[test]
 fn a_paravirtual_clock_on_unsynchronised_counters_is_wrong_in_the_vdso() {
     for source in ["kvm-clock", "xen"] {

@@ -11,7 +11,7 @@ use crate::measure::served_by::ServedBy;
 const ROW: f64 = 34.0;
 /// Room for the values behind the bars.
 const RIGHT: f64 = 62.0;
-/// The shortest cost that has its place, ns: one cycle takes 0.2 ns and more.
+/// The lower end of the scale, ns. A smaller cost is drawn there; one cycle takes 0.2 ns or more.
 const LEAST_NS: f64 = 1.0;
 
 /// The chart; empty without costs.

@@ -17,7 +17,7 @@ const BOTTOM: f64 = HEIGHT - 38.0;
 /// Drawn bins: one for each ns up to 8, and eight for each doubling above.
 const STEPS: u64 = 8;
 
-/// Where 0 is drawn on the logarithmic scale: from here to 1.
+/// The bin of 0 is drawn from here to 1 on the logarithmic scale.
 const ZERO: f64 = 0.2;
 
 /// How the clocks are drawn, in the order in which they are measured.
@@ -77,7 +77,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
 struct Bar {
     from_ns: f64,
     to_ns: f64,
-    /// Of all readings.
+    /// The share of all readings.
     share: f64,
 }
 
@@ -96,7 +96,7 @@ fn bars(row: &LatencyRow) -> Vec<Bar> {
     counts.into_iter().map(bar).collect()
 }
 
-/// The bin that a time is drawn in, from and up to.
+/// The drawn bin of a time: its first ns, and the first ns of the next bin.
 fn drawn_bin(ns: u64) -> (u64, u64) {
     match (1 << ns.max(1).ilog2()) / STEPS {
         0 => (ns, ns + 1),

@@ -1,6 +1,6 @@
 //! Charts as SVG inside the page, which need no script. They share one width, so that their texts
-//! have one size. Colours are classes of `page.css`. What differs in colour also differs in shape
-//! or place.
+//! have one size. Colours are classes of `page.css`. Things that differ in colour also differ in
+//! shape or place.
 
 pub(super) mod cost;
 mod figure;

@@ -118,7 +118,7 @@ impl Column {
     }
 }
 
-/// The area between the ends of what is claimed.
+/// The area between the claimed bounds.
 fn band(columns: &[Column], x: &Scale, y: &Scale) -> String {
     let mut path = String::new();
     let ends = columns.iter().map(|column| (column.at_s, column.high));
