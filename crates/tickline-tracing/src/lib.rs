@@ -1,7 +1,7 @@
-//! See where a program's time goes, from its [`tracing`](https://docs.rs/tracing) spans, which are
-//! timed by the CPU's counter through [tickline].
+//! Shows where a program's time goes. The CPU's counter times the program's
+//! [`tracing`](https://docs.rs/tracing) spans, through [tickline].
 //!
-//! To have a trace file that <https://ui.perfetto.dev> opens, also if the program panics:
+//! This writes a trace file for <https://ui.perfetto.dev>, also if the program panics:
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
@@ -37,17 +37,18 @@
 //!
 //! # What it costs
 //!
-//! A span costs four readings of the counter, an atomic exchange for each, and storing its times
-//! in its extensions when it is closed. Open spans are in a table of the layer's own, which it
-//! indexes by the span's number: 16 KB, 2 KB for each thread that creates spans, and 64 bytes for
-//! each span beyond 32 that were open at once on a thread, rounded up to a power of two. So 10,000
-//! open spans of one thread take 1 MB. A subscriber without the layer pays nothing. Spans that a
-//! filter keeps from the layer cost it nothing.
+//! A span costs four readings of the counter, and an atomic exchange with each. When the span is
+//! closed, the layer stores the times in the span's extensions. The layer keeps open spans in a
+//! table of its own, which it indexes by the span's number. The table takes 16 KB. Each thread that
+//! creates spans adds a page of 2 KB for 32 open spans. Further pages of 4 KB, 8 KB and so on are
+//! added when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
+//! keeps from the layer cost it nothing.
 //!
-//! A span that is created, entered, exited and closed, in ns. AMD EPYC, family 25, model 17 (2
-//! CPUs, under KVM, clocksource tsc, rustc 1.95, 2026-11-21), where `rdtsc` takes 9.5 ns and
-//! `std::time::Instant::now` 23; by `cargo run --release -p tickline-benches --bin spans -- --rounds
-//! 400`, the fastest of 400 rounds on one thread:
+//! The table shows the cost of a span that is created, entered, exited and closed: the fastest of
+//! 400 rounds on one thread. The machine is an AMD EPYC, family 25, model 17 (2 CPUs, under KVM,
+//! clocksource tsc, rustc 1.95, 2026-11-21). `rdtsc` takes 9.5 ns there, and
+//! `std::time::Instant::now` 23 ns. The command is `cargo run --release -p tickline-benches --bin
+//! spans -- --rounds 400`.
 //!
 //! | | ns | x rdtsc |
 //! |---|---|---|
@@ -69,39 +70,44 @@
 //!
 //! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
-//! each lookup takes 34 ns. With 10,000 open spans the storing layer costs 8 ns more, too. With two
-//! threads all figures vary by hundreds of ns from run to run, the registry's own most of all;
-//! threads share nothing that they write in this layer, its histograms and its recorders. The
-//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has both columns for
-//! other processors.
+//! each lookup takes 32 ns. With 10,000 open spans the layer that stores an extension also costs 8
+//! ns more. With two threads all figures vary by hundreds of ns from run to run, those of the
+//! registry alone most of all. In this layer, its histograms and its recorders, two threads write
+//! to the same memory only for a span that moves between them. The
+//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the figures for
+//! one thread and for two on other processors.
 //!
-//! A trace takes CPU time of its writer's thread, too. In all, and per span: 315 ns with `Chrome`,
-//! 1,443 with tracing-chrome (one thread; two: 341 and 1,527), from the same command.
+//! A trace also takes CPU time on its writer's thread. In all, a span then takes 315 ns of CPU time
+//! with `Chrome` and 1,443 ns with tracing-chrome. If two threads create spans, it takes 341 and
+//! 1,527 ns. These figures are from the same command.
 //!
-
 //! # Order
 //!
-//! All readings are plain ones ([`tickline::now_ns`]), which are in order within a thread. So the
-//! times of a span that stays on its thread are exact. Between threads the CPU may read the
-//! counter early, before older loads are done, by nanoseconds, rarely microseconds. If a span is
-//! exited on one thread and entered on another right after that, its idle time may be too short
-//! by as much. No time is ever negative.
+//! The layer reads the time by [`tickline::now_ns`], whose readings are in order within a thread.
+//! The times of a span that stays on its thread are therefore in order, too. Between threads they
+//! may not be: a CPU may read the counter before older loads are done, by nanoseconds, rarely by
+//! microseconds. If one thread exits a span and another enters it right after that, the idle time
+//! may be too short by as much. No time is ever negative.
 //!
-//! At an exit and at the end of a span the layer first reads the clock; at an enter it reads it
-//! last. So the layer's own work counts as idle time, not as busy time.
+//! The layer reads the clock first at an exit and at the end of a span, and last at an enter. Its
+//! own work therefore counts as idle time, not as busy time.
 //!
 //! # When a gate is closed
 //!
-//! Readings go on by the OS clock ([`tickline::Status`] says why), on the same timescale. A span
-//! that began with the counter and ends without it has the right times. A span then costs four
-//! calls of `clock_gettime`. A program that wants the counter from the start, and no
+//! The layer then reads the OS clock, on the same timescale; [`tickline::Status`] gives the reason.
+//! A span that began with the counter and ends without it has the right times. Each span then costs
+//! four calls of `clock_gettime`. A program that wants the counter from the start, and no
 //! recalibration on its own threads, holds a guard of [`tickline::start`].
 //!
 //! # Features
 //!
-//! `fmt` (default): `format`. `histogram` (default). `chrome` (default): `chrome` and `flight`.
-//! `local-time`: the system's time zone, by jiff. Without any of them the crate needs `tickline`, `tracing-core`,
-//! `tracing-subscriber`'s registry, and `spin`, which has no dependencies.
+//! - `fmt` (default): the module `format`.
+//! - `histogram` (default): the module `histogram`.
+//! - `chrome` (default): the modules `chrome` and `flight`.
+//! - `local-time`: times in the system's time zone, by jiff.
+//!
+//! Without features the crate needs `tickline`, `tracing-core`, the registry of
+//! `tracing-subscriber`, and `spin`, which has no dependencies.
 //!
 //! # Examples
 //!
@@ -136,8 +142,8 @@ pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, OpenSpan, Sink};
 pub use timing::SpanTiming;
 
-/// The layer over another clock: one that a test moves by hand, or that of `std`, to see what the
-/// counter gains.
+/// The layer over another clock: one that a test moves by hand, or that of `std`, to measure what
+/// the counter gains.
 ///
 /// ```
 /// use tickline_tracing::over::{LayerOver, StdClock};
