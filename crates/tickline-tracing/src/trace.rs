@@ -1,9 +1,9 @@
-//! Records of spans and events, which a trace file or a flight recorder is made of.
+//! Records of spans and events, for trace files and flight recorders.
 //!
-//! Each thread writes its records to a ring of its own ([`ring`]), which nobody locks. What else a
-//! thread keeps is in [`local`]. A [`Recorder`](recorder::Recorder) knows the rings of all
-//! threads; [`crate::chrome`] takes records out while the program runs, [`crate::flight`] copies
-//! them when it is asked to.
+//! Each thread writes its records to a ring of its own ([`ring`]), without a lock. [`local`] has
+//! the rest of a thread's state. A [`Recorder`](recorder::Recorder) knows the rings of all threads.
+//! [`crate::chrome`] takes records out while the program runs; [`crate::flight`] copies them on
+//! request.
 
 mod callsites;
 mod fields;

@@ -1,4 +1,4 @@
-//! The metadata behind the addresses that records have.
+//! Finds a callsite's metadata by its address, which is what records store.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,11 +26,11 @@ impl Known {
         Self([0; 64])
     }
 
-    /// The address for a record.
+    /// Returns the address that a record stores, and makes sure that [`find`] knows it.
     #[inline]
     pub(crate) fn address(&mut self, metadata: &'static Metadata<'static>) -> usize {
         let address = core::ptr::from_ref(metadata).addr();
-        // Metadata is some 100 bytes long and in one section of the program.
+        // The program has its callsites' metadata in one section, some 100 bytes each.
         let known = &mut self.0[address / 32 % 64];
         if *known != address {
             *known = address;

@@ -13,7 +13,7 @@ use tracing_core::span::{Attributes, Record};
 pub(crate) struct SpanFields {
     /// Name, and value as JSON.
     members: Vec<(&'static str, String)>,
-    /// All of them, as records have them.
+    /// All members in one text, as records store them.
     text: Arc<str>,
 }
 
@@ -44,7 +44,7 @@ impl SpanFields {
         self.text = text.into();
     }
 
-    /// `None` if there are none.
+    /// The text of all members; `None` if there are none.
     pub(crate) fn text(&self) -> Option<Arc<str>> {
         (!self.text.is_empty()).then(|| Arc::clone(&self.text))
     }
@@ -61,7 +61,8 @@ impl VisitJson for SpanFields {
     }
 }
 
-/// An event's fields: its message is its name, or else its place in the source.
+/// An event's fields. The message becomes the name; without a message, the name is the event's
+/// place in the source.
 #[derive(Debug, Default)]
 pub(crate) struct EventFields {
     name: String,
@@ -69,7 +70,7 @@ pub(crate) struct EventFields {
 }
 
 impl EventFields {
-    /// `"name":...,"args":{...}`, in `text`.
+    /// Appends `"name":...,"args":{...}` to `text`.
     pub(crate) fn write(&mut self, event: &Event<'_>, text: &mut String) {
         self.name.clear();
         self.args.clear();
@@ -99,7 +100,7 @@ impl VisitJson for EventFields {
     }
 }
 
-/// A visitor for which all values are JSON.
+/// A visitor that gets each value as JSON.
 trait VisitJson {
     fn member(&mut self, field: &Field, push: impl FnOnce(&mut String));
 }
@@ -128,7 +129,7 @@ macro_rules! visit {
             }
 
             fn record_f64(&mut self, field: &Field, value: f64) {
-                // JSON has no infinities: these become null.
+                // JSON has no infinities and no NaN: these become null.
                 self.member(field, |text| match value.is_finite() {
                     // Writing to a string does not fail.
                     true => _ = write!(text, "{value:?}"),
@@ -153,7 +154,7 @@ fn push_name(text: &mut String, name: &str) {
 /// A JSON string.
 pub(crate) fn push_string(text: &mut String, value: &str) {
     text.push('"');
-    // What needs no escape is copied whole.
+    // Text without characters to escape is copied in one piece.
     let mut rest = value;
     while let Some(place) = rest.find(|c| matches!(c, '"' | '\\' | '\0'..='\x1F')) {
         let (plain, special) = rest.split_at(place);

@@ -30,7 +30,7 @@ impl ThreadText {
             Kind::Rest | Kind::Block => return,
             Kind::End => text.push_str(&self.end),
             kind => {
-                // An event in a request is another phase than one in none.
+                // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
                 let begin = self
                     .begins
@@ -71,7 +71,8 @@ const fn phase(kind: Kind, id: u64) -> char {
     }
 }
 
-/// The beginning of an event, up to its time. An event of tracing has its name in the record.
+/// The beginning of an event, up to its time. The name of a `tracing` event is in its record
+/// instead.
 fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
     let mut text = ",\n{".to_owned();
     if !matches!(phase, 'i' | 'n') {
@@ -79,7 +80,8 @@ fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
         push_string(&mut text, metadata.map_or("?", Metadata::name));
         text.push(',');
     }
-    // Events of one request are put together by number and category, so these have one category.
+    // Viewers group the events of a request by number and category, so all of them have the same
+    // category.
     text.push_str("\"cat\":");
     let target = metadata.map_or("?", Metadata::target);
     push_string(&mut text, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
@@ -91,7 +93,7 @@ fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
     text
 }
 
-/// The array's first event, which alone has no comma before it.
+/// The array's first event, the only one without a comma before it.
 pub(crate) fn head(process: u32) -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
@@ -111,10 +113,10 @@ pub(crate) fn push_missing(text: &mut String, process: u32, ns: u64, missing: u6
     text.push_str(&format!(",\"args\":{{\"dropped\":{missing}}}}}"));
 }
 
-/// Microseconds with three decimals, as the format has it.
+/// Appends `ns` as microseconds with three decimals, which is the format's unit.
 pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
     text.push_str(itoa::Buffer::new().format(ns / 1_000));
-    // The digits of 1,000 to 1,999: the first one makes room for the dot.
+    // `part` is 1,000 to 1,999, so it keeps its leading zeros; the first digit is left out.
     let part = 1_000 + ns % 1_000;
     text.push('.');
     text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
