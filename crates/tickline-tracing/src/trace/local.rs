@@ -1,4 +1,4 @@
-//! What a thread keeps for each recorder: its ring, and the spans that it is in.
+//! The state of a thread for each recorder: its ring, and the spans that it is in.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -12,13 +12,14 @@ use super::callsites::Known;
 use super::recorder::{Recorder, WhenFull};
 use super::ring::{BLOCK, Kind, MAX_TEXT, Record, Ring};
 
-/// Spans that a new block repeats, the outermost ones, at most.
+/// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;
 
-/// Room for the end of a span, words, with all that the blocks' beginnings take.
+/// Words kept free for the end of each entered span: the record, and its share of the records that
+/// begin blocks.
 const END_WORDS: u64 = 4;
 
-/// How long a thread sleeps that waits for room.
+/// How long a thread sleeps before it asks for room again.
 const WAIT: Duration = Duration::from_micros(50);
 
 /// A span that the thread is in.
@@ -27,11 +28,11 @@ struct Entered {
     span: Id,
     metadata: &'static Metadata<'static>,
     ns: u64,
-    /// Re-entries by this thread: one busy interval.
+    /// Enters by this thread without an exit. They are one busy interval.
     depth: u32,
     /// Whether its beginning is in the ring.
     is_begun: bool,
-    /// Whether values were recorded since.
+    /// Whether values of its fields were recorded since.
     is_changed: bool,
     text: Option<Arc<str>>,
 }
@@ -41,13 +42,13 @@ pub(crate) struct Local {
     recorder: Weak<Recorder>,
     number: u64,
     ring: Arc<Ring>,
-    /// Up to where the ring's records were taken, when that was last asked for.
+    /// The end of the records that the reader had taken when this thread last asked.
     taken: u64,
     known: Known,
     entered: Vec<Entered>,
 }
 
-/// The recorders' parts on this thread. Each ends with the thread.
+/// This thread's state for each recorder. It ends with the thread.
 struct Locals(Vec<Local>);
 
 impl Drop for Locals {
@@ -61,13 +62,13 @@ thread_local! {
     static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread takes the records of others, and records nothing itself.
+/// Makes this thread a reader, which takes the records of others and records nothing itself.
 pub(crate) fn this_thread_reads() {
     IS_READER.set(true);
 }
 
-/// Runs `run` with this thread's part. A thread that is ending has no thread-local memory any
-/// more; its last spans are not recorded.
+/// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
+/// its last spans are not recorded.
 #[inline]
 pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Recorder) -> R) -> Option<R> {
     LOCALS
@@ -122,7 +123,7 @@ impl Local {
         self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
     }
 
-    /// `text` is asked if values were recorded in the span.
+    /// Calls `text` only if values of the span's fields were recorded since the enter.
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
@@ -137,8 +138,8 @@ impl Local {
             return;
         }
         let text = if entered.is_changed { text() } else { None };
-        // An end belongs to the latest beginning. So spans that were entered later, and are not
-        // exited yet, end and begin again.
+        // In the file an end belongs to the latest beginning. If the thread is still in spans that
+        // it entered later, these end here and begin again.
         let mut later = Vec::new();
         while self.entered.len() > place + 1 {
             self.end_last(recorder, ns, "");
@@ -154,8 +155,8 @@ impl Local {
         }
     }
 
-    /// Records the end of the span that was entered last. It must still be in the list: if this
-    /// record begins a block, the block must have its beginning.
+    /// Records the end of the span that was entered last. The span must still be in the list: if
+    /// this record begins a block, the block repeats the span's beginning.
     #[inline]
     fn end_last(&mut self, recorder: &Recorder, ns: u64, text: &str) {
         if self.entered.last().is_some_and(|entered| entered.is_begun) {
@@ -165,15 +166,15 @@ impl Local {
         }
     }
 
-    /// Values of a span's fields changed.
+    /// Remembers that values of a span's fields changed.
     pub(crate) fn change(&mut self, span: &Id) {
         if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
             entered.is_changed = true;
         }
     }
 
-    /// Records an event, or the beginning or the end of a span of a request; whether there was
-    /// room.
+    /// Records an event, or the beginning or the end of a span of a request. Returns whether there
+    /// was room.
     pub(crate) fn record(
         &mut self,
         recorder: &Recorder,
@@ -189,8 +190,8 @@ impl Local {
         self.entered.iter().rposition(|entered| entered.span == *span)
     }
 
-    /// Whether there is room; counts the record if there is none. An end without text has room:
-    /// it was kept when the span began.
+    /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
+    /// written. An end without text always has room: `has_room` kept that free when the span began.
     #[inline]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         if recorder.has_ended() {
@@ -218,7 +219,7 @@ impl Local {
 
     #[cold]
     fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        // `name` is all that an event must have.
+        // An event needs a `name`, and nothing else.
         let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
         let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text.len());
         self.write(recorder, &Record { text: &text, ..record })
@@ -234,7 +235,7 @@ impl Local {
             }
             return;
         }
-        // A reader that begins here needs the spans around.
+        // A reader that begins at this block needs the spans that the thread is in.
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
             let mut record = Record::new(Kind::Inside, entered.ns);
@@ -248,8 +249,8 @@ impl Local {
         }
     }
 
-    /// Whether `words` fit, beside the ends of the spans that the thread is in, and two blocks
-    /// whose rest may stay unused.
+    /// Whether `words` fit. Room is kept for the ends of the spans that the thread is in, and for
+    /// two blocks whose rest may stay unused.
     #[inline]
     fn has_room(&mut self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;

@@ -29,8 +29,8 @@ pub enum Tracks {
     /// On a track for each thread: its busy intervals in a span, from enter to exit.
     #[default]
     Threads,
-    /// On a track for each request, that is, each span without a parent and all below it, wherever
-    /// they run: from creation to end, across every `.await`.
+    /// On a track for each request, from creation to end, across every `.await`. A request is a
+    /// span without a parent, with all spans below it, on whatever threads they run.
     Requests,
     /// Both.
     ThreadsAndRequests,
@@ -57,7 +57,7 @@ pub(crate) enum WhenFull {
     Wait,
 }
 
-/// What a recorder is to record.
+/// What a recorder records, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) bytes_per_thread: usize,
@@ -79,7 +79,8 @@ pub(crate) struct Recorder {
     number: u64,
     settings: Settings,
     tracks: Mutex<Vec<Track>>,
-    /// Records that were dropped with rings that nobody has any more.
+    /// Lost records of rings that were removed: those that a removed ring held, or that found no
+    /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
     /// The thread that takes the records.
@@ -93,7 +94,8 @@ struct Request {
     is_open: bool,
 }
 
-/// Threads that have ended, and whose records a recorder keeps that overwrites.
+/// A recorder that overwrites keeps the rings of this many threads that have ended. It removes at
+/// most one ring whenever a thread joins.
 const KEPT: usize = 8;
 
 impl Recorder {
@@ -121,7 +123,7 @@ impl Recorder {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ring for the present thread.
+    /// Makes a ring for the present thread.
     pub(crate) fn join(&self) -> Arc<Ring> {
         let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
         let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
@@ -155,7 +157,7 @@ impl Recorder {
         self.lock().retain(|track| !Arc::ptr_eq(&track.ring, ring));
     }
 
-    /// Records that found no room, or were in a ring that is gone.
+    /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
         let tracks = self.lock();
         // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
@@ -163,7 +165,7 @@ impl Recorder {
     }
 
     pub(crate) fn set_reader(&self, reader: Thread) {
-        // There is one.
+        // A recorder has one reader.
         let _ = self.reader.set(reader);
     }
 
@@ -173,7 +175,7 @@ impl Recorder {
         }
     }
 
-    /// Nobody takes records any more.
+    /// Ends the recording: nobody takes records any more.
     pub(crate) fn end(&self) {
         // ORDERING: Relaxed: a hint; what is recorded meanwhile counts as dropped or is lost.
         self.has_ended.store(true, Ordering::Relaxed);
@@ -203,7 +205,7 @@ impl Recording {
         extensions.get::<SpanFields>()?.text()
     }
 
-    /// Whether there was room.
+    /// Returns whether there was room.
     fn record(&self, metadata: &'static Metadata<'static>, record: Record<'_>) -> bool {
         local::with(&self.0, |local, recorder| local.record(recorder, metadata, record)).unwrap_or(false)
     }
