@@ -1,12 +1,13 @@
 //! The records of one thread: a ring of 64-bit words that its thread fills, and another reads.
 //!
-//! There is no lock. The thread alone writes; every word is an atomic, so a reader may come at
-//! any time, and finds out afterwards which words were overwritten meanwhile. A record lies in one
-//! block of [`BLOCK`] words. A block begins with a record that counts those before it, so a
-//! reader can begin at any block, and knows how many records are gone.
+//! There is no lock. Only the ring's thread writes records. Every word is an atomic, so a reader
+//! may copy the words at any time. It finds out afterwards which words were overwritten meanwhile.
+//! No record crosses a block of [`BLOCK`] words. Each block begins with the number of records
+//! before it. A reader can therefore begin at any block, and knows how many records are gone.
 //!
-//! A ring is used in one of two ways. If somebody takes the records ([`Ring::taken_up_to`]), those
-//! that are not taken stay, and new ones find no room. If nobody does, the oldest are overwritten.
+//! A ring is used in one of two ways. If a reader takes the records ([`Ring::taken_up_to`]), they
+//! stay until then, and new ones may find no room. If no reader does, new records overwrite the
+//! oldest.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -15,10 +16,11 @@ use crossbeam_utils::CachePadded;
 /// Words of a block, 32 KiB.
 pub(crate) const BLOCK: u64 = 4_096;
 
-/// The longest text of a record, bytes: half a block, so that little of a block stays unused.
+/// The longest text of a record, bytes: half a block, so that no more than about half of a block
+/// stays unused.
 pub(crate) const MAX_TEXT: usize = 16_384;
 
-/// Numbers of words, and addresses, fit; of a place the lower bits count.
+/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
 #[expect(clippy::cast_possible_truncation, reason = "see above")]
 const fn index(number: u64) -> usize {
     number as usize
@@ -102,17 +104,17 @@ pub(crate) struct Ring {
     words: Box<[AtomicU64]>,
     /// Written by the thread alone.
     writer: CachePadded<WriterPart>,
-    /// Records below this were taken. Written by whoever takes them.
+    /// Records below this were taken. The reader writes it.
     taken: CachePadded<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct WriterPart {
-    /// Where the next record begins. All below are whole.
+    /// Where the next record begins. All records below are whole.
     head: AtomicU64,
-    /// Up to where words may be in the middle of a change.
+    /// The end of the words that the thread may be writing now.
     reserved: AtomicU64,
-    /// Records in front of the present block, and in it.
+    /// Records so far. Those that begin a block, or repeat a beginning in it, do not count.
     records: AtomicU64,
     /// Records that found no room.
     dropped: AtomicU64,
@@ -149,7 +151,7 @@ impl Ring {
         &self.words[index(place) & (self.words.len() - 1)]
     }
 
-    // What the thread does.
+    // For the ring's thread.
 
     /// Where the next record begins.
     #[inline]
@@ -158,7 +160,7 @@ impl Ring {
         self.writer.head.load(Ordering::Relaxed)
     }
 
-    /// The words that are left of the present block; none before a block is begun.
+    /// The words that are left of the present block; 0 before the first block.
     #[inline]
     pub(crate) fn left(&self) -> u64 {
         self.head().wrapping_neg() & (BLOCK - 1)
@@ -219,7 +221,7 @@ impl Ring {
         self.writer.head.store(end, Ordering::Release);
     }
 
-    /// Up to where records were taken.
+    /// The end of the records that were taken.
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `taken_up_to`: the reader has its
         // copy before the thread overwrites the words.
@@ -234,14 +236,14 @@ impl Ring {
         self.writer.dropped.store(dropped + 1, Ordering::Relaxed);
     }
 
-    /// The thread writes nothing more.
+    /// Says that the thread writes nothing more.
     pub(crate) fn end_thread(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `has_ended`: whoever sees it sees the
-        // last records.
+        // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
+        // sees the last records.
         self.writer.ended.store(true, Ordering::Release);
     }
 
-    // What others do.
+    // For readers, and the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, see `end_thread`.
@@ -265,21 +267,22 @@ impl Ring {
         self.writer.head.load(Ordering::Acquire)
     }
 
-    /// The thread may overwrite what is below `place`.
+    /// Lets the thread overwrite what is below `place`.
     pub(crate) fn taken_up_to(&self, place: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
         self.taken.store(place, Ordering::Release);
     }
 
-    /// Copies the words from `from` to `to`. Only if nothing was overwritten are they records.
+    /// Copies the words from `from` to `to`. They are records only if the thread overwrote none of
+    /// them meanwhile.
     pub(crate) fn copy(&self, from: u64, to: u64, words: &mut Vec<u64>) {
         words.clear();
         // ORDERING: Relaxed: published by the head, which the caller has loaded by `end`.
         words.extend((from..to).map(|place| self.word(place).load(Ordering::Relaxed)));
     }
 
-    /// The words that a ring has that overwrites the oldest, from the beginning of a block. The
-    /// thread may write meanwhile.
+    /// Copies the records of a ring that overwrites its oldest, from the beginning of a block. The
+    /// thread may go on writing meanwhile.
     pub(crate) fn snapshot(&self) -> Vec<u64> {
         let end = self.end();
         let oldest = |end: u64| end.saturating_sub(self.capacity()).next_multiple_of(BLOCK);
@@ -300,7 +303,7 @@ impl Ring {
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
     words: &'a [u64],
-    /// How many words of the present block are behind.
+    /// Words of the present block that were read.
     in_block: u64,
     text: Vec<u8>,
 }
@@ -311,7 +314,7 @@ impl<'a> Records<'a> {
         Self { words, in_block: from % BLOCK, text: Vec::new() }
     }
 
-    /// The next record; not those that fill up.
+    /// The next record. Skips the unused rest of a block.
     pub(crate) fn next(&mut self) -> Option<Record<'_>> {
         let (kind, head) = loop {
             let head = *self.words.first()?;
@@ -360,7 +363,8 @@ mod tests {
         ring.push(&record);
     }
 
-    /// The times of the instants, which must be whole, and how many records were before.
+    /// The times of the instants, all of which must be whole, and the number of records before
+    /// them.
     fn check(words: &[u64]) -> (Vec<u64>, u64) {
         let (mut times, mut before) = (Vec::new(), None);
         let mut records = Records::new(words, 0);
@@ -401,7 +405,7 @@ mod tests {
             }
         }
         let (times, before) = check(&ring.snapshot());
-        // Three blocks at least are whole, of records whose words are 15 on average.
+        // At least three blocks are whole, and their records have 15 words on average.
         assert!(times.len() > 400 && before > 10_000, "{} after {before}", times.len());
     }
 

@@ -1,4 +1,4 @@
-//! What a thread is called.
+//! A thread's number and name.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs;
@@ -7,8 +7,8 @@ use std::thread;
 /// A thread, as viewers show it.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadName {
-    /// The system's number, as `ps` and `perf` have it; a number of our own where `/proc` does not
-    /// tell it.
+    /// The system's number, which `ps` and `perf` show. Where `/proc` does not have it, the
+    /// recorder counts threads itself.
     pub(crate) number: u64,
     pub(crate) name: String,
 }
@@ -31,7 +31,7 @@ impl ThreadName {
     }
 }
 
-/// By the link `/proc/thread-self`, whose target is `PROCESS/task/THREAD` on Linux.
+/// Reads the link `/proc/thread-self`. Its target on Linux is `PROCESS/task/THREAD`.
 fn system_number() -> Option<u64> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
