@@ -1,11 +1,11 @@
-//! A trace file for <https://ui.perfetto.dev>, `chrome://tracing` and their relatives, written
+//! A trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar viewers, written
 //! while the program runs.
 //!
-//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of
-//! events. A busy interval of a thread in a span is a `B` event and an `E` event, so a span that
-//! does not end is in the file, too. A request's spans are `b` and `e` events with its number
-//! ([`Tracks`]). Events of `tracing` are instants, with their fields; a message is the instant's
-//! name. Threads have the system's numbers and names.
+//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
+//! A busy interval of a thread in a span is a `B` event and an `E` event. A span that does not end
+//! is therefore in the file, too. The spans of a request are `b` and `e` events with the request's
+//! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
+//! Threads have the system's numbers and names.
 //!
 //! | | this | tracing-chrome 0.7 |
 //! |---|---|---|
@@ -19,11 +19,12 @@
 //! | after a panic, abort, segfault, `exit` | up to the last moment, see below | up to 8 KiB missing |
 //! | source location, custom names, a new file while it runs | no | yes |
 //!
-//! # When the program ends otherwise
+//! # When the program ends without dropping the guard
 //!
-//! The writer writes every 100 ms ([`Builder::flush_every`]). For what happened since then:
+//! The writer writes every 100 ms ([`Builder::flush_every`]). The table says when the file also has
+//! what happened since then:
 //!
-//! | the program | is complete up to that moment |
+//! | the program | is the file complete up to that moment? |
 //! |---|---|
 //! | panics | with [`Builder::flush_on_panic`], also if the panic aborts |
 //! | leaks its guard, or calls `exit` on the thread that made the trace | where the system runs a thread's destructors then: Linux with glibc, macOS |
@@ -32,18 +33,18 @@
 //! | is killed | no: up to 100 ms before |
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
-//! (ibid.). The file begins with `[` and an event, and each further event has its comma before
-//! it. No event crosses a 4 KiB page of the file; blanks fill the rest of a page if the next event
-//! does not fit. Linux checks for a `SIGKILL` between pages (`generic_perform_write` in its
-//! `mm/filemap.c`), so it writes the part that is on one page whole or not at all. An event longer
-//! than a page, which takes span fields of that length, is the exception. A loss of power may
+//! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
+//! No event crosses a 4 KiB page of the file; blanks fill the rest of a page if the next event does
+//! not fit. Linux checks for a `SIGKILL` between pages (`generic_perform_write` in its
+//! `mm/filemap.c`), so it writes the part on one page whole or not at all. Only an event longer
+//! than a page can be cut: one with fields or a message of such a length. A loss of power may
 //! damage the file.
 //!
 //! # What it costs the program
 //!
-//! A thread puts three words into a ring of its own when it enters a span, two when it exits, and
-//! waits for nobody. The writer's thread makes text of them. Records that do not fit into the ring
-//! are dropped and counted, and the file says how many are missing, and where; with
+//! A thread puts three words into a ring of its own when it enters a span, and two when it exits.
+//! It waits for nobody. The writer's thread turns them into text. Records that do not fit into the
+//! ring are dropped and counted. The file says how many are missing, and where. With
 //! [`Builder::wait_when_full`] the program waits instead.
 
 use core::time::Duration;
@@ -110,8 +111,8 @@ pub struct Builder {
 
 impl Builder {
     /// Memory for the records of a thread that the writer has not taken yet: 1 MiB by default, at
-    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, an event and
-    /// a span of a request 32 or more, fields what their text takes.
+    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, a span of a
+    /// request 64, an event 32. The text of fields and messages comes on top of that.
     #[must_use]
     pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
         self.settings.bytes_per_thread = bytes;
@@ -124,8 +125,8 @@ impl Builder {
         Self { flush_every, ..self }
     }
 
-    /// Writes the fields of a span as the arguments of its events, those recorded later too.
-    /// They are formatted on the program's threads.
+    /// Writes the fields of a span as the arguments of its events, including values recorded later.
+    /// The program's threads format them.
     #[must_use]
     pub fn with_fields(mut self) -> Self {
         self.settings.has_fields = true;
@@ -233,18 +234,19 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Waits until what was recorded before is written, at most `patience`; whether it is.
+    /// Asks the writer to write what was recorded before, and waits for that, at most `patience`.
+    /// Returns whether it is written.
     pub fn flush(&self, patience: Duration) -> bool {
         let number = self.requests.ask();
         self.writer.unpark();
         self.wait(number, patience)
     }
 
-    /// The same as [`flush`](Self::flush), for the handler of a signal: the calling thread only
-    /// changes an atomic, reads the clock, and sleeps, while the writer's thread works. It may
-    /// take as long as [`Builder::flush_every`] until the writer looks. If the program was
-    /// interrupted where it held a lock that the writer needs, that of the allocator, say, this
-    /// waits in vain, but no longer than `patience`.
+    /// The same as [`flush`](Self::flush), for the handler of a signal. The calling thread only
+    /// changes an atomic, reads the clock, and sleeps, while the writer's thread works. It does not
+    /// wake the writer, which may take as long as [`Builder::flush_every`] to notice. The
+    /// interrupted thread may hold a lock that the writer needs, such as the allocator's. The call
+    /// then waits in vain, but no longer than `patience`.
     pub fn flush_in_signal_handler(&self, patience: Duration) -> bool {
         self.wait(self.requests.ask(), patience)
     }
@@ -261,12 +263,13 @@ impl Flusher {
     }
 }
 
-/// Flushes when the thread that made traces ends, which at the end of `main` is the program.
+/// Flushes when the thread that made the traces ends. For the main thread, that is the end of the
+/// program.
 struct AtEnd(Vec<Flusher>);
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        // Elsewhere the writer's thread may be gone by now, and nobody would answer.
+        // On other systems the writer's thread may be gone by now, and the wait would be in vain.
         if cfg!(unix) {
             self.0.iter().for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
         }
@@ -284,10 +287,10 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
     });
 }
 
-/// Ends the file when it is dropped. Spans that are exited later are not in it.
+/// Ends the file when it is dropped. What is recorded later is not in the file.
 ///
-/// Keep it until the end of `main`. What a program leaves that ends without dropping it is in the
-/// [module's documentation](self).
+/// Keep it until the end of `main`. The [module's documentation](self) says what the file has if
+/// the program ends without dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
@@ -305,7 +308,8 @@ impl Guard {
         self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
     }
 
-    /// For programs that want the trace to be complete before they end in another way.
+    /// For programs that end without dropping the guard, and want the file to be complete before
+    /// that.
     #[must_use]
     pub fn flusher(&self) -> Flusher {
         self.flusher.clone()
@@ -335,10 +339,11 @@ impl Drop for Guard {
 pub struct Summary {
     /// Busy intervals of threads, and spans of requests, that are in the file.
     pub written: u64,
-    /// Those of them that had not ended when the file did.
+    /// Those of `written` that had not ended when the file did.
     pub open: u64,
     /// Events that are in the file.
     pub events: u64,
-    /// Beginnings and events that are not, because a thread's ring was full.
+    /// Records that are not in the file, because a thread's ring was full: beginnings, events, and
+    /// ends of spans of requests.
     pub dropped: u64,
 }

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-/// The kernel writes so many bytes without a check for `SIGKILL` in between: the smallest page of
-/// any Linux.
+/// Bytes that the kernel writes without a check for `SIGKILL` in between: the smallest page of any
+/// Linux.
 const PAGE: usize = 4_096;
 
-/// Pages that are written at once.
+/// Bytes after which a write is due: 16 pages.
 const BUFFER: usize = 16 * PAGE;
 
 /// Collects events, and fills a page up with blanks if the next one does not fit.
@@ -15,7 +15,7 @@ pub(super) struct Pages<W> {
     output: W,
     /// What is not written yet.
     buffer: Vec<u8>,
-    /// How much of the present page is written.
+    /// Bytes of the present page that are written.
     offset: usize,
 }
 
@@ -24,11 +24,11 @@ impl<W: Write> Pages<W> {
         Self { output, buffer: Vec::with_capacity(BUFFER + PAGE), offset: 0 }
     }
 
-    /// Adds text that must not be split between pages. Longer text than a page is.
+    /// Adds text that must not be split between pages. Only text longer than a page is split.
     pub(super) fn push(&mut self, text: &str) -> io::Result<()> {
         let left = PAGE - (self.offset + self.buffer.len()) % PAGE;
         if text.len() > left {
-            // The array goes on after white space.
+            // JSON allows white space between the elements of an array.
             self.buffer.resize(self.buffer.len() + left, b' ');
             if self.buffer.len() >= BUFFER {
                 self.flush()?;
@@ -73,7 +73,8 @@ mod tests {
         }
     }
 
-    /// How much of a write of `len` bytes at `offset` is there at the end of each page, and of it.
+    /// The lengths at which a write of `len` bytes at `offset` may stop: at the end of each page,
+    /// and at its own end.
     fn ends_of_pages(offset: usize, len: usize) -> impl Iterator<Item = usize> {
         (1..=len).filter(move |part| (offset + part) % PAGE == 0 || *part == len)
     }

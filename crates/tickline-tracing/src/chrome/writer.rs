@@ -16,7 +16,7 @@ use crate::trace::local;
 use crate::trace::recorder::{Recorder, Track};
 use crate::trace::ring::{Kind, Record, Records};
 
-/// What the program asks of the writer. Only atomics, so that a signal's handler may ask.
+/// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Counts requests to write all that was recorded before.
@@ -29,7 +29,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Asks to write what was recorded before; its number.
+    /// Asks to write what was recorded before. Returns the request's number.
     pub(super) fn ask(&self) -> u64 {
         // ORDERING: AcqRel, pairs with the Acquire load in `Writer::run`: the writer sees what the
         // asking thread has recorded.
@@ -63,13 +63,13 @@ pub(super) struct Writer<W> {
     requests: Arc<Requests>,
     flush_every: Duration,
     process: u32,
-    /// By the address of the thread's ring, which the recorder keeps until it is forgotten.
+    /// By the address of the thread's ring, which the recorder keeps until [`Recorder::forget`].
     readings: HashMap<usize, Reading>,
     words: Vec<u64>,
     text: String,
     last_ns: u64,
     summary: Summary,
-    /// Those of `summary.written` that ended.
+    /// Spans and intervals of `summary.written` that ended.
     ended: u64,
 }
 
@@ -95,7 +95,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Runs until it is asked to finish, or an error comes.
+    /// Runs until the program asks it to finish, or a write fails.
     pub(super) fn run(mut self) -> io::Result<Summary> {
         local::this_thread_reads();
         let result = self.write_all();
@@ -116,8 +116,8 @@ impl<W: Write> Writer<W> {
             // ORDERING: as above.
             let asked = self.requests.asked.load(Ordering::Acquire);
             if finish {
-                // What other threads record from now on is not waited for: they may go on for
-                // ever.
+                // The writer does not wait for what other threads record from now on, because they
+                // may never stop.
                 self.recorder.end();
             }
             let took = self.take()?;
@@ -140,11 +140,12 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes what is in the rings now; whether it was so much that there may be more already.
+    /// Takes what is in the rings now. Returns whether that was so much that more may have come
+    /// already.
     fn take(&mut self) -> io::Result<bool> {
         let mut is_much = false;
         for track in self.recorder.tracks() {
-            // Before the end of the records is found, so that none comes after it.
+            // Loaded before the end of the records is, so that no record can come after that end.
             let has_ended = track.ring.has_ended();
             let address = Arc::as_ptr(&track.ring).addr();
             let process = self.process;
