@@ -1,4 +1,4 @@
-//! An event with the times of each span that is closed, as `fmt` does with `FmtSpan::CLOSE`.
+//! Sends an event with the times of each span that is closed, like `fmt` with `FmtSpan::CLOSE`.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,13 +12,13 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
-/// Sends an event with the message `close` and the fields `time.busy` and `time.idle` for each
-/// span that is closed, as `FmtSpan::CLOSE` prints it: in the span, of its level and target. The
-/// event goes to all layers of the subscriber, so it appears in whatever they write.
+/// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
+/// and `time.idle`, as `FmtSpan::CLOSE` prints it. The event is in the span, and has its level and
+/// target. It goes to all layers of the subscriber, so it appears in whatever they write.
 ///
-/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: its
-/// events would wait for the reloading, and the reloading for them ([`Sink`]). Reloading a filter
-/// around the layer is fine.
+/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: its events
+/// may wait for the reload, and the reload for them, for ever ([`Sink`]). Reloading a filter around
+/// the layer is fine.
 ///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};
@@ -31,12 +31,13 @@ use crate::timing::SpanTiming;
 /// ```
 #[derive(Debug, Default)]
 pub struct CloseEvents {
-    /// The subscriber of the layer. The thread that closes a span may have another default one.
+    /// The subscriber of the layer. The thread that closes a span may have another default
+    /// subscriber.
     home: OnceLock<WeakDispatch>,
 }
 
 impl CloseEvents {
-    /// Of every span.
+    /// Sends an event for every span that the layer times.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -54,8 +55,8 @@ where
 
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
         let metadata = span.metadata();
-        // A field set belongs to a callsite. This is the span's, because the event has its level
-        // and target.
+        // A field set belongs to a callsite. Here that is the span's, whose level and target the
+        // event has.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
@@ -67,7 +68,7 @@ where
         let values = fields.value_set(&values);
         let event = Event::new_child_of(span.id(), metadata, &values);
         let send = |dispatch: &Dispatch| {
-            // Layers with filters of their own are asked before each event, and rely on it.
+            // Layers with filters of their own rely on this call before each event.
             if dispatch.enabled(metadata) {
                 dispatch.event(&event);
             }
