@@ -72,8 +72,8 @@
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
 //! each lookup takes 32 ns. With 10,000 open spans the layer that stores an extension also costs 8
 //! ns more. With two threads all figures vary by hundreds of ns from run to run, those of the
-//! registry alone most of all. In this layer, its histograms and its recorders, two threads write
-//! to the same memory only for a span that moves between them. The
+//! registry alone most of all. In this layer, its histograms and its recorders, threads share no
+//! memory that they write at every span, unless the span moves between them. The
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the figures for
 //! one thread and for two on other processors.
 //!
