@@ -1,9 +1,9 @@
 //! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
 //!
-//! Each thread has a ring of fixed size, in which new records overwrite the oldest. Nothing is
-//! formatted but fields, nothing is written, and no thread waits for another. When it is asked to,
-//! the recorder makes a trace file of all rings, of the format that [`chrome`](crate::chrome)
-//! describes, while the program goes on.
+//! Each thread has a ring of fixed size, in which new records overwrite the oldest. Threads format
+//! nothing but fields, write no file, and never wait for each other. On request the recorder writes
+//! all rings to a trace file, while the program goes on. [`chrome`](crate::chrome) describes its
+//! format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,10 +35,11 @@
 //!
 //! # What is in the file
 //!
-//! The records of each thread reach back as far as its ring does, so an idle thread's reach
-//! further. The spans that a thread was in at that time are there from their beginning (the
-//! outermost 64). A ring is overwritten in pieces of 32 KiB. The rings of the last eight threads
-//! that ended are kept.
+//! The records of each thread reach back as far as its ring does: those of an idle thread reach
+//! back further. The outermost 64 spans that the thread was in at that time are there from their
+//! beginning. A ring is overwritten in pieces of 32 KiB. The rings of threads that have ended are
+//! kept, too. When a new thread joins, and more than eight of them are kept, one is removed: the
+//! one that was made first.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -73,17 +74,17 @@ sink_of_recording!(FlightRecorder);
 pub struct Builder(Settings);
 
 impl Builder {
-    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two.
-    /// An entered span takes 40 bytes, an event and a span of a request 32 or more, fields what
-    /// their text takes.
+    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two. An
+    /// entered span takes 40 bytes, a span of a request 64, an event 32. The text of fields and
+    /// messages comes on top of that.
     #[must_use]
     pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
         self.0.bytes_per_thread = bytes;
         self
     }
 
-    /// Keeps the fields of spans, those recorded later too. They are formatted when the span is
-    /// created.
+    /// Keeps the fields of spans, including values recorded later. They are formatted when they are
+    /// recorded.
     #[must_use]
     pub fn with_fields(mut self) -> Self {
         self.0.has_fields = true;
@@ -117,7 +118,7 @@ impl Builder {
 pub struct Summary {
     /// Busy intervals of threads, and spans of requests, that are in the file.
     pub written: u64,
-    /// Those of them that had not ended.
+    /// Those of `written` that had not ended.
     pub open: u64,
     /// Events that are in the file.
     pub events: u64,
@@ -149,7 +150,7 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), 0)
     }
 
-    /// The same, but only what happened in the `last` seconds or so.
+    /// The same, but only what happened within `last`, up to now.
     ///
     /// # Errors
     ///
@@ -158,9 +159,8 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), since(last))
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait; `false` if an earlier
-    /// call is still being carried out, or no thread could be started. Errors of writing are
-    /// lost.
+    /// The same on a thread of its own, for callbacks that must not wait. Returns `false` if an
+    /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
     pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
         // ORDERING: Acquire, pairs with the Release store below: the earlier file is written.
         if self.is_writing.swap(true, Ordering::Acquire) {
@@ -259,7 +259,8 @@ impl FlightRecorder {
                         }
                         blocks += 1;
                     }
-                    // Before the first block they began; later ones repeat what is there.
+                    // In the first block these spans began earlier, so their beginnings are
+                    // written; later blocks repeat beginnings that are there.
                     Kind::Inside if blocks > 1 => {}
                     Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
                     kind => kept.items.push(Item::new(&record, kind, thread)),
@@ -272,7 +273,7 @@ impl FlightRecorder {
     }
 }
 
-/// `CLOCK_MONOTONIC` so long ago, ns.
+/// `CLOCK_MONOTONIC` at the time `last` ago, ns.
 fn since(last: Duration) -> u64 {
     tickline::now_ns().saturating_sub(u64::try_from(last.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -307,7 +308,7 @@ impl Item {
 /// What the rings had.
 struct Kept {
     threads: Vec<Thread>,
-    /// Those of a thread in order.
+    /// The records of each thread are in order.
     items: Vec<Item>,
     overwritten: u64,
 }
@@ -315,10 +316,11 @@ struct Kept {
 impl Kept {
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone.
     fn drop_before(&mut self, since_ns: u64) {
-        // The places of beginnings: of threads in a stack, of requests by number and callsite.
+        // The places of beginnings: a stack for each thread, and one for each request's number and
+        // callsite.
         let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
         let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
-        // Those of requests are in order if all are.
+        // A request may run on several threads, so all records are put in order.
         let mut order: Vec<usize> = (0..self.items.len()).collect();
         order.sort_by_key(|place| self.items[*place].ns);
         for place in order {
