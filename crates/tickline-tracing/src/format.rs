@@ -19,8 +19,7 @@ const SECOND_LEN: usize = 19;
 /// The length of a `.` and nine digits.
 const FRACTION_LEN: usize = 10;
 
-/// The digits of a fraction of a second that are kept by default: microseconds, as `fmt` itself
-/// writes.
+/// The digits of a fraction of a second by default: microseconds, as `fmt` itself writes.
 const DEFAULT_DIGITS: u8 = 6;
 
 /// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC. Further digits are cut off, so that a time is
@@ -47,7 +46,7 @@ impl Rfc3339 {
         Self { digits: DEFAULT_DIGITS }
     }
 
-    /// With so many digits after the second, 0 to 9; more are taken for 9.
+    /// With this many digits after the second: 0 to 9. A larger number counts as 9.
     #[must_use]
     pub const fn digits(self, digits: u8) -> Self {
         Self { digits: if digits > 9 { 9 } else { digits } }
@@ -170,7 +169,7 @@ impl Line {
     }
 
     fn as_str(&self) -> &str {
-        // ASCII, all of it.
+        // All of it is ASCII.
         self.bytes.get(..self.len).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 }
@@ -183,6 +182,6 @@ const fn digit_of(number: u32) -> u8 {
 fn second_text(seconds: u64) -> [u8; SECOND_LEN] {
     let text = UnixTime::from_secs(seconds).to_string();
     let second = text.as_bytes().first_chunk();
-    // Never the other one: the years have four digits.
+    // The text is long enough, because its years have four digits. So the default is never used.
     second.copied().unwrap_or(*b"1970-01-01T00:00:00")
 }

@@ -18,11 +18,10 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut
 /// off.
 ///
-/// The zone is looked up when this is made, and its offset for each second that begins, so summer
-/// time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before
-/// 1973; their seconds are left out of the offset and of the time. Where the first hours of 1970
-/// were still in 1969, they are written as UTC; so are the last ones before `UnixTime` ends, in
-/// 2554, where it is later.
+/// The zone is looked up once, when this is made. Its offset is looked up for each second, so
+/// summer time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets
+/// before 1973; their seconds are left out of the offset and of the time. A local time before 1970
+/// is written as UTC. So is one after the end of [`UnixTime`], in 2554.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339Local;
@@ -38,7 +37,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub struct Rfc3339Local {
     digits: u8,
     zone: TimeZone,
-    /// Numbers the zones, so that a thread can keep apart what belongs to each.
+    /// The number of the zone, by which a thread knows whose text it keeps.
     number: u64,
 }
 
@@ -73,7 +72,7 @@ impl Rfc3339Local {
         Self { digits: DEFAULT_DIGITS, zone, number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// With so many digits after the second, 0 to 9; more are taken for 9.
+    /// With this many digits after the second: 0 to 9. A larger number counts as 9.
     #[must_use]
     pub fn digits(self, digits: u8) -> Self {
         Self { digits: digits.min(9), ..self }
@@ -142,8 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Offsets of either sign, with half hours and quarters, with summer times that begin and end
-    /// at odd hours.
+    /// Offsets of either sign, with half hours and quarters. Some have a summer time.
     const ZONES: [&str; 5] = [
         "UTC0",
         "IST-5:30",
