@@ -1,9 +1,10 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread records into histograms of its own, behind a lock that only readers compete for.
-//! A reader adds them up. Those of a thread that has ended stay, and the next new thread goes on
-//! with them. A histogram has buckets 1 % wide (two digits). For each span and thread it takes
-//! about 1 KiB for each doubling from its smallest to its largest value.
+//! Each thread records into histograms of its own. Only readers compete with it for their lock. A
+//! reader adds the histograms of all threads up. When a thread has ended, the next new thread goes
+//! on with its histograms. A histogram has buckets 1 % wide (two digits). For each span name and
+//! thread it takes about 2 KiB, and 1 KiB more for each doubling of its largest value beyond 256
+//! ns.
 
 use core::fmt;
 use core::time::Duration;
@@ -41,7 +42,7 @@ pub enum Measure {
     Idle,
 }
 
-/// What spans are counted together.
+/// Which spans are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Key {
@@ -50,20 +51,20 @@ pub enum Key {
     Name,
     /// Those of one target.
     Target,
-    /// Those in which this field has one value: a route, say, or a status. The last value counts
-    /// that was recorded. Spans without the field do not count. Of each thread's values the first
-    /// 1,000 have histograms of their own; spans with others are together in `(other)`.
+    /// Those in which this field has the same value: a route, say, or a status. The value recorded
+    /// last counts. Spans without the field do not count. The first 1,000 values of each thread
+    /// have histograms of their own. All further values share the histogram `(other)`.
     Field(&'static str),
 }
 
-/// The values of a field of which a thread keeps apart.
+/// The most values of a field that have histograms of their own on a thread.
 const MAX_VALUES: usize = 1_000;
 
-/// Where spans with further values are counted.
+/// The name under which spans with further values are counted.
 const OTHER: &str = "(other)";
 
-/// A histogram of the times of each span name (or another [`Key`]), ns. Clones are the same histograms: one is the
-/// sink, another shows the table.
+/// A histogram of the times of each span name (or another [`Key`]), ns. Clones are the same
+/// histograms: one is the sink, another shows the table.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -98,8 +99,8 @@ type Shard = CachePadded<Mutex<Recorded>>;
 
 #[derive(Default)]
 struct Recorded {
-    /// By the address of the span's metadata: callsites differ by that, without a comparison of
-    /// names.
+    /// By the address of the span's metadata. It is different for each callsite, and no names are
+    /// compared.
     by_callsite: FxHashMap<usize, (&'static str, Times)>,
     by_value: FxHashMap<String, Times>,
 }
@@ -117,7 +118,7 @@ impl Times {
     }
 
     fn record(&mut self, ns: u64) {
-        // Grows as it needs to, up to 64-bit values; `saturating_record` would not.
+        // `record` lets the histogram grow, up to 64-bit values; `saturating_record` would not.
         let _ = self.histogram.record(ns);
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
@@ -142,8 +143,8 @@ impl Histograms {
         Self(Arc::new(Inner { measure, key, shards: ThreadLocal::new(), at_drop: Mutex::new(None) }))
     }
 
-    /// Writes the table to `output` when the last clone is dropped. If a global subscriber holds
-    /// a clone, that does not happen at the end of the program. Errors of writing are lost.
+    /// Writes the table to `output` when the last clone is dropped. A global subscriber is never
+    /// dropped. If it holds a clone, the table is not written. Errors of writing are lost.
     #[must_use]
     pub fn table_at_drop(self, output: impl Write + Send + 'static) -> Self {
         *lock(&self.0.at_drop) = Some(Box::new(output));
@@ -165,11 +166,11 @@ impl Histograms {
     }
 
     /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
-    /// seconds; its label is `span`, `target`, or the field. A server answers with it, with the
+    /// seconds; its label is `span`, `target`, or the field. A server sends the text with the
     /// content type `text/plain; version=0.0.4`.
     ///
-    /// It needs no library: the `metrics` facade would count each span into a histogram of its
-    /// own once more, and `prometheus-client` has no summaries.
+    /// This needs no library. The `metrics` facade would record each span in a second histogram,
+    /// and `prometheus-client` has no summaries.
     ///
     /// ```
     /// use tickline_tracing::SpanTimingLayer;
@@ -187,8 +188,8 @@ impl Histograms {
     ///
     /// # Panics
     ///
-    /// If `metric` is no name of a metric, or the field no name of a label: letters, digits and
-    /// `_`, and not a digit first.
+    /// If `metric`, or the name of the field, is empty, begins with a digit, or has other
+    /// characters than ASCII letters, digits and `_`.
     #[must_use]
     pub fn prometheus(&self, metric: &str) -> String {
         prometheus::text(metric, self.0.key, &self.0.merged())
@@ -335,8 +336,8 @@ where
     }
 }
 
-/// A line of the table. Quantiles and `max` are the upper ends of their buckets, so up to 1 % too
-/// long.
+/// A line of the table. Quantiles and `max` are the upper ends of their buckets, so they are up to
+/// 1 % too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

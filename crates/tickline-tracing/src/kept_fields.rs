@@ -6,7 +6,7 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-/// The extension: name and text of the fields that some sink has chosen.
+/// The extension of a span: name and text of the fields that some sink has chosen.
 #[derive(Debug, Default)]
 pub(crate) struct KeptFields(Vec<(&'static str, String)>);
 
@@ -21,13 +21,13 @@ pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
     names.iter().any(|name| metadata.fields().field(name).is_some())
 }
 
-/// Keeps the values of the fields `names` that `record` shows to its visitor.
+/// Keeps the values of the fields `names`, which `record` passes to its visitor.
 pub(crate) fn keep<'a, S: LookupSpan<'a>>(
     span: &SpanRef<'a, S>,
     names: &[&str],
     record: impl FnOnce(&mut dyn Visit),
 ) {
-    // The extensions are not locked meanwhile: a value's text may be made by code that uses them.
+    // The extensions are not locked while values are formatted: a value's `Debug` may use them.
     let mut chosen = Chosen { names, found: Vec::new() };
     record(&mut chosen);
     let mut extensions = span.extensions_mut();

@@ -36,7 +36,7 @@ fn push(text: &mut String, sample: &str, value: &str) {
     let _ = writeln!(text, "{sample} {value}");
 }
 
-/// All digits, which `f64` does not have.
+/// Seconds with nine decimals. An `f64` does not have enough digits for all values.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
