@@ -1,13 +1,12 @@
 //! Where the layer keeps what it knows about open spans.
 //!
-//! The registry's extensions are made for this. But finding a span there takes some 34 ns at each
-//! enter, exit and close, which is as much as ten readings of the counter in all (AMD EPYC,
-//! family 26, record of the benches). So open spans are in a table of the layer's own, in a slot
-//! that is computed from the span's number: the registry's numbers say which thread created the
-//! span, and which place it has among that thread's open spans. A thread's slots are in pages of
-//! 32, 64, 128 and so on, as the registry's are. No thread writes to another's page, except for
-//! spans that move. A span whose slot is taken when it is created goes to the extensions, and
-//! stays there.
+//! The registry's extensions are made for this. But it takes some 34 ns to find a span there, at
+//! each enter, exit and close. That is as much as ten readings of the counter in all (AMD EPYC,
+//! family 26, record of the benches). Open spans are therefore in a table of the layer's own. The
+//! slot of a span is computed from its number. The registry's numbers tell which thread created the
+//! span, and its place among the open spans of that thread. A thread has pages of 32, 64, 128 slots
+//! and so on, as in the registry. A thread writes to another's page only for a span that has moved.
+//! If the slot is taken when a span is created, the span goes to the extensions, and stays there.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +19,14 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::timing::Running;
 
-/// The bits of the registry's number less 1, from below, that are the span's place among those
-/// that its thread has created (sharded-slab 0.1.7, `cfg.rs`: half a word of pages, the first of
-/// which has 32 places). The bits of the thread follow, and a count of the uses of the place. A
-/// registry that makes its numbers in another way costs time, and nothing else.
+/// The lowest bits of the registry's number less 1: the span's place among the open spans of its
+/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of pages, the first of which has 32 places).
+/// Above are the number of the thread, and a count of the uses of the place. If a registry numbers
+/// its spans in another way, the table is slower, but no time is wrong.
 const PLACE_BITS: u32 = usize::BITS / 2 + 6;
 
-/// Threads that have pages of their own, a power of two. Others share them with one of these. The
-/// registry gives the number of a thread that has ended to the next that begins.
+/// The most threads with pages of their own, a power of two. Further threads share the pages of
+/// these. The registry gives the number of a thread that has ended to a thread that begins.
 const THREADS: usize = 1_024;
 
 /// Slots of a thread's first page, as in the registry.
@@ -44,8 +43,8 @@ const FREE: u64 = 0;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// The span that `running` belongs to. It changes under the lock, and away from a span's
-    /// number only when that span ends. This alone therefore shows that a span is not here.
+    /// The span that `running` belongs to. It changes only under the lock. It stays a span's number
+    /// until that span ends. A thread therefore sees without the lock that a span is not here.
     span: AtomicU64,
     running: SpinMutex<Option<Running>>,
 }
@@ -64,9 +63,9 @@ impl Slot {
         self.span.load(Ordering::Relaxed)
     }
 
-    /// Locks what is kept for `span`, if it is here. Waits only for a thread that works on the
-    /// same span, or that has just found in `insert` that it came too late. A forked child has
-    /// none of its parent's other threads, and must not wait for locks that they held.
+    /// Locks what is kept for `span`, if it is here. Waits only for a thread that works on the same
+    /// span, or for one in `insert` that has locked the slot too late and gives it up. A forked
+    /// child has none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<Running>>> {
         (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
@@ -88,7 +87,7 @@ impl Slot {
     }
 }
 
-/// What one thread created, or several that share it.
+/// The slots of one thread, or of several that share them.
 #[derive(Debug)]
 struct Shard {
     first: [Slot; FIRST_PAGE],
@@ -113,8 +112,8 @@ impl Shard {
     }
 }
 
-/// The open spans of one layer: 16 KB, 2 KB for each thread that creates spans, and 64 bytes for
-/// each span beyond 32 that were open at once on a thread, rounded up to a power of two.
+/// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
+/// A thread with more than 32 open spans adds pages of 4 KB, 8 KB and so on.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
     shards: Box<[OnceLock<Box<Shard>>]>,
@@ -122,7 +121,7 @@ pub(crate) struct OpenSpans {
 
 /// The extension of a span that found no slot.
 struct InExtensions {
-    /// The layer that keeps it, of two on one subscriber.
+    /// The number of the layer that keeps it: a subscriber may have two layers.
     layer: u64,
     running: Running,
 }
@@ -135,7 +134,7 @@ impl OpenSpans {
     /// The shard of a span, and its place there.
     #[inline]
     fn place(span: u64) -> (usize, usize) {
-        // The registry's numbers are words, less than any machine's `usize` has, and not 0.
+        // The registry's numbers are made from a `usize` and are not 0, so nothing is lost.
         let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
         (index >> PLACE_BITS & (THREADS - 1), index & ((1 << PLACE_BITS) - 1))
     }
@@ -151,7 +150,7 @@ impl OpenSpans {
         })
     }
 
-    /// The same, and makes its page if there is none yet.
+    /// The slot of `span`. Makes its page if there is none yet.
     #[cold]
     fn make_slot(&self, span: u64) -> Option<&Slot> {
         let (shard, place) = Self::place(span);
@@ -166,9 +165,10 @@ impl OpenSpans {
         self.slot(span)
     }
 
-    /// Keeps `running` for `span`, if its slot is free. A slot is also free if it has an earlier
-    /// span of the same number, whose end the layer missed: the registry uses a number again when
-    /// its count of uses wraps. A free slot that another thread has locked counts as taken.
+    /// Keeps `running` for `span`, if its slot is free. A slot also counts as free if it has an
+    /// earlier span of the same number, whose end the layer missed. The registry uses a number
+    /// again when its count of uses wraps. A free slot that another thread has locked counts as
+    /// taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: &Running) -> bool {
         let Some(slot) = self.slot(span).or_else(|| self.make_slot(span)) else { return false };
@@ -258,8 +258,8 @@ mod tests {
         assert!(spans.insert(second, &Running::of_a_callsite(20)));
     }
 
-    /// Symptom: with one span after the other a thread went through all slots, and took them from
-    /// the other threads' caches.
+    /// Symptom: a thread that created one span after the other used all slots in turn, and took
+    /// them from the other threads' caches.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn the_spans_of_a_thread_come_to_the_same_slots_again() {
