@@ -9,13 +9,12 @@ use crate::layer_over::LayerOver;
 use crate::sink::{Callback, ClosedSpan, Sink};
 use crate::source::GlobalClock;
 
-/// Times every span. The times are in the span's extensions ([`SpanTiming`](crate::SpanTiming)),
-/// and go to its sink `K`.
+/// Times every span. The layer puts the times into the span's extensions
+/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sink `K`.
 ///
-/// A layer is for one subscriber. If one subscriber has two, the first that is called when a span
-/// is closed leaves its times in the extensions, and both sinks get those. A span that was
-/// created before the layer was there is not timed. Nor is a span whose layer was
-/// [reloaded](tracing_subscriber::reload) meanwhile.
+/// A layer is for one subscriber. If a subscriber has two such layers, both sinks get the times of
+/// the layer that is called first when the span is closed. A span is not timed if it was created
+/// before the layer was there, or if the layer was [reloaded](tracing_subscriber::reload) since.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;

@@ -13,11 +13,11 @@ use crate::source::TimeSource;
 use crate::timing::{Running, SpanTiming};
 use crate::unix_offset::UnixOffset;
 
-/// Numbers the layers, so that a layer knows its own spans. No layer has 0.
+/// Numbers the layers, so that each knows its own spans. No layer has 0.
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
-/// [`SpanTimingLayer`](crate::SpanTimingLayer) over a given clock, with the same sinks and costs
-/// but for the clock's.
+/// [`SpanTimingLayer`](crate::SpanTimingLayer) over a given clock. Sinks are the same, and so are
+/// the costs, except the clock's own.
 #[derive(Debug)]
 pub struct LayerOver<T, K = ()> {
     number: u64,
@@ -136,13 +136,13 @@ where
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(span) = ctx.span(&id) else { return };
         let kept = kept.or_else(|| from_extensions(&span, self.number).as_ref().map(close));
-        // The lock is released before the sink is called: it may want the extensions, or never
-        // return.
+        // The lock is released before the sink is called, because the sink may use the extensions,
+        // or never return.
         let times = {
             let mut extensions = span.extensions_mut();
             match kept.map(|times| (times, extensions.replace(times))) {
                 Some((times, None)) => Some(times),
-                // Another layer was first.
+                // Another timing layer was called first; its times stay.
                 Some((_, Some(first))) => {
                     extensions.replace(first);
                     Some(first)

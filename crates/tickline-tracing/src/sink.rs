@@ -13,10 +13,11 @@ use crate::timing::SpanTiming;
 /// A [`SpanTimingLayer`](crate::SpanTimingLayer) calls its sink when something happens to a span.
 /// It holds no lock of its own during a call.
 ///
-/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock,
-/// of which a call holds the read side. An event or a span that the sink makes takes it again. If
-/// another thread has begun to reload in between, both wait for each other for ever. Reload a
-/// filter around the layer instead, which holds no lock, or use sinks that make no events.
+/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
+/// Each call of the sink holds its read side. If the sink makes an event or a span, that takes the
+/// read side again. If another thread has begun to reload in between, both wait for each other for
+/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use sinks that
+/// make neither events nor spans.
 ///
 /// `()` does nothing; a pair of sinks calls both.
 /// [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes a sink of a
@@ -28,11 +29,11 @@ where
     /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted.
     const ENTER_AND_EXIT: bool = false;
 
-    /// Whether [`event`](Self::event) is wanted. It costs a reading for each event.
+    /// Whether [`event`](Self::event) is wanted. Each event then costs a reading of the clock.
     const EVENTS: bool = false;
 
-    /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the
-    /// spans of this callsite. They cost a lookup in the registry.
+    /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the spans
+    /// of this callsite. Each call costs a lookup in the registry.
     fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
         let _ = metadata;
         false
@@ -67,7 +68,7 @@ where
         let _ = (span, ns);
     }
 
-    /// An event came on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
+    /// An event happened on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
     /// [`EVENTS`](Self::EVENTS).
     fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
         let _ = (event, ctx, ns);
@@ -158,8 +159,8 @@ where
     }
 }
 
-/// A span that is being entered or exited, as a [`Sink`] gets it. Its callsite is known without a
-/// lookup in the registry; the rest costs one.
+/// A span that a thread enters or exits, as a [`Sink`] gets it. Its number and its metadata are at
+/// hand; the rest costs a lookup in the registry.
 pub struct OpenSpan<'a, S> {
     id: &'a Id,
     metadata: &'static Metadata<'static>,
@@ -235,8 +236,7 @@ impl ClosedSpan<'_> {
     }
 
     /// The text of a field, as it was recorded last, without quotation marks if it is a string.
-    /// `None` if the span does not have it, or the callback was made without it
-    /// ([`Callback::with_fields`]).
+    /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields?.get(name)
@@ -261,9 +261,9 @@ impl<F: Fn(&ClosedSpan<'_>)> Callback<F> {
         Self { call, fields: &[] }
     }
 
-    /// The same, and keeps these fields of the spans, for [`ClosedSpan::field`]. Spans that have
-    /// any of them cost a lookup in the registry and some text when they are created; others cost
-    /// nothing more.
+    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. A span that has any of them
+    /// costs a lookup in the registry and some text when it is created. Other spans cost nothing
+    /// more.
     ///
     /// ```
     /// use tickline_tracing::{Callback, ClosedSpan, SpanTimingLayer};
@@ -315,7 +315,7 @@ where
         if self.fields.is_empty() {
             (self.call)(&ClosedSpan { id, metadata, times, fields: None });
         } else {
-            // Taken out, so that no lock is held: the callback may want the extensions.
+            // Taken out, so that no lock is held: the callback may use the extensions.
             let fields = span.extensions_mut().remove::<KeptFields>();
             (self.call)(&ClosedSpan { id, metadata, times, fields: fields.as_ref() });
             if let Some(fields) = fields {

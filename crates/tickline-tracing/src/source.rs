@@ -1,14 +1,14 @@
 //! The clock behind the layer.
 //!
-//! Programs use tickline's. The trait is there for tests, which move their clock by hand, and
-//! [`StdClock`] for measurements that compare the layer with the same layer over `std`.
+//! Programs use tickline's clock. The trait is for tests, which move a clock by hand. [`StdClock`]
+//! is for measurements of the same layer over `std`.
 
 use core::time::Duration;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock.
 pub trait TimeSource: Send + Sync + 'static {
-    /// The present, in monotonic ns. Later readings of one thread must not be smaller. The layer
+    /// The present monotonic time, ns. Later readings of one thread must not be smaller. The layer
     /// calls this while a span's slot is locked, so it must not enter a span.
     fn now_ns(&self) -> u64;
 
@@ -19,9 +19,10 @@ pub trait TimeSource: Send + Sync + 'static {
 /// tickline's global clock. With tickline's feature `mock`, the mock clock that is active on the
 /// thread.
 ///
-/// [`tickline::now_ns`] converts each reading at once. Raw ticks that are converted when a span
-/// is closed cost more in all (195 ns a span in place of 159, AMD EPYC, family 26, record of the
-/// benches), and are off for spans that are older than the oldest line that the clock remembers.
+/// [`tickline::now_ns`] converts each reading at once. The rejected option is to keep ticks, and to
+/// convert them when the span is closed. It costs more (195 ns a span in place of 159, AMD EPYC,
+/// family 26, record of the benches). It is also wrong for spans older than the oldest line that
+/// the clock remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GlobalClock;
 

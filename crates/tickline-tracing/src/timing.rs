@@ -15,8 +15,8 @@ pub(crate) struct Running {
     created_ns: u64,
     /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
     entered_ns: u64,
-    /// The latest exit in the present or last busy interval; its start if it was entered again
-    /// before an exit; 0 before both.
+    /// The latest exit in the present or last busy interval. A re-entry before any exit sets it to
+    /// the interval's start. Before both it is 0.
     exited_ns: u64,
     busy_ns: u64,
     /// Enters without an exit, on any thread.
@@ -33,7 +33,7 @@ impl Running {
         self.metadata
     }
 
-    /// Returns when it was entered, ns; `None` for a re-entry, which takes no reading.
+    /// Returns the time of the enter, ns; `None` for a re-entry, which takes no reading.
     #[inline]
     pub(crate) fn enter(&mut self, source: &impl TimeSource) -> Option<u64> {
         self.enters = self.enters.saturating_add(1);
@@ -52,8 +52,9 @@ impl Running {
         Some(self.entered_ns)
     }
 
-    /// For the same reason the layer reads the clock before it finds the span. So two threads may
-    /// get here in another order than that of their readings: the latest reading counts.
+    /// The layer reads the clock before it finds the span, so that its own work is not in the busy
+    /// time. Two threads may therefore come here in another order than that of their readings. The
+    /// latest reading counts.
     #[inline]
     pub(crate) fn exit(&mut self, now_ns: u64) {
         if self.depth == 0 {
@@ -72,8 +73,7 @@ impl Running {
 
     #[inline]
     pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce(u64) -> i64) -> SpanTiming {
-        // Not above `closed_ns`: the span may be created on one thread and closed on another, as
-        // in `interval_ns`.
+        // Not above `closed_ns`: the readings of two threads may cross, as in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
@@ -93,9 +93,9 @@ impl Running {
 
 /// When a span was created and closed, and what it did in between.
 ///
-/// The extension that [`SpanTimingLayer`](crate::SpanTimingLayer) leaves in each span's
-/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed, for
-/// other layers to read in their `on_close`. The timing layer must be called before those layers:
+/// [`SpanTimingLayer`](crate::SpanTimingLayer) puts this into the span's
+/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed. Other
+/// layers read it there in their `on_close`. Add the timing layer before those layers, because
 /// layers are called in the order in which they were added.
 ///
 /// ```
@@ -159,16 +159,16 @@ impl SpanTiming {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// How often it was entered, re-entries while it was entered included; 4,294,967,295 if more
-    /// often.
+    /// How often it was entered, including re-entries; at most 4,294,967,295.
     #[inline]
     #[must_use]
     pub const fn enters(&self) -> u64 {
         self.enters
     }
 
-    /// When it was created, by the offset between Unix and monotonic time at its end (some 10 ms
-    /// old at most). So setting the clock in between makes the span neither longer nor shorter.
+    /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
+    /// end, some 10 ms old at most. If somebody sets the clock in between, the span therefore
+    /// becomes neither longer nor shorter.
     #[inline]
     #[must_use]
     pub const fn created(&self) -> UnixTime {
@@ -199,7 +199,7 @@ impl SpanTiming {
 
 #[cfg(test)]
 impl Running {
-    /// Of the one callsite that tests have for this.
+    /// A span of the one callsite that tests have for this.
     pub(crate) fn of_a_callsite(created_ns: u64) -> Self {
         let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
             tracing::info_span!("span").metadata().expect("a registry enables all")

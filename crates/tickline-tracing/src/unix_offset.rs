@@ -9,14 +9,14 @@ use crate::source::TimeSource;
 /// negligible at this interval. The layer notices within this time that the clock was set.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
-/// A sample that took no longer than this was not interrupted, ns: three readings of a fast OS
-/// clock take as long.
+/// A sample that took less than this was not interrupted, ns. Three readings of a fast OS clock
+/// take less.
 const NARROW_NS: u64 = 200;
 
-/// Samples at most: where the OS clock is slow, every one is wide.
+/// The most samples. Where the OS clock is slow, every sample is wide.
 const MAX_SAMPLES: u32 = 4;
 
-/// Unix less monotonic time, sampled every now and then.
+/// The offset of Unix time from monotonic time. It is sampled again when the last sample is old.
 #[derive(Debug)]
 pub(crate) struct UnixOffset {
     offset_ns: AtomicI64,
@@ -34,7 +34,8 @@ impl UnixOffset {
         // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
         // offset's time sees the offset.
         let found_ns = self.found_ns.load(Ordering::Acquire);
-        // Both ways: another thread's sample may be a little later than this reading.
+        // The difference may have either sign: another thread's sample may be a little later than
+        // this reading.
         if found_ns != u64::MAX && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
             // ORDERING: Relaxed, behind the load above.
             return self.offset_ns.load(Ordering::Relaxed);
@@ -42,8 +43,8 @@ impl UnixOffset {
         self.find(source)
     }
 
-    /// Finds the offset by the narrowest of a few samples, because the delay of a preemption
-    /// would be in the times of all threads.
+    /// Takes the offset from the narrowest of a few samples. The delay of a preemption would
+    /// otherwise be in the times of all threads.
     #[cold]
     #[inline(never)]
     fn find(&self, source: &impl TimeSource) -> i64 {
