@@ -30,11 +30,11 @@
 //! # What it is for
 //!
 //! criterion may read the clock around each iteration (`iter_batched` with `PerIteration`,
-//! `iter_custom`), or around small batches. The cost of two calls of the OS clock, which
-//! `WallTime` reports as the routine's, then hides a routine of some ns. Two readings of the
-//! counter cost less, and this crate measures their cost and subtracts it. With `iter`, and with
-//! large batches, criterion reads the clock once for thousands of iterations, and both clocks
-//! give the same result.
+//! `iter_custom`), or around small batches. `WallTime` then counts the cost of two calls of the OS
+//! clock as the routine's. That cost hides a routine of some ns. Two readings of the counter cost
+//! less, and this crate measures and subtracts their cost. With `iter`, and with large batches,
+//! criterion reads the clock once for thousands of iterations, and both clocks give the same
+//! result.
 //!
 //! The table shows errors in ns, with the standard deviation in brackets:
 //!
@@ -43,9 +43,9 @@
 //!   median of criterion's samples, each a mean of many iterations. The truth was measured before
 //!   and after, seconds away. The deviation is that of the samples. The table has the median of
 //!   three such benchmarks.
-//! - short: by a loop without criterion. The error is that of the median of samples of 50
-//!   iterations, each timed by itself, against the truth of the same moment. The deviation is
-//!   that of single iterations.
+//! - short: by a loop without criterion. A sample is the mean of 50 iterations, each timed by
+//!   itself. The error is that of the median of the samples, against the truth of the same moment.
+//!   The deviation is that of single iterations.
 //!
 //! AMD EPYC, family 26 (2 CPUs, under KVM, Linux 6.18, clocksource tsc, a counter with a
 //! resolution of 10 ns), rustc 1.95, 2026-11-20, `taskset -c 1
@@ -60,23 +60,24 @@
 //! | 100 ns | 99.0 | +15.2 (1.7) | +5.9 (3.4) | +15.7 (2.8) | +4.7 (1.6) | +14.8 (5.0) | +4.2 (2.6) |
 //! | 1000 ns | 1024.1 | +27.4 (37.5) | +15.8 (13.4) | +33.0 (19.9) | +22.9 (22.5) | +14.7 (17.3) | +4.0 (11.5) |
 //!
-//! - The 4 to 6 ns are those of the call in an empty pipeline ([caveats](#caveats)). The truth is
-//!   that of a run of calls, between which the processor is never idle. Without the error of the
-//!   call, the rows from 20 to 100 ns are right within 0.6 ns in each column of `CounterTime`.
-//! - The limit is 2 ns or the counter's resolution if that is larger, here 10 ns. By criterion it
-//!   is not kept at 1000 ns, because the frequency of the core wandered: the truths before and
-//!   after differed by 18 and by 94 ns, and both clocks are off. Against the truth of the same
-//!   moment it is kept. Where a counter's resolution is below 2 ns, the call alone exceeds the
-//!   limit.
+//! - The errors of 4 to 6 ns come from the call, which begins in an empty pipeline
+//!   ([caveats](#caveats)). The truth comes from long runs of calls, in which the pipeline is never
+//!   empty. Less the error of the call, the rows from 20 to 100 ns are right within 0.6 ns in each
+//!   column of `CounterTime`.
+//! - The program allows an error of 2 ns, or of the counter's resolution if that is larger: here 10
+//!   ns. By criterion, the errors at 1000 ns are larger, because the frequency of the core changed:
+//!   the truths before and after differed by 18 and by 94 ns, and both clocks are off. The column
+//!   "short" has the truth of the same moment, and stays below the limit. Where a counter's
+//!   resolution is below 2 ns, the call alone exceeds the limit.
 //! - For long routines the two clocks agree within 40 ppm if both measure the very same runs. By
-//!   criterion, one clock seconds after the other, they differed by +0.2 % and -0.7 %, and in
-//!   another run by -0.8 % and -0.1 %. The core's frequency causes that, not the clocks, as the
-//!   same runs show.
+//!   criterion one clock measures seconds after the other. They then differed by +0.2 % and -0.7 %,
+//!   and in another run by -0.8 % and -0.1 %. The core's frequency causes that difference, not the
+//!   clocks.
 //!
 //! # Distributions
 //!
-//! criterion's mean hides the tail of a routine, and one preemption ruins it. With [`BenchPairs`],
-//! each iteration is a pair of readings, and all of them are kept in a histogram:
+//! criterion's mean hides the tail of a routine, and a single preemption spoils the mean. With
+//! [`BenchPairs`], each iteration is a pair of readings, and a histogram keeps all pairs:
 //!
 //! ```no_run
 //! # use criterion::Criterion;
@@ -89,28 +90,29 @@
 //!
 //! - p50, p90, p99, p99.9 and the slowest pair are printed below criterion's line, and stored as
 //!   `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
-//! - The cost of a pair is taken off. A quantile is interpolated within a step of the counter, so
-//!   the median of equal times is right within a tenth of a step.
-//! - [`PairBencher::cost_share`] puts as many iterations into a pair as keep its cost below a
-//!   share, for routines that take less than the counter's resolution.
-//! - What disturbed a pair is named, counted, printed and stored. Disturbed pairs are excluded,
-//!   replaced by others, and not in the mean that criterion is told. `cargo bench --
-//!   --include-disturbed` lets all of them count.
+//! - The cost of a pair is taken off. A quantile is interpolated within the counter's resolution,
+//!   so the median of equal times is right within a tenth of it.
+//! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
+//!   puts enough iterations into a pair to keep the pair's cost below a share of its time.
+//! - The cause of each disturbed pair is counted, printed and stored. Disturbed pairs are excluded,
+//!   and replaced by others. They are not in the mean that criterion gets. With `cargo bench --
+//!   --include-disturbed` they all count.
 //!
 //! | cause | seen by | excluded |
 //! |---|---|---|
 //! | `moved` | the CPU's id, which comes with the counter | the pair |
 //! | `backwards` | an end before its start | the pair, which has no time |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
-//! | `interrupted` | a loop that only reads the counter, whose gaps tell how many interrupts there are and how short they can be | long pairs, unless there are more of them than interrupts: those are the routine's own, so they count, which is printed |
+//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is slow at times: they count, and a line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
 //!
-//! Errors of known delays in ns, without other load and with a busy thread on each CPU. The rows
-//! from 20 ns on are routines in a function, and "less call" is p50's error without that of the
-//! empty function ([caveats](#caveats)). AMD EPYC (2 CPUs under KVM, a counter with a resolution of
-//! 10 ns), rustc 1.95, 2026-11-21, `target/release/examples/known_delays --pairs [--load]`:
+//! The table shows errors of known delays in ns, without other load and with a busy thread on each
+//! CPU. The rows from 20 ns on are routines in a function. "less call" is the error of p50 less
+//! that of the empty function ([caveats](#caveats)). AMD EPYC (2 CPUs under KVM, a counter with a
+//! resolution of 10 ns), rustc 1.95, 2026-11-21, `target/release/examples/known_delays --pairs
+//! [--load]`:
 //!
 //! | | `WallTime`: mean | median | pairs: mean | p50 | less call | under load: `WallTime`: mean | median | pairs: mean | p50 | less call |
 //! |---|---|---|---|---|---|---|---|---|---|---|
@@ -122,13 +124,14 @@
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines in turns, in random order, in one process, and gives the
-//! difference of their medians an interval of 95 % confidence (Wilcoxon's signed rank test over 60
+//! [`compare`] runs two routines in turns, in random order, in one process. It gives the difference
+//! of their medians, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
 //! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
-//! A routine of 50 ns against itself, and against one that takes 2.23 % longer by long runs; 100
-//! comparisons each, of 0.4 s, beside compilers on both CPUs (load average 5.1 to 5.7); the machine
-//! above, `known_delays --compare`:
+//! The table compares a routine of 50 ns (A) with itself, and with one that takes 2.23 % longer by
+//! long runs (B). There are 100 comparisons of each kind, of 0.4 s, while compilers ran on both
+//! CPUs (load average 5.1 to 5.7). The machine is the one above, the command `known_delays
+//! --compare`:
 //!
 //! | | found different | interval excludes 0 | difference, %: least | median | most |
 //! |---|---|---|---|---|---|
@@ -139,7 +142,7 @@
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | The measured time contains nothing from before the start or after the end. Everything in between has executed at the end (on riscv64, loads alone): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place whose result no `black_box` takes: see [caveats](#caveats) |
+//! | The measured time contains nothing from before the start or after the end. Everything in between has executed at the end (on riscv64, loads alone): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place if no `black_box` takes the result: see [caveats](#caveats) |
 //! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. The crate follows it while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
@@ -149,11 +152,12 @@
 //! # What it costs
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
-//! at most ([`Builder::settle`]). Measuring the cost of a pair takes 2 ms. As long as the clock
-//! exists, a thread of tickline's wakes up twice a second for some 0.2 ms, 0.03 % of a core (AMD
-//! EPYC, family 26, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)).
-//! Converting a sample after it was taken needs the clock's status, and takes some 10 us. Twice a
-//! second the rate and the cost of a pair are measured between samples, which takes 1 ms.
+//! at most ([`Builder::settle`]). With `--list` it measures nothing. Measuring the cost of a pair
+//! takes 2 ms. As long as the clock exists, a thread of tickline's wakes up twice a second and
+//! takes 0.03 % of a core (AMD EPYC, family 26,
+//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a sample
+//! after it was taken needs the clock's status, and takes some 10 us. Twice a second the rate and
+//! the cost of a pair are measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
@@ -166,40 +170,39 @@
 //!
 //! # Caveats
 //!
-//! - **Give the result to a `black_box` inside of the routine.** criterion does so after the
-//!   second reading. The compiler may move arithmetic that needs no memory across a reading, with
-//!   this clock and with `WallTime`.
+//! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
+//!   after the second reading. The compiler may move arithmetic that needs no memory across a
+//!   reading, with this clock and with `WallTime`.
 //! - A routine between two fences starts in an empty pipeline: a call of an empty function takes
 //!   7 ns there, and 3 in a loop (on the AMD EPYC above). The routine does take that time; the
 //!   clock is not wrong. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput
 //!   instead.
 //! - The cost that is subtracted is measured twice a second, between samples. If the core changes
 //!   its frequency in between, the cost of a pair differs by a ns or so.
-//! - Bind the process to a CPU (`taskset -c 1 cargo bench`): moves are reported, not prevented.
-//! - criterion compares with the results of the last run, whatever clock that run used. After a
-//!   change of clock, the first "Performance has improved" is due to the clock.
-//! - `TICKLINE_CRITERION`, and `--include-disturbed`, work where the clock is made by this crate
-//!   before criterion reads its arguments, as `criterion_group!` does.
+//! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
+//!   thread, and does not prevent them.
+//! - criterion compares with the results of the last run, even if that run used another clock.
+//!   After a change of clock, the first "Performance has improved" is due to the clock.
+//! - `--include-disturbed` works only if the program makes its `CounterTime` before criterion reads
+//!   the arguments, as it does with `criterion_group!`.
 //!
 //! # Versions of criterion
 //!
-//! Features choose them, and any number may be on: `criterion-0-8` (the default),
-//! `criterion-0-7`, `criterion-0-6`, `criterion-0-5`. For one that is older:
+//! Each version has a feature, and any number of them may be on: `criterion-0-8` (the default),
+//! `criterion-0-7`, `criterion-0-6`, `criterion-0-5`. For criterion 0.5 alone:
 //!
 //! ```toml
 //! tickline-criterion = { version = "0.1", default-features = false, features = ["criterion-0-5"] }
 //! ```
 //!
-//! With `--list` nothing is calibrated.
-//!
 //! # What is printed
 //!
-//! Other libraries of this project do not print. This one prints on the standard error stream,
-//! where criterion's users expect it; distributions and comparisons on the standard output, below
-//! criterion's line. It prints the line above once in a process. Each time that
-//! `WallTime` measures instead, it says why. When the last clone of a [`CounterTime`] is dropped,
-//! as `criterion_group!` does at its end, it prints a line for each kind of incident that there
-//! was. [`Builder::quiet`] turns all of it off.
+//! Other libraries of this project do not print. This one prints distributions and comparisons on
+//! the standard output, below criterion's line. All else goes to the standard error stream. The
+//! line about the counter, at the top of this page, is printed once in a process. Each time that
+//! `WallTime` measures instead, a line says why. When the last clone of a [`CounterTime`] is
+//! dropped, as `criterion_group!` does at its end, there is a line for each kind of incident that
+//! happened. [`Builder::quiet`] turns all of it off.
 //!
 //! # Examples
 //!
