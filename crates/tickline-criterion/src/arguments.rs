@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-/// criterion names benchmarks and runs none.
+/// With this, criterion names its benchmarks and runs none.
 const LIST: &str = "--list";
 
-/// All pairs count.
+/// With this, all pairs count, including disturbed ones.
 const INCLUDE: &str = "--include-disturbed";
 
 /// The same, as an environment variable and its value.
@@ -18,14 +18,15 @@ pub(crate) fn is_list() -> bool {
     std::env::args_os().any(|argument| argument == LIST)
 }
 
-/// Whether all pairs should count, as far as the environment says.
+/// Whether the environment asks for all pairs to count.
 pub(crate) fn includes_disturbed() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
 }
 
-/// criterion refuses arguments that it does not know, after its configuration was made. So where
-/// `--include-disturbed` is one of them, the program runs again without it, with the variable set,
-/// and this process ends as that one does. If it cannot be started, criterion refuses the argument.
+/// criterion refuses arguments that it does not know, after its configuration was made. If
+/// `--include-disturbed` is among them, this runs the program again without it, and with the
+/// variable set. This process then exits with the exit code of the other one. If the other one
+/// cannot be started, criterion refuses the argument.
 pub(crate) fn act() {
     let (own, others): (Vec<OsString>, Vec<OsString>) =
         std::env::args_os().skip(1).partition(|argument| argument == INCLUDE);

@@ -20,7 +20,7 @@ use crate::time::{CounterTime, Settings};
 /// CPUs' counters, the clock compares them first, which takes some 20 ms a CPU.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Shorter times can give no rate; a minute is more than any machine needs.
+/// A shorter time gives no rate; a minute is more than any machine needs.
 const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
@@ -104,27 +104,27 @@ impl Builder {
         self
     }
 
-    /// criterion's output directory, if `Criterion::output_directory` chose another one than
-    /// criterion does by default. The files of [`BenchPairs`](crate::BenchPairs) and
+    /// criterion's output directory, if the program has chosen one by
+    /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
     /// [`compare`](crate::compare) are stored beside criterion's.
     pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
         self.settings.output_directory = Some(Arc::from(path.as_ref()));
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures what a pair of readings costs. With
-    /// `--list` among the program's arguments there is nothing to measure, so all of that is
-    /// left out, and the OS clock would measure.
+    /// Makes a clock, waits for its rate, and measures what a pair of readings costs. With `--list`
+    /// among the program's arguments it does none of this, and returns the OS clock: there is
+    /// nothing to measure.
     ///
-    /// With `--include-disturbed` among them, the program starts itself again without that
-    /// argument, which criterion would refuse, and ends with it.
+    /// With `--include-disturbed` among them, this process starts the program again without that
+    /// argument, which criterion would refuse, and exits when the new process does.
     ///
     /// # Errors
     ///
     /// [`Closed`](crate::ErrorKind::Closed) with the reason if the counter cannot be trusted;
     /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
-    /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if that is
-    /// outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
+    /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle`
+    /// is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {

@@ -3,8 +3,8 @@
 //! It is measured with the code that measures samples: [`Source::start`] and
 //! [`Start::end`](crate::Start). It is the median of the means of blocks:
 //!
-//! - not the median of single pairs, because a counter's resolution may be many ticks (26 on Zen
-//!   5 under KVM): single pairs read as one or two of these steps, and the truth is in between;
+//! - not the median of single pairs, because a counter's resolution may be many ticks (26 on Zen 5
+//!   under KVM): a single pair reads as one or two such multiples, and the truth is in between;
 //! - not the smallest, which is too small by up to the resolution, so that every result would be
 //!   too large by it;
 //! - the median of the blocks, because an interrupt makes one block longer, and never one shorter.
@@ -12,13 +12,13 @@
 use crate::elapsed::{Elapsed, as_f64};
 use crate::pair::Source;
 
-/// An odd number, so that one of them is the median. All blocks take 1 ms, between samples, twice
-/// a second.
+/// An odd number, so that one of the means is the median. All blocks together take 1 ms, twice a
+/// second, between samples.
 const BLOCKS: usize = 51;
 
-/// A block takes some 20 us, so a timer interrupt of 1 kHz meets one in 50; and the mean of 500
-/// pairs leaves 1/77 of the counter's resolution (its standard deviation, the resolution by the
-/// root of 12, by the root of 500).
+/// A block takes some 20 us, so a timer interrupt of 1 kHz hits one block in 50. The standard
+/// deviation of a mean of 500 pairs is 1/77 of the counter's resolution: that of a pair (the
+/// resolution divided by the root of 12), divided by the root of 500.
 const PAIRS: u64 = 500;
 
 /// The cost of a pair now, ticks. It is mostly cycles of the core, so it changes with the core's

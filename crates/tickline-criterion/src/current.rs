@@ -1,4 +1,4 @@
-//! How far criterion is with the benchmark that runs on this thread.
+//! Counts what criterion does on this thread, which shows how far a benchmark is.
 
 use std::cell::Cell;
 
@@ -7,22 +7,22 @@ thread_local! {
     static SAMPLES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// criterion begins to warm up, or to measure.
+/// Counts a warm-up or a measurement that criterion begins.
 pub(crate) fn count_bencher() {
     BENCHERS.set(BENCHERS.get().wrapping_add(1));
 }
 
-/// How often it has.
+/// The warm-ups and measurements so far.
 pub(crate) fn benchers() -> u64 {
     BENCHERS.get()
 }
 
-/// criterion has asked for a sample's ns.
+/// Counts a sample that criterion converts into ns.
 pub(crate) fn count_sample() {
     SAMPLES.set(SAMPLES.get().wrapping_add(1));
 }
 
-/// How often it has.
+/// The converted samples so far.
 pub(crate) fn samples() -> u64 {
     SAMPLES.get()
 }
