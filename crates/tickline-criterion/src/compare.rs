@@ -32,26 +32,27 @@ use crate::plot::{self, Series};
 use crate::session::Scale;
 use crate::time::{CounterTime, least_ns};
 
-/// Both routines run as often as makes the slower one's pair this long, ns: the cost of a pair is
-/// then 1 %, and a counter that steps by 10 ns reads it within 0.5 %, of which hundreds are left
-/// in a round's median.
+/// Both routines run so often that the slower one's pair is this long, ns. The cost of a pair is
+/// then 1 % of it. A counter with a resolution of 10 ns reads it within 0.5 %, and the median of a
+/// round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 const MOST_ITERATIONS: u64 = 1 << 16;
 
-/// Couples of a sample at the least, so that criterion's least number of samples, 10, has enough for
-/// a comparison, however few iterations it asks for.
+/// The fewest couples of a sample. criterion takes 10 samples or more, so they have enough couples
+/// for a comparison, however few iterations it asks for.
 const LEAST_OF_SAMPLE: u64 = 8;
 
-/// Couples instead of disturbed ones: until there are so many times the wanted ones.
+/// Disturbed couples are replaced by others, until there are this many times the wanted couples.
 const MOST_COUPLES: u64 = 2;
 
-/// The pairs of the same routine in both places may differ by this, ns, and the interval is wider by
-/// it: some cycles, by where its code and its data are (`known_delays -- --compare`).
+/// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
+/// cycles, which depend on where code and data are in memory (`known_delays -- --compare`). The
+/// interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 
-/// Differences below this part of the first routine's median are not told apart, even if their
-/// interval excludes 0. Two copies of the same code can differ by as much, by where the linker
-/// puts them.
+/// Routines do not count as different if the difference is below this part of the first one's
+/// median, even if the interval excludes 0. Two copies of the same code can differ by as much,
+/// depending on where the linker puts them.
 const LEAST_PERCENT: f64 = 0.5;
 
 const STEM: &str = "comparison";
@@ -69,17 +70,18 @@ pub struct Comparison {
     pub a_ns: f64,
     /// The median of the second, ns.
     pub b_ns: f64,
-    /// By how much the second takes longer than the first, ns: the median of the rounds' (as
-    /// Hodges and Lehmann define it).
+    /// How much longer the second takes than the first, ns: the estimate of Hodges and Lehmann,
+    /// over the rounds.
     pub difference_ns: f64,
-    /// The lower end of the interval that contains the difference with 95 % confidence, ns. A ns
-    /// of a pair is allowed for where the routines' code is in memory.
+    /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
+    /// interval allows for 1 ns a pair, because the routines' code is at different places in
+    /// memory.
     pub low_ns: f64,
     /// Its upper end, ns.
     pub high_ns: f64,
     /// Couples that count.
     pub couples: u64,
-    /// Couples that were disturbed: excluded, unless all are included.
+    /// Couples that were disturbed. They are excluded, unless all are included.
     pub disturbed: u64,
     /// Iterations of each routine in a couple.
     pub iterations: u64,
@@ -101,7 +103,7 @@ impl Comparison {
     }
 
     /// Whether the routines differ: the interval excludes 0, and the difference is at least 0.5 %.
-    /// Less than that can be due to which routine's code and data come where in memory.
+    /// A smaller difference can come from where code and data are in memory.
     #[must_use]
     pub fn is_different(&self) -> bool {
         self.excludes_zero() && self.percent().abs() >= LEAST_PERCENT
@@ -133,15 +135,15 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares two routines. They run in turns within one process, so that what disturbs one disturbs
-/// the other as well; a coin decides for each couple which one comes first. The difference is that
+/// Compares two routines. They run in turns within one process, so that a disturbance affects both.
+/// For each couple a random number decides which routine comes first. The result is the difference
 /// of medians, with a confidence interval of 95 % by Wilcoxon's signed rank test over rounds.
 ///
-/// criterion runs this as one benchmark, and is told the mean of the second routine's pairs that
+/// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
 /// criterion's line, stored as `new/comparison.json` beside its files, and drawn on its page.
-/// `None` if criterion measured nothing (`--list`, `--test`, a filter), or fewer than 50 couples
-/// count, which is printed.
+/// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50
+/// couples count, it prints that, and returns `None`.
 ///
 /// ```
 /// use criterion::Criterion;
@@ -206,7 +208,7 @@ pub fn compare<C: BenchPairs, A, B>(
     Some(comparison)
 }
 
-/// A pair around so many iterations. Not inlined, so that equal routines have equal code.
+/// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
 #[inline(never)]
 fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
     let start = source.start();
@@ -231,7 +233,7 @@ struct Comparer {
 impl Comparer {
     fn new() -> Self {
         let (time, bencher) = (CounterTime::current(), current::benchers());
-        // Any number will do; not the same one in each run.
+        // Any number will do, if it differs between runs.
         let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| u64::from(time.subsec_nanos()));
         Self {
             watch: Watch::new(&time),
@@ -244,7 +246,8 @@ impl Comparer {
         }
     }
 
-    /// Both routines are called from one place, and so begin alike.
+    /// Takes a sample. Both routines are called from one place in the code, so that they begin
+    /// alike.
     fn sample(&mut self, iterations: u64, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) -> Elapsed {
         let bencher = current::benchers();
         if bencher != self.bencher {
@@ -291,7 +294,8 @@ impl Comparer {
                 }
             }
         }
-        // Where all of them were disturbed, the mean of those before.
+        // If all couples of this sample were disturbed, criterion gets the mean of the earlier
+        // ones.
         let new = &self.couples.counted[before..];
         let told = if new.is_empty() { &self.couples.counted[..] } else { new };
         let sum: f64 = told.iter().map(|couple| as_f64(couple[1])).sum();
@@ -302,7 +306,7 @@ impl Comparer {
         told
     }
 
-    /// As many iterations as make the longer of both pairs long enough.
+    /// Chooses so many iterations that the longer of both pairs is long enough.
     fn choose(&mut self, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) {
         let Scale { ns_per_tick, .. } = self.time.scale();
         let mut least_ns = |iterations| {
@@ -326,7 +330,7 @@ impl Comparer {
         let shown = show(&self.couples.counted, scale.resolution_ticks)?;
         let each = as_f64(self.iterations);
         let [a_ns, b_ns] = shown.medians.map(|ticks| scale.net_ns(ticks) / each);
-        // The cost of a pair is in both, and not in their difference.
+        // Both medians contain the cost of a pair, so their difference does not.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / each;
         let place_ns = PLACE_NS / each;
         Some(Comparison {

@@ -1,4 +1,5 @@
-//! Couples of pairs, one for each routine, and what they show. Arithmetic alone.
+//! A couple is two pairs of readings, one for each routine. This file decides which couples count,
+//! and computes what they show. It is arithmetic alone.
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::elapsed::as_f64;
@@ -12,10 +13,10 @@ use crate::pairs::spin::{Long, Spins, judge};
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
 
-/// Couples of a round at the least, for a median.
+/// The fewest couples of a round, for a median.
 const LEAST_COUPLES: usize = 5;
 
-/// Couples at the least.
+/// The fewest couples for a comparison.
 pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 
 /// Times of both routines, ticks of a pair.
@@ -28,7 +29,7 @@ pub(crate) struct Couples {
     waiting: Vec<Couple>,
     named: Vec<(Cause, Couple)>,
     last_cpu: Option<usize>,
-    /// Those that count, in the order of time.
+    /// The couples that count, in the order of time.
     pub(crate) counted: Vec<Couple>,
     pub(crate) causes: Causes,
 }
@@ -81,7 +82,7 @@ impl Couples {
         self.last_cpu
     }
 
-    /// The facts of the slice are known.
+    /// Ends a slice, whose facts are now known.
     pub(crate) fn slice(&mut self, disturbed: Option<Cause>, spins: &Spins) {
         let mut limits = [u64::MAX; 2];
         for (routine, limit) in limits.iter_mut().enumerate() {
@@ -124,7 +125,7 @@ pub(crate) struct Shown {
     pub(crate) rounds: usize,
 }
 
-/// `None` if there are too few for ten rounds.
+/// What the couples show; `None` if there are too few for ten rounds.
 pub(crate) fn show(couples: &[Couple], resolution_ticks: u64) -> Option<Shown> {
     let rounds = (couples.len() / LEAST_COUPLES).min(ROUNDS);
     if rounds < LEAST_ROUNDS {
@@ -135,7 +136,7 @@ pub(crate) fn show(couples: &[Couple], resolution_ticks: u64) -> Option<Shown> {
         let ticks: Vec<f64> = couples.iter().map(|couple| as_f64(couple[routine])).collect();
         median(&ticks, width)
     };
-    // Rounds of as nearly equal length as can be.
+    // The rounds have nearly equal numbers of couples.
     let differences: Option<Vec<f64>> = (0..rounds)
         .map(|round| {
             let (from, to) = (round * couples.len() / rounds, (round + 1) * couples.len() / rounds);
@@ -188,8 +189,8 @@ mod tests {
         }
     }
 
-    /// Times of 2,000 ticks whose frequency wanders by 2 %, read by a counter that steps by 26, the
-    /// second longer by so much.
+    /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
+    /// resolution of 26 ticks. The second routine takes longer by `percent`.
     fn wandering(random: &mut Random, percent: f64) -> Vec<Couple> {
         let mut drift = 0.0;
         let mut uniform = || as_f64(random.next() >> 11) / as_f64(1 << 53) - 0.5;

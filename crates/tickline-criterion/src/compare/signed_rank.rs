@@ -11,17 +11,17 @@
 //! C = n(n+1)/4 - z * sqrt(n(n+1)(2n+1)/24)
 //! ```
 //!
-//! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 3.1 to
-//! 3.3 (Comments on the large-sample approximation). A t interval would be shorter for normal
-//! differences by 2 %, and wrong where a neighbour on the machine makes a few rounds outliers.
+//! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 3.1 to 3.3
+//! (Comments on the large-sample approximation). For normal differences a t interval would be
+//! shorter by 2 %. It would be wrong if other work on the machine makes outliers of a few rounds.
 
 use crate::elapsed::as_f64;
 use crate::number::{count, index, round};
 
-/// Of the normal distribution, for 95 % on both sides together.
+/// The quantile of the normal distribution for a two-sided interval of 95 %.
 const Z: f64 = 1.959_964;
 
-/// With fewer differences the approximation is off, and 95 % need six at the least.
+/// With fewer differences the approximation is off. An interval of 95 % needs at least six.
 pub(crate) const LEAST_ROUNDS: usize = 10;
 
 /// A difference and its bounds.
@@ -44,7 +44,7 @@ pub(crate) fn interval(differences: &[f64]) -> Option<Interval> {
     walsh.sort_unstable_by(f64::total_cmp);
     let n = as_f64(count(differences.len()));
     let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-    // Rounded down, which is towards the ends: the interval is rather too long.
+    // Rounded down, towards the ends: the interval may be too long, but not too short.
     let cut = index(round((n * (n + 1.0) / 4.0 - Z * spread).floor())).max(1);
     let middle = walsh.len() / 2;
     let estimate = match walsh.len() % 2 {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::compare::random::Random;
 
-    /// Differences with heavy tails: of uniform values, one in ten tenfold.
+    /// Differences with heavy tails: uniform values, of which one in ten is ten times as large.
     fn differences(random: &mut Random, shift: f64) -> Vec<f64> {
         let uniform = |random: &mut Random| as_f64(random.next() >> 11) / as_f64(1 << 53) - 0.5;
         (0..60)
