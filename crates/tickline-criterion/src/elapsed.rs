@@ -8,8 +8,8 @@ const PS_PER_NS: f64 = 1e3;
 /// The time between starts and ends, not yet converted: ticks of the counter, and the number of
 /// pairs whose cost they contain.
 ///
-/// Sums stay in ticks, so that adding up under `iter_batched` does not round. The cost of the
-/// pairs is subtracted once, from the whole sum. A [`Duration`] converts into one, for
+/// Sums stay in ticks, so that adding up under `iter_batched` does not round. The cost of the pairs
+/// is subtracted once, from the whole sum. A [`Duration`] converts into an `Elapsed`, for
 /// `iter_custom` routines that time themselves.
 ///
 /// ```
@@ -32,7 +32,7 @@ pub struct Elapsed {
     pub(crate) moved: u64,
     /// Pairs whose end was before their start; they count as 0 ticks.
     pub(crate) backwards: u64,
-    /// Picoseconds from which nothing is subtracted: by another clock, or already converted.
+    /// Picoseconds from which nothing is subtracted: from another clock, or already converted.
     pub(crate) other_ps: u64,
 }
 
@@ -46,13 +46,14 @@ impl Elapsed {
         Self { ticks, pairs: 1, moved: u64::from(moved), backwards, other_ps: 0 }
     }
 
-    /// A time that is known in ns; 0 for what is below.
+    /// A time that is known in ns; a negative one becomes 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, after 213 days")]
     pub(crate) fn of_ns(ns: f64) -> Self {
         Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
     }
 
-    /// In ns, less `pair_ticks` for each pair; 0 where that leaves less.
+    /// The time in ns. `pair_ticks` are subtracted for each pair; the rest of the ticks is never
+    /// below 0.
     pub(crate) fn to_ns(self, ns_per_tick: f64, pair_ticks: f64) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * pair_ticks;
         net_ticks.max(0.0) * ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
@@ -101,8 +102,8 @@ mod tests {
 
     #[test]
     fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
-        // Symptom of clamping each pair: with a counter that moves by 26 ticks, pairs of 40 read
-        // as 26 or 52, and an empty routine would take (52 - 40) / 2 ticks on average.
+        // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26 or
+        // 52, and an empty routine would take (52 - 40) / 2 ticks on average.
         let coarse = Elapsed::of_pair(0, 26, false) + Elapsed::of_pair(26, 78, false);
         assert_eq!(coarse.to_ns(1.0, 39.0), 0.0);
         assert_eq!(coarse.to_ns(1.0, 50.0), 0.0);

@@ -1,6 +1,6 @@
 //! What the system says about disturbances of this thread and its CPU.
 //!
-//! Each fact is `None` where it can't be had, and then disturbs nothing.
+//! A fact that the system does not give is `None`. It then disturbs no pair.
 
 use std::ffi::c_long;
 
@@ -14,7 +14,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-/// How often the kernel took the CPU away from this thread, since it began.
+/// How often the kernel took the CPU away from this thread, since the thread began.
 pub(crate) fn preemptions() -> Option<c_long> {
     system::preemptions()
 }
@@ -27,7 +27,7 @@ pub(crate) fn cpu() -> Option<usize> {
 /// What is known of a CPU at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CpuFacts {
-    /// Time that the hypervisor gave to others, in the kernel's ticks.
+    /// Time that the hypervisor gave to others, in units of `/proc/stat` (`USER_HZ`).
     pub(crate) stolen: Option<u64>,
     /// The frequency of its core, kHz.
     pub(crate) frequency_khz: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct CpuFacts {
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 impl CpuFacts {
-    /// Of this CPU; of all CPUs together if it is not known which one.
+    /// The facts of `cpu`. If that is not known, `stolen` is that of all CPUs together.
     pub(crate) fn of(cpu: Option<usize>) -> Self {
         system::cpu_facts(cpu)
     }

@@ -8,9 +8,9 @@ use crate::elapsed::Elapsed;
 
 /// Events after which a sample, or the rate that converts it, may be wrong.
 ///
-/// Three events are not among them: recalibrations; lines that nobody renewed in time, which says
-/// nothing against the counter; and bounds violated by some ns, which matter for the rate's
-/// uncertainty, not for a sample.
+/// Three events are not among them: recalibrations; lines that were not renewed in time, which says
+/// nothing against the counter; and bounds violated by some ns, which concern the rate's
+/// uncertainty, not a sample.
 const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
@@ -19,16 +19,16 @@ pub(crate) fn is_disturbed(before: &Events, now: &Events) -> bool {
     DISTURBING.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
-/// Whether an event has happened that concerns the rate of `CLOCK_MONOTONIC`, which setting Unix
-/// time does not.
+/// Whether an event has happened that concerns the rate of `CLOCK_MONOTONIC`. Setting Unix time is
+/// no such event.
 pub(crate) fn is_jump(before: &Events, now: &Events) -> bool {
     let jumps = DISTURBING.into_iter().filter(|event| *event != Event::UnixStep);
     jumps.into_iter().any(|event| now.get(event) > before.get(event))
 }
 
 /// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime)
-/// was made. Its text is what is printed when that is dropped: a line for each kind, and none if
-/// there is nothing to say.
+/// was made. Its text is printed when the last clone of that is dropped: a line for each kind of
+/// incident, and none if nothing happened.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
@@ -52,16 +52,16 @@ pub struct Incidents {
     /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
     /// reset.
     pub backwards: u64,
-    /// Samples before whose conversion tickline's clock had noticed an event since the last one.
-    /// It notices within half a second, so the event may have happened during the sample, or
-    /// shortly before. The text at the end also counts the last sample if an event was noticed
-    /// after it.
+    /// Disturbed samples. tickline's clock noticed an event between the conversion of the sample
+    /// before and that of this one. The clock notices an event within half a second, so it may have
+    /// happened during the sample, or shortly before. The text at the end also counts the last
+    /// sample if the clock noticed an event after it.
     pub disturbed: u64,
-    /// Which events, and how often.
+    /// The events, and how often each happened.
     pub events: Vec<(Event, u64)>,
-    /// Samples before or after which the OS clock served tickline's readings, because a gate was
-    /// closed or there was no line. The counter timed these samples all the same, though nothing
-    /// vouches for it.
+    /// Samples before or after which tickline's readings came from the OS clock, because a gate was
+    /// closed or there was no line. The counter still timed these samples, though nothing vouches
+    /// for it.
     pub unserved: u64,
     /// The clock's state at the last such sample.
     pub unserved_state: Option<State>,
@@ -69,7 +69,7 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// Counts a sample. `before` and `now` are the clock's events at the last one and at this
+    /// Counts a sample. `before` and `now` are the clock's events at the last sample and at this
     /// one. Returns whether the clock was disturbed.
     pub(crate) fn count(&mut self, sample: &Elapsed, before: &Events, now: &Events) -> bool {
         self.samples += 1;
@@ -79,8 +79,8 @@ impl Incidents {
         self.disturb_last(before, now)
     }
 
-    /// Counts events that the clock has noticed since the last sample was converted as
-    /// disturbances of that sample, because they may have happened during it.
+    /// Counts the events that the clock has noticed since the last sample was converted. They may
+    /// have happened during that sample, so they disturb it.
     pub(crate) fn disturb_last(&mut self, before: &Events, now: &Events) -> bool {
         let mut disturbed = false;
         for event in DISTURBING {

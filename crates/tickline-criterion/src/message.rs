@@ -19,8 +19,8 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    /// Prints how exact the counter is; once in a process, because each `criterion_group!` may
-    /// make its own clock.
+    /// Prints how exact the counter is. It does so once in a process, although each
+    /// `criterion_group!` may make its own clock.
     pub(crate) fn by_counter(self, calibration: &Calibration) {
         static FIRST: Once = Once::new();
         if self == Self::Shown {
@@ -28,9 +28,8 @@ impl Messages {
         }
     }
 
-    /// Prints why `WallTime` measures instead; each time, because a later clock may find a gate
-    /// closed that was open for an earlier one, and its results would look like those by the
-    /// counter.
+    /// Prints why `WallTime` measures instead. It does so each time: a gate that was open for an
+    /// earlier clock may be closed for a later one, and the results would look alike.
     pub(crate) fn by_wall_time(self, error: &Error) {
         if self == Self::Shown {
             print(&format_args!("measuring with WallTime: {error}"));

@@ -10,7 +10,7 @@ pub(crate) fn index(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// The nearest whole number; 0 for what is below, and for NaN.
+/// The nearest whole number; 0 for negative values and for NaN.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 pub(crate) fn round(value: f64) -> u64 {
     value.round() as u64

@@ -6,7 +6,7 @@
 //!    executed, and after every earlier store has left the store buffer.
 //! 2. Nothing that is measured begins before the start was read.
 //! 3. Everything that is measured has executed when the end is read. Its last stores may still be
-//!    in the store buffer, as they would be for whatever follows them in a program.
+//!    in the store buffer, as at any point of a program.
 //! 4. Nothing later begins before the end was read.
 //!
 //! | | x86_64 with `rdtscp` | x86_64 without | aarch64 | riscv64 |
@@ -27,15 +27,15 @@
 //! - `isb`: instructions after it are fetched when all before it have completed; without it the
 //!   counter may be read early (Arm ARM DDI 0487 D12.1.2; Linux
 //!   `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and
-//!   stores but does not wait for them. So the second half of point 1 means on aarch64 only that
+//!   stores but does not wait for them. So on aarch64 the second half of point 1 means only that
 //!   later accesses come after the earlier stores.
 //! - RISC-V has no instruction that waits until all earlier ones have executed. A `fence` orders
 //!   loads and counter reads (ISA manual, volume I, Zicsr, "CSR Access Ordering"). So the four
 //!   points hold there only for loads, and for what loads depend on.
 //!
-//! The same blocks bind the compiler only as far as memory is concerned: it may move arithmetic
-//! in registers across a reading. Measured code must therefore take its input from a `black_box`
-//! and give its result to one (`lib.rs`, "Caveats").
+//! For the compiler these instructions order accesses to memory alone. It may move arithmetic in
+//! registers across a reading. Measured code must therefore take its input from a `black_box` and
+//! give its result to one (`lib.rs`, "Caveats").
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -50,7 +50,7 @@ use crate::elapsed::Elapsed;
 pub(crate) enum Source {
     /// The counter and the CPU's id, in one instruction.
     WithCpu(HardwareCpuCounter),
-    /// The counter alone: threads that were moved are not noticed.
+    /// The counter alone: a move of the thread is not noticed.
     Plain(HardwareCounter),
     /// The OS clock, as `WallTime` does.
     Wall,
@@ -81,8 +81,8 @@ enum Begun {
 }
 
 impl Source {
-    /// The counter, with the CPU's id where there is an instruction for both. Callers have a
-    /// clock that trusts the counter.
+    /// The counter, with the CPU's id where there is an instruction for both. The caller must have
+    /// a clock that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
         HardwareCpuCounter::detect()
             .map(Self::WithCpu)
@@ -92,7 +92,7 @@ impl Source {
     #[inline(always)]
     pub(crate) fn start(self) -> Start {
         // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1.
-        // An end has no fence, so with a weaker one here earlier stores would drain during the
+        // An end has no full fence. With a weaker fence here, earlier stores would drain during the
         // measured code.
         fence(Ordering::SeqCst);
         Start(match self {
@@ -127,7 +127,7 @@ impl Ends {
 }
 
 impl Start {
-    /// As [`end`](Self::end), but returns both readings.
+    /// Takes the second reading, like [`end`](Self::end), but returns both readings.
     #[inline(always)]
     pub(crate) fn ends(self) -> Ends {
         match self.0 {
@@ -169,7 +169,7 @@ impl Start {
 /// ns since the first call.
 fn os_ns(instant: Instant) -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // The first call is for a start, before which there is nothing.
+    // The first call is for a start, and no reading is earlier than that.
     let origin = *ORIGIN.get_or_init(|| instant);
     u64::try_from(instant.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
 }
@@ -178,8 +178,8 @@ fn os_ns(instant: Instant) -> u64 {
 #[inline(always)]
 fn read(counter: HardwareCpuCounter) -> (u64, usize) {
     loop {
-        // Where one instruction reads both, it does so; elsewhere a thread that was moved in
-        // between reads again.
+        // One instruction may read both. Where it takes two, and the thread was moved in between,
+        // this reads again.
         if let Some(reading) = counter.now_ordered() {
             return reading;
         }

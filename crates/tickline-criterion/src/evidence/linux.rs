@@ -26,7 +26,8 @@ pub(super) fn cpu_facts(cpu: Option<usize>) -> CpuFacts {
     }
 }
 
-/// The eighth number of the line of a CPU, or of the first line, of all CPUs (proc_stat(5)).
+/// The eighth number in the line of `cpu`, or in the first line, which is for all CPUs
+/// (proc_stat(5)).
 fn stolen(text: &str, cpu: Option<usize>) -> Option<u64> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let mut fields = text.lines().map(str::split_whitespace);
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn this_thread_has_counts_and_a_cpu() {
-        // In a container that hides /proc or forbids a call, there are none.
+        // A container may hide /proc, or forbid a call.
         if let (Some(before), Some(after)) = (preemptions(), preemptions()) {
             assert!(before >= 0 && after >= before);
         }
