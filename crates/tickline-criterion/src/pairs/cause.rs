@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What can disturb a pair. In this order a pair with two causes gets its name.
+/// What can disturb a pair. A pair with several causes counts under the first of these: backwards,
+/// moved, preempted, clock, stolen, frequency, interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The counter stepped back.
@@ -11,7 +12,7 @@ pub(crate) enum Cause {
     Moved,
     /// The kernel took the CPU from the thread during the block: `ru_nivcsw` rose.
     Preempted,
-    /// As long as an interrupt makes it ([`super::spin`]).
+    /// The pair is as long as an interrupt makes it ([`super::spin`]).
     Interrupted,
     /// The hypervisor took time from the CPU during the slice: its `steal` in `/proc/stat` rose.
     Stolen,
@@ -46,7 +47,8 @@ impl Cause {
     }
 }
 
-/// Pairs by cause. Its text names those that there were: `preempted 512, interrupted 3`.
+/// The number of pairs by cause. Its text names the causes that occurred: `preempted 512,
+/// interrupted 3`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Causes([u64; Cause::ALL.len()]);
 
