@@ -1,4 +1,4 @@
-//! Distributions: each iteration, or a batch of them, is a pair of readings.
+//! Distributions: a pair of readings around each iteration, or around a batch of them.
 //!
 //! | file | does |
 //! |---|---|
@@ -64,11 +64,11 @@ const HEADING: &str = "Pairs of readings";
 ///                         4010352 pairs, 1830 disturbed and excluded: preempted 1802, interrupted 28
 /// ```
 ///
-/// The same is in `new/pairs.json` beside criterion's files, with the whole histogram, and drawn in
-/// `report/pairs.svg`, which criterion's page of the benchmark shows at its end.
+/// `new/pairs.json` beside criterion's files has the same numbers and the whole histogram.
+/// `report/pairs.svg` is a plot of it, which criterion's page of the benchmark shows at its end.
 ///
-/// criterion is told the mean of the pairs that count, so its own lines and plots speak of them.
-/// Pairs that were disturbed are replaced by others, until there were twice as many as criterion
+/// criterion gets the mean of the pairs that count, so its own lines and plots are about those
+/// pairs. Disturbed pairs are replaced by others, until there are twice as many pairs as criterion
 /// wanted.
 pub trait BenchPairs: sealed::Criterion {
     /// Benchmarks a function, as `bench_function` does.
@@ -102,7 +102,7 @@ pub trait BenchPairs: sealed::Criterion {
             benchmark(&mut bencher, input);
             bencher.told().expect("the benchmark must call iter, or another method that times something")
         });
-        // Tests and profiles convert no samples into ns, or one.
+        // When criterion tests or profiles, it converts at most one sample into ns.
         if let Some(collector) = collector.filter(|_| current::samples().wrapping_sub(samples) > 1) {
             report(&collector, begin);
         }
@@ -123,9 +123,9 @@ pub trait PairId<Id> {
 pub(crate) mod sealed {
     use super::Elapsed;
 
-    /// What criterion's versions differ in.
+    /// The methods in which criterion's versions differ.
     pub trait Criterion {
-        /// What a benchmark is named by.
+        /// The name of a benchmark.
         type Id;
 
         /// `bench_function` with `iter_custom`.
@@ -133,7 +133,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// Prints and stores what was found.
+/// Prints and stores the outcome.
 fn report(collector: &Collector, begin: SystemTime) {
     let Some(outcome) = collector.outcome() else { return };
     let messages = collector.time().messages();

@@ -1,7 +1,8 @@
 //! SVG plots of distributions.
 //!
-//! Above: how many pairs took how long, up to a little more than p99. Below: what share of the
-//! pairs took longer, both axes logarithmic, so that the tail up to the slowest pair can be seen.
+//! The upper plot shows how many pairs took how long, up to a little more than p99. The lower plot
+//! shows what share of the pairs took at least as long. Both of its axes are logarithmic, so that
+//! the tail is visible up to the slowest pair.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -21,17 +22,17 @@ const MARK: RGBColor = RGBColor(110, 110, 110);
 
 /// What is drawn of a distribution. Times are ns.
 pub(crate) struct Series<'a> {
-    /// In the legend; where there is but one series, nowhere.
+    /// Shown in the legend, if there are two series.
     pub(crate) name: &'a str,
     /// Times and how many pairs took them, in rising order.
     pub(crate) histogram: &'a [(f64, u64)],
     /// Quantiles and their names, in rising order, drawn as lines.
     pub(crate) marks: &'a [(&'a str, f64)],
-    /// The width for which a time stands: the counter's resolution.
+    /// The width of the interval for which a time stands: the counter's resolution.
     pub(crate) width_ns: f64,
 }
 
-/// Draws one or two series. An error is that of the drawing library.
+/// Draws one or two series. Errors come from the drawing library.
 pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result<String, String> {
     let mut svg = String::new();
     {
@@ -126,7 +127,8 @@ fn bars(area: &Area<'_>, series: &[Series<'_>]) -> Drawn {
         let marks = one.marks.iter().filter(|(_, ns)| (range.0..range.1).contains(ns));
         for (number, (name, ns)) in (0_u32..).zip(marks) {
             chart.draw_series(LineSeries::new([(*ns, 0.0), (*ns, most * 1.18)], color))?;
-            // Each a line lower, because quantiles may lie close together.
+            // Each name is a line lower than the one before, because quantiles may lie close
+            // together.
             let y = most * (1.14 - 0.075 * f64::from(number));
             chart.draw_series([Text::new(format!(" {name} {ns:.1}"), (*ns, y), (FONT, 12).into_font())])?;
         }
@@ -156,7 +158,7 @@ fn slower(one: &Series<'_>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The left end of the lower plot at least.
+/// The smallest time on the lower plot's axis, ns.
 const LEAST_NS: f64 = 0.1;
 
 fn tail(area: &Area<'_>, series: &[Series<'_>]) -> Drawn {

@@ -8,9 +8,9 @@ use crate::elapsed::Elapsed;
 use crate::pair::{Ends, Source};
 use crate::pairs::collector::{Collector, Flow};
 
-/// Times a routine by pairs of readings. It has the methods of criterion's
+/// Times a routine by pairs of readings. It has methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
-/// stay as they are; [`BenchPairs`](crate::BenchPairs) has an example.
+/// stay as they are. [`BenchPairs`](crate::BenchPairs) has an example.
 #[derive(Debug)]
 pub struct PairBencher<'a> {
     collector: &'a mut Collector,
@@ -31,9 +31,9 @@ pub struct PairBencher<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputBatch {
-    /// So many at once; 0 counts as 1.
+    /// This many inputs at once; 0 counts as 1.
     Inputs(u64),
-    /// As many as make so many batches of a sample's iterations; 0 counts as 1.
+    /// As many inputs as divide a sample's iterations into this many batches; 0 counts as 1.
     Batches(u64),
 }
 
@@ -46,10 +46,11 @@ impl InputBatch {
     }
 }
 
-/// A pair around so many iterations.
+/// Takes a pair around `iterations` calls.
 #[inline(always)]
 fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    // One iteration has no loop: its end would cost a ns, and more where it is guessed wrong.
+    // A single iteration has no loop. The branch at the end of a loop costs a ns, and more if it is
+    // mispredicted.
     if iterations == 1 {
         let start = source.start();
         black_box(routine());
@@ -62,7 +63,7 @@ fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) ->
     start.ends()
 }
 
-/// A pair around as many iterations as there are inputs. Outputs are dropped after the end.
+/// Takes a pair around one call for each input. Outputs are dropped after the end.
 #[inline(always)]
 fn timed_batch<I, O>(
     source: Source,
@@ -96,14 +97,14 @@ impl<'a> PairBencher<'a> {
         Self { collector, iterations, share: None, told: None }
     }
 
-    /// What criterion is told; `None` if the benchmark timed nothing.
+    /// The sample for criterion; `None` if the benchmark timed nothing.
     pub(crate) fn told(self) -> Option<Elapsed> {
         self.told
     }
 
-    /// Puts so many iterations into a pair that its cost is at most this share of its time. Without
-    /// this, each iteration is a pair. Times are then those of an iteration as the mean of a pair:
-    /// the resolution is finer by the number of iterations, and a slow iteration shows less.
+    /// Puts so many iterations into a pair that the pair's cost is at most this share of its time.
+    /// Without this call, each iteration is a pair. With it, a time is the mean over the iterations
+    /// of a pair. The resolution is finer by their number, but a single slow iteration shows less.
     ///
     /// # Panics
     ///
@@ -226,8 +227,9 @@ impl<E> AsyncPairBencher<'_, '_, E>
 where
     E: for<'f> Fn(Pin<Box<dyn Future<Output = ()> + 'f>>),
 {
-    /// Times the futures that `routine` makes, each from the call of `routine` to its end. All of
-    /// them run within one `block_on`, which is not in the times. Each is a pair of its own.
+    /// Times the futures that `routine` makes, each from the call of `routine` to the end of the
+    /// future. All of them run within one `block_on`, whose own time does not count. Each future is
+    /// a pair of its own.
     ///
     /// # Panics
     ///

@@ -9,16 +9,16 @@ use crate::pairs::watch::{BLOCK_PAIRS, Watch};
 use crate::session::Scale;
 use crate::time::{CounterTime, least_ns};
 
-/// Instead of disturbed pairs others are taken, until there are so many times the wanted ones.
+/// Disturbed pairs are replaced by others, until there are this many times the wanted pairs.
 const MOST_PAIRS: u64 = 2;
 
-/// The largest batch.
+/// The most iterations of a pair.
 const MOST_ITERATIONS: u64 = 1 << 20;
 
-/// Times of a candidate for the size of a batch, of which the least counts.
+/// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a block goes on.
+/// Whether a block or a sample needs more pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,
@@ -34,13 +34,14 @@ pub(crate) struct Collector {
     watch: Watch,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
-    /// criterion makes a bencher for its warm-up and another one for the samples.
+    /// The number of the present bencher. criterion makes one for its warm-up and another one for
+    /// the samples.
     bencher: u64,
     tally: Tally,
     slice: Slice,
-    /// What criterion was told of each sample, ns.
+    /// What criterion got for each sample, ns.
     told_ns: Vec<f64>,
-    /// The scale of each slice, weighted by its pairs.
+    /// The costs that were taken off in each slice, weighted by its pairs.
     scales: Scales,
 }
 
@@ -51,7 +52,7 @@ struct Scales {
 }
 
 impl Collector {
-    /// For the measurement of the bencher that was made last on this thread.
+    /// Collects for the measurement of the bencher that was made last on this thread.
     pub(crate) fn new() -> Self {
         let (time, bencher) = (CounterTime::current(), current::benchers());
         Self {
@@ -72,8 +73,8 @@ impl Collector {
         self.source
     }
 
-    /// How many iterations a pair has: one, or as many as keep the cost of a pair below `share` of
-    /// its time. `trial` takes a pair of so many iterations.
+    /// How many iterations a pair has: one, or as many as keep the cost of the pair below `share`
+    /// of its time. `trial` takes a pair of a given number of iterations.
     pub(crate) fn iterations(&mut self, share: Option<f64>, mut trial: impl FnMut(u64) -> Ends) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
@@ -100,7 +101,7 @@ impl Collector {
         iterations
     }
 
-    /// Begins a sample of so many iterations.
+    /// Begins a sample of `iterations`.
     pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_> {
         let bencher = current::benchers();
         if bencher != self.bencher {
@@ -120,7 +121,7 @@ impl Collector {
         }
     }
 
-    /// What was found, if criterion has converted samples.
+    /// The distribution so far; `None` without pairs.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let scale = self.time.scale();
         let taken_off_ticks = match self.scales.weight {
@@ -151,12 +152,12 @@ pub(crate) struct Sample<'a> {
     /// Pairs of slices that are over.
     taken: u64,
     block: Vec<Ends>,
-    /// Of the slice so far.
+    /// The time of the slice so far.
     slice_ticks: u64,
 }
 
 impl Sample<'_> {
-    /// Adds a pair; says whether the block is full.
+    /// Adds a pair. Returns whether the block is full.
     #[inline]
     pub(crate) fn push(&mut self, pair: Ends) -> Flow {
         self.block.push(pair);
@@ -167,12 +168,12 @@ impl Sample<'_> {
         if is_over { Flow::Full } else { Flow::More }
     }
 
-    /// Pairs that count already, and those of this slice that may.
+    /// Pairs that count, and those of this slice that may count.
     fn pending(&self) -> u64 {
         self.collector.tally.in_sample() + self.collector.slice.good()
     }
 
-    /// Ends a block. Says whether another one is needed.
+    /// Ends a block. Returns whether another one is needed.
     pub(crate) fn close_block(&mut self) -> Flow {
         let ends = self.block.first().zip(self.block.last());
         let ticks = ends.map_or(0, |(first, last)| last.end_ticks.saturating_sub(first.start_ticks));

@@ -1,10 +1,10 @@
 //! Files beside criterion's.
 //!
-//! criterion shows its output directory to nobody. But it stores the very numbers that it was told
-//! in `new/sample.json`, and they tell which of these files belongs to a benchmark. Searched are
-//! the places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
-//! `criterion` in each folder above the program, `target/criterion`; and
-//! [`Builder::output_directory`](crate::Builder::output_directory), if it was called.
+//! No function of criterion tells its output directory. But criterion stores the very numbers that
+//! it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
+//! places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
+//! `criterion` in each folder above the program, and `target/criterion`. It begins with
+//! [`Builder::output_directory`](crate::Builder::output_directory), if that was called.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// Group, function, parameter, and one to spare.
+/// The depth of the search: group, function, parameter, and one to spare.
 const DEPTH: u32 = 4;
 
 /// File systems round times, some of them to 2 s (FAT).
@@ -25,9 +25,9 @@ pub(crate) struct Files<'a> {
     pub(crate) stem: &'a str,
     /// The heading on criterion's page.
     pub(crate) heading: &'a str,
-    /// JSON, by criterion's name of the benchmark.
+    /// The JSON, made from criterion's name of the benchmark.
     pub(crate) json: &'a dyn Fn(&str) -> Value,
-    /// The plot, by that name.
+    /// The plot, made from that name.
     pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     roots
 }
 
-/// The folder of the benchmark, in one of `roots`, of which criterion was told `told_ns`, and
-/// which it has written since then. Routines that take no time at all have equal numbers: the
-/// folder is the one that was written last.
+/// Finds the folder of a benchmark in one of `roots`: criterion has stored `told_ns` in it, after
+/// `since`. Routines that take no time at all have equal numbers. Of several folders, the one that
+/// was written last counts.
 pub(crate) fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
     let mut found = Vec::new();
     for root in roots {
@@ -71,7 +71,7 @@ fn is_of(path: &Path, told_ns: &[f64]) -> bool {
     let stored = fs::read(path).ok();
     let stored: Option<Value> = stored.and_then(|text| serde_json::from_slice(&text).ok());
     let Some(times) = stored.as_ref().and_then(|stored| stored["times"].as_array()) else { return false };
-    // Its quick mode keeps the last two samples only, and was told others before.
+    // criterion's quick mode stores only the last two of the samples that it got.
     let last = told_ns.iter().rev().zip(times.iter().rev());
     // serde_json reads the last of 16 digits wrongly now and then.
     let mut same =
@@ -112,7 +112,7 @@ fn link(page: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     ))
 }
 
-/// Writes a whole file, or leaves the old one.
+/// Writes the whole file, or leaves the old one as it is.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));

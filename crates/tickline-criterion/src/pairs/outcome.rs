@@ -1,4 +1,4 @@
-//! What a benchmark's pairs say: the text beside criterion's line, and the JSON.
+//! The distribution of a benchmark's pairs: the text below criterion's line, and the JSON.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::session::Scale;
 /// Of the JSON.
 const VERSION: u32 = 1;
 
-/// Printed, stored and drawn: name, key, share.
+/// The quantiles that are printed, stored and drawn: name, key in the JSON, share.
 pub(crate) const QUANTILES: [(&str, &str, f64); 4] =
     [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)];
 
 /// Under criterion's columns.
 const INDENT: &str = "                        ";
 
-/// The distribution of a benchmark's pairs. All times are ns of an iteration; where a pair has
-/// several, of their mean.
+/// The distribution of a benchmark's pairs. All times are ns of an iteration. If a pair has several
+/// iterations, they are means over those.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     counting: Counting,
     iterations: u64,
-    /// The cost of a pair that was taken off, and the counter's resolution, ns of a pair.
+    /// The cost of a pair that was taken off, and the counter's resolution, both in ns of a pair.
     taken_off_ns: f64,
     resolution_ns: f64,
     /// All pairs, and those that count.
@@ -40,7 +40,7 @@ pub(crate) struct Outcome {
     mean_ns: f64,
     /// Times and how many pairs took them, in rising order.
     pub(crate) histogram: Vec<(f64, u64)>,
-    /// What criterion was told of each sample, ns.
+    /// What criterion got for each sample, ns.
     pub(crate) told_ns: Vec<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Outcome {
         iterations: u64,
         told_ns: Vec<f64>,
     ) -> Option<Self> {
-        // Where all pairs are disturbed, they are shown, not nothing.
+        // If all pairs were disturbed, the text shows them, rather than nothing.
         let shown = match tally.pairs(counting).count() {
             0 => Counting::All,
             _ => counting,
@@ -64,7 +64,7 @@ impl Outcome {
         let width_ticks = as_f64(scale.resolution_ticks);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
         for (ns, (_, _, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
-            // Not beyond the slowest pair, around which its interval goes on.
+            // Not above the slowest pair: the interval for which that stands reaches further.
             *ns = each_ns(quantile(&counted, width_ticks, share)?.min(as_f64(pairs.max_ticks())));
         }
         Some(Self {

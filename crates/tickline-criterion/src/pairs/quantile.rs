@@ -1,7 +1,7 @@
-//! Quantiles of readings of a counter that moves in steps.
+//! Quantiles of times that were read by a counter with a coarse resolution.
 //!
-//! A counter with a resolution of `w` ticks reads a duration as one of two multiples of `w`, now
-//! the one below it and now the one above. Among such values, the median of 100,000 equal
+//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`: sometimes as the
+//! one below it, and sometimes as the one above. Among such values, the median of 100,000 equal
 //! durations is a multiple of `w` as well, and can be off by half of it. So each value stands for
 //! an interval of width `w` around it:
 //!
@@ -35,7 +35,7 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
         values.iter().map(|(value, count)| below(*value) * crate::elapsed::as_f64(*count)).sum::<f64>()
             / total
     };
-    // Bisection: 50 halvings take days in ticks to less than a thousandth of one.
+    // Bisection: 50 halvings narrow days of ticks down to less than a thousandth of a tick.
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
         if share(middle) < q {
@@ -47,7 +47,7 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
     Some(f64::midpoint(low, high))
 }
 
-/// The median of single values: [`quantile`] for the few of a round.
+/// The median of single values: [`quantile`] for the few values of a round.
 pub(crate) fn median(values: &[f64], width_ticks: f64) -> Option<f64> {
     let counted: Vec<Counted> = values.iter().map(|value| (*value, 1)).collect();
     quantile(&counted, width_ticks, 0.5)
@@ -62,7 +62,8 @@ mod tests {
         let step = 26.0;
         for thousandths in 0..=1_000_u32 {
             let fraction = f64::from(thousandths) / 1_000.0;
-            // 4 steps and a fraction: read as 4 or 5 steps, by the phase of the start.
+            // 4 multiples of the resolution and a fraction, read as 4 or 5 multiples, depending on
+            // the start.
             let above = u64::from(thousandths);
             let values = [(4.0 * step, 1_000 - above), (5.0 * step, above)];
             let median = quantile(&values, step, 0.5).expect("values");

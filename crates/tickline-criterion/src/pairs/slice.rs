@@ -1,11 +1,11 @@
-//! Pairs, and what is known of them: blocks, slices, the tally of a benchmark.
+//! Decides which pairs count: in blocks, slices, and the tally of a benchmark.
 //!
-//! Facts cost time, so each is asked for as often as it can be afforded:
+//! Asking for a fact takes time. Cheap facts are therefore asked for more often:
 //!
 //! | span | asked at its end | names |
 //! |---|---|---|
 //! | pair | the CPU, which comes with the counter | this pair |
-//! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for those behind it |
+//! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for the pairs after it |
 //! | slice, 10 ms or one sample | interrupts, `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
 //!
 //! This file is arithmetic alone: `collector.rs` reads clocks and facts.
@@ -24,10 +24,10 @@ const DIGITS: u8 = 3;
 /// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
 const LONGEST_TICKS: u64 = 1 << 40;
 
-/// Whether the kernel took the CPU away.
+/// Whether the kernel took the CPU away from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preempted {
-    /// Or nobody knows.
+    /// It did not, or the system does not say.
     No,
     Yes,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Preempted {
 /// Pairs that wait for the facts at the slice's end.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
-    /// Those without a cause so far, ticks.
+    /// The pairs without a cause so far, ticks.
     good: Vec<u64>,
     named: Vec<(Cause, u64)>,
     last_cpu: Option<usize>,
@@ -99,7 +99,7 @@ impl Pairs {
         self.sum_ticks
     }
 
-    /// The longest, ticks, as exact as the histogram.
+    /// The longest pair, ticks, as exact as the histogram is.
     pub(crate) fn max_ticks(&self) -> u64 {
         self.histogram.max()
     }
@@ -114,7 +114,7 @@ impl Pairs {
     }
 }
 
-/// What counts: [`crate::Builder::include_disturbed`].
+/// Which pairs count: [`crate::Builder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     Undisturbed,
@@ -127,11 +127,12 @@ pub(crate) struct Tally {
     undisturbed: Pairs,
     all: Pairs,
     pub(crate) causes: Causes,
-    /// Pairs as long as an interrupt makes them, that count because there were too many.
+    /// Pairs as long as an interrupt makes them. They count, because there were too many for
+    /// interrupts.
     pub(crate) long_kept: u64,
-    /// Of the sample that is under way.
+    /// Number and sum of the present sample's pairs: the undisturbed ones, and all.
     sample: [(u64, f64); 2],
-    /// Samples without one undisturbed pair: criterion got the mean of all of theirs.
+    /// Samples without an undisturbed pair. criterion got the mean of all pairs of such a sample.
     pub(crate) samples_disturbed: u64,
 }
 
@@ -147,8 +148,8 @@ impl Tally {
         }
     }
 
-    /// Adds a slice, all of whose pairs are `disturbed` if that is known. Leaves it empty, for the
-    /// next one.
+    /// Adds a slice. If `disturbed` is a cause, it is that of all pairs without another one. Leaves
+    /// `slice` empty.
     pub(crate) fn slice(&mut self, slice: &mut Slice, disturbed: Option<Cause>, spins: &Spins) {
         let mut named = std::mem::take(&mut slice.named);
         if let Some(cause) = disturbed {
@@ -193,8 +194,8 @@ impl Tally {
         self.sample[0].0
     }
 
-    /// The mean of the sample's pairs that count, ticks, and the next sample begins. If none is
-    /// undisturbed, it is the mean of all; `None` if there are none at all.
+    /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
+    /// the mean of all; `None` if there are none.
     pub(crate) fn sample_mean_ticks(&mut self, counting: Counting) -> Option<f64> {
         let [undisturbed, all] = std::mem::take(&mut self.sample);
         let (count, sum) = match counting {

@@ -1,24 +1,25 @@
 //! Interrupts: how many there are, and which pairs they explain.
 //!
 //! Nothing tells a program in user space that an interrupt came. A long pair alone proves nothing:
-//! the routine may have a tail of its own, which is what a distribution is for. So a loop that
-//! does nothing but read the counter runs between blocks. Its gaps are interrupts and nothing
-//! else, and show how often they come and how short they can be. Long pairs of a slice are taken
-//! for interrupts if there are no more of them than that loop lets expect; if there are more, the
-//! routine itself is slow at times, and all of them count.
+//! the routine may have a tail of its own, which is what a distribution is for. Therefore a loop
+//! that does nothing but read the counter runs between blocks. Only interrupts make gaps in it. The
+//! gaps show how often interrupts come, and how short they can be. If a slice has no more long
+//! pairs than interrupts are expected, those pairs are taken for interrupted ones. If it has more,
+//! the routine itself is slow at times, and all of them count.
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::elapsed::as_f64;
 
-/// A gap is an interval of so many usual ones between two reads. A read takes 10 to 25 ns, so this
-/// is some 300 ns: the shortest interrupts take as long, and nothing in a loop of reads does.
+/// A gap is this many times as long as the usual interval between two reads. A read takes 10 to 25
+/// ns, so a gap is some 300 ns or longer. The shortest interrupts take as long, and nothing else in
+/// a loop of reads does.
 const GAP_INTERVALS: u64 = 16;
 
 /// Reads of the first calibration, which give the usual interval.
 const READS: usize = 1_001;
 
-/// What loops have shown so far.
+/// What the loops have shown so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spins {
     /// How long they ran.
@@ -45,9 +46,9 @@ impl Spins {
         self.gaps += other.gaps;
     }
 
-    /// How many interrupts may have come in `exposed_ticks`, at most: the expectation, and three
-    /// standard deviations of a Poisson distribution. 0 if none was ever seen, since it is then
-    /// unknown how long one takes.
+    /// The most interrupts that may have come in `exposed_ticks`: the expected number, and three
+    /// standard deviations of a Poisson distribution. 0 if no interrupt was ever seen, because it
+    /// is then unknown how long one takes.
     fn most_in(&self, exposed_ticks: u64) -> f64 {
         if self.gaps == 0 || self.spun_ticks == 0 {
             return 0.0;
@@ -57,16 +58,16 @@ impl Spins {
     }
 }
 
-/// What is said of the long pairs of a slice.
+/// The judgement on the long pairs of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Long {
-    /// Interrupts explain all that are longer than this.
+    /// Interrupts explain all pairs that are longer than this.
     Interrupts { above_ticks: u64 },
-    /// So many are longer than an interrupt makes them, too many for interrupts.
+    /// This many pairs are as long as interrupts make them: too many for interrupts.
     Kept(u64),
 }
 
-/// Judges the long pairs of a slice. Sorts `ticks` in part.
+/// Judges the long pairs of a slice. Changes the order of `ticks`.
 pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
     if ticks.is_empty() || spins.gaps == 0 {
         return Long::Kept(0);
@@ -83,7 +84,7 @@ pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
     }
 }
 
-/// The loop. Without a counter there is none, and no pair is taken for an interrupted one.
+/// The loop. Without a counter there is no loop, and no pair is taken for an interrupted one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spinner {
     counter: HardwareCounter,
@@ -105,7 +106,7 @@ impl Spinner {
         Self { counter, gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)) }
     }
 
-    /// Spins for so long.
+    /// Runs the loop for `for_ticks`.
     pub(crate) fn spin(&self, for_ticks: u64) -> Spins {
         let mut spins = Spins::default();
         let begin = self.counter.now_ordered();
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn as_many_long_pairs_as_there_are_interrupts_are_named() {
-        // Expected are 10, at most 19.6 with the deviations.
+        // 10 are expected; with three deviations, 19.6 at most.
         for long in [1, 10, 19] {
             assert_eq!(judge(&mut pairs(long), &SPINS), Long::Interrupts { above_ticks: 5_100 });
         }

@@ -13,22 +13,22 @@ use crate::pairs::slice::Preempted;
 use crate::pairs::spin::{Spinner, Spins};
 use crate::time::CounterTime;
 
-/// A block ends after so long, or so many pairs. Asking how often the thread was preempted takes
-/// 0.2 us (AMD EPYC under KVM), 0.4 % of this; and the pairs that a preemption takes along are one
-/// in 60 of those between two of them, which the scheduler puts 3 ms apart.
+/// A block ends after this time, or after [`BLOCK_PAIRS`]. Asking for the thread's preemptions
+/// takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. The scheduler lets some 3 ms pass between
+/// two preemptions, so the block that one of them excludes is one in 60.
 const BLOCK: Duration = Duration::from_micros(50);
 pub(crate) const BLOCK_PAIRS: usize = 1_024;
 
-/// A slice ends after so long: the unit of `/proc/stat`.
+/// A slice ends after this time: the unit of `/proc/stat`.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// The loop that shows interrupts runs for this part of each block.
 const SPIN_PART: u64 = 16;
 
-/// What is known since the last block and the last slice ended.
+/// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// In ticks.
+    /// The length of a block; that of a slice follows.
     pub(crate) block_ticks: u64,
     pub(crate) slice_ticks: u64,
     spinner: Option<Spinner>,
@@ -54,14 +54,14 @@ impl Watch {
         }
     }
 
-    /// A sample, and its first slice and block, begin on this CPU.
+    /// Begins a sample on this CPU, with its first slice and block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
         self.facts = CpuFacts::of(cpu.or_else(evidence::cpu));
         self.clock = time.clock_facts();
         self.preemptions = evidence::preemptions();
     }
 
-    /// A block that took so long ends, and the next one begins. The loop runs in between.
+    /// Ends a block that took `ticks`, runs the loop, and begins the next block.
     pub(crate) fn end_block(&mut self, ticks: u64) -> Preempted {
         let for_ticks = ticks.min(self.block_ticks) / SPIN_PART;
         let spun = self.spinner.map(|spinner| spinner.spin(for_ticks));
@@ -77,7 +77,7 @@ impl Watch {
         Preempted::No
     }
 
-    /// A slice ends, and the next one begins. What disturbed all of it.
+    /// Ends a slice, and begins the next one. Returns what disturbed all of the slice.
     pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Cause> {
         let (facts, clock) = (self.facts, self.clock.take());
         self.begin(time, cpu);
