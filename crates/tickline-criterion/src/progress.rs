@@ -1,4 +1,4 @@
-//! What samples and status say about the clock: incidents are counted, and the rate is learnt.
+//! Counts incidents and learns the rate, from the samples and the clock's status.
 
 use tickline::{Events, State, Status};
 
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `events` are those before the follower's first anchor or later.
+    /// `events` were read just before the follower's first anchor, or later.
     pub(crate) fn new(follower: Follower, pair_ticks: f64, events: Events) -> Self {
         Self {
             follower,
@@ -48,11 +48,11 @@ impl Progress {
         state == State::Fast && self.restart_pending
     }
 
-    /// Counts a sample. `status` is from after the sample and after `anchor`, so that no rate is
-    /// fitted across a jump before that. Returns whether the rate was updated.
+    /// Counts a sample. `status` was read after the sample and after `anchor`, so that no rate
+    /// spans a jump before that. Returns whether the rate was updated.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status, anchor: Option<Anchor>) -> bool {
         self.incidents.count(sample, &self.events, &status.events);
-        // On both sides of the sample.
+        // Those on both sides of the sample.
         let states = [status.state, self.state];
         if let Some(state) = states.into_iter().find(|state| *state != State::Fast) {
             self.incidents.count_unserved(state);
@@ -64,7 +64,7 @@ impl Progress {
         learnt
     }
 
-    /// Learns from an anchor; `status` is from after it. Returns whether the rate was updated.
+    /// Learns from an anchor; `status` was read after it. Returns whether the rate was updated.
     pub(crate) fn learn(&mut self, status: &Status, anchor: Anchor) -> bool {
         self.incidents.disturb_last(&self.events, &status.events);
         self.go_on(status, Some(anchor))
@@ -76,7 +76,7 @@ impl Progress {
         self.rate_is_old |= jumped;
         (self.events, self.state) = (status.events, status.state);
         match anchor {
-            // The jump may be on either side of the anchor: the next one is behind it.
+            // The jump may be on either side of this anchor; the next anchor is after the jump.
             Some(anchor) if !jumped && status.state == State::Fast => {
                 if self.restart_pending {
                     self.follower.restart(anchor, status.max_drift_ppb);
@@ -106,7 +106,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// At `ns`, with a counter of 2.5 GHz; known within 30 ns and 100 ticks.
+    /// An anchor at `ns`, with a counter of 2.5 GHz, known within 30 ns and 100 ticks.
     fn anchor(ns: u64) -> Anchor {
         let ticks = ns * 5 / 2 + 7_000;
         Anchor { before_ticks: ticks - 50, after_ticks: ticks + 50, earliest_ns: ns - 15, latest_ns: ns + 15 }
@@ -162,7 +162,7 @@ mod tests {
         assert!(progress.count(&sample, &open, Some(ahead(3 * S))));
         assert!(progress.count(&sample, &open, Some(ahead(4 * S))));
         assert!(ns_per_tick_is_right(&progress), "{progress:?}");
-        // Those with the old rate: behind the closed gate, and until there is a new one.
+        // The samples with the old rate: while the gate was closed, and until there was a new rate.
         assert_eq!((progress.incidents.samples, progress.incidents.disturbed), (4, 3));
         assert!(!progress.count(&sample, &open, None) && progress.incidents.disturbed == 3);
     }

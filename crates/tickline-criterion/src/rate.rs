@@ -21,12 +21,12 @@ use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::elapsed::as_f64;
 
-/// So many anchors are tried, and the narrowest counts. One takes some 60 ns, so an interrupt
+/// This many anchors are taken, and the narrowest counts. One takes some 60 ns, so an interrupt
 /// hits few of them.
 const TRIES: u32 = 32;
 
-/// How long a rate is used before the next anchor: the steady interval of the clock, before which
-/// it knows nothing new.
+/// How long a rate is used before the next anchor: the steady interval between the clock's
+/// recalibrations. Before that the clock knows nothing new.
 const REFRESH: Duration = Duration::from_millis(500);
 
 /// The longest baseline. Over this time errors of 60 ns make 6 ppb. With a longer one the rate
@@ -91,13 +91,14 @@ impl Rate {
     }
 }
 
-/// The rate of the present, followed as long as there are benchmarks.
+/// The present rate, which follows the clock as long as there are benchmarks.
 #[derive(Debug)]
 pub(crate) struct Follower {
     from: Anchor,
     to: Anchor,
-    /// The largest maximum drift since `from`, and the one at `to`, ppb. A clock that has widened
-    /// it, and has narrowed it since, knows the new rate; the mean still includes the old one.
+    /// The largest maximum drift since `from`, and the one at `to`, ppb. The clock widens it when
+    /// the rate changes, and narrows it when it knows the new rate. The mean over the baseline
+    /// still includes the old rate then.
     worst_max_drift_ppb: u64,
     max_drift_ppb: u64,
     rate: Rate,
@@ -126,9 +127,9 @@ impl Follower {
         self.taken.elapsed() >= REFRESH
     }
 
-    /// Goes on to `next`. A baseline that has become too long begins anew at the last anchor. If
-    /// the counter or the clock has jumped, the baseline is void and begins anew at the next
-    /// anchor; until then the old rate stays.
+    /// Extends the baseline to `next`. A baseline that has become too long begins anew at the last
+    /// anchor. If the counter or the clock has jumped, it begins anew at `next`, and the old rate
+    /// stays until the anchor after that.
     pub(crate) fn advance(&mut self, next: Anchor, max_drift_ppb: u64) {
         if self.to.earliest_ns.saturating_sub(self.from.latest_ns) >= BASELINE_NS {
             (self.from, self.worst_max_drift_ppb) = (self.to, self.max_drift_ppb);
@@ -152,7 +153,7 @@ impl Follower {
 mod tests {
     use super::*;
 
-    /// At `ns`, with a counter of 2.5 GHz; known within 30 ns and 100 ticks.
+    /// An anchor at `ns`, with a counter of 2.5 GHz, known within 30 ns and 100 ticks.
     fn anchor(ns: u64) -> Anchor {
         let ticks = ns * 5 / 2 + 7_000;
         Anchor { before_ticks: ticks - 50, after_ticks: ticks + 50, earliest_ns: ns - 15, latest_ns: ns + 15 }

@@ -20,8 +20,8 @@ use crate::pairs::spin::{Spinner, Spins};
 use crate::progress::Progress;
 use crate::rate::{Anchor, Follower, Rate};
 
-/// Good enough at the start: as much as a machine's clock drifts within seconds, and a thousandth
-/// of what criterion resolves.
+/// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
+/// seconds, and a thousandth of what criterion resolves.
 const GOAL_PPB: f64 = 1_000.0;
 
 /// How often the wait for the clock reads its status.
@@ -37,13 +37,13 @@ pub(crate) struct Scale {
     pub(crate) ns_per_tick: f64,
     /// The cost of a pair of readings; 0 if it is not known.
     pub(crate) cost_ticks: f64,
-    /// What of it is subtracted.
+    /// The part of the cost that is subtracted.
     pub(crate) taken_off_ticks: f64,
     pub(crate) resolution_ticks: u64,
 }
 
 impl Scale {
-    /// Of the OS clock, whose ticks are ns.
+    /// The scale of the OS clock, whose ticks are ns.
     pub(crate) const WALL: Self =
         Self { ns_per_tick: 1.0, cost_ticks: 0.0, taken_off_ticks: 0.0, resolution_ticks: 1 };
 
@@ -141,7 +141,7 @@ impl Session {
         self.progress().incidents.clone()
     }
 
-    /// A sample in ns. Updates the rate and the cost of a pair in passing, between samples.
+    /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
         let mut status = self.clock.status();
@@ -166,8 +166,8 @@ impl Session {
     }
 
     /// The incidents until now, not only until the last sample. The clock's last iteration may be
-    /// half a second ago, so this runs one, which takes some us, unless the thread is in one or a
-    /// gate is closed.
+    /// half a second ago. This runs another one, which takes some us, unless the clock's thread is
+    /// in one or a gate is closed.
     fn at_end(&self) -> Incidents {
         self.clock.maintain();
         let mut progress = self.progress();
@@ -182,8 +182,8 @@ impl Drop for Session {
     }
 }
 
-/// The clock's rate as soon as it is good enough, or the one that is known after `limit`; and the
-/// events that it includes.
+/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and the clock's
+/// events up to then.
 fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
     let begin = Instant::now();
     let (mut first, mut found) = (None, None);
@@ -198,8 +198,8 @@ fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Fol
         match status.state {
             State::Fast => {
                 let anchor = Anchor::take(clock, counter);
-                // If nobody has read a line since a suspend, nobody knows that it is over; the
-                // anchor's readings retire it.
+                // A suspend makes the line void, but only a reading notices that. The anchor's
+                // readings do.
                 let after = clock.status();
                 if is_disturbed(&events, &after.events) || after.state != State::Fast {
                     (first, found) = (None, None);
@@ -284,8 +284,8 @@ mod tests {
     fn the_clock_has_one_more_iteration_at_the_end() {
         let Some(session) = session(Messages::Hidden) else { return };
         session.to_ns(&session.source.start().end());
-        // Iterations of the clock; tickline's own tests judge their results. Its thread may be in
-        // one just now, and may have published its line before `before`.
+        // This counts the clock's iterations; tickline's own tests judge their results. The clock's
+        // thread may be in an iteration just now, and may have published the line before `before`.
         let published = || session.clock.status().events.get(Event::Publication);
         let has_iterated = (0..10).any(|_| {
             let before = published();
@@ -299,7 +299,8 @@ mod tests {
         assert_eq!(session.at_end().disturbed, 1);
     }
 
-    /// The same, through the drop, by a child process, whose standard error stream is checked.
+    /// The same through the drop, in a child process. The test reads the child's standard error
+    /// stream.
     #[test]
     fn what_happened_after_the_last_sample_is_printed_when_all_is_dropped() {
         const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -322,7 +323,7 @@ mod tests {
             return skip("as the child");
         }
         let line = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
-        // A busy machine may have changed its rate, too.
+        // On a busy machine there may also be a change of rate.
         assert!(text.contains(line) && text.contains("gate_closed 1"), "{text}");
     }
 }

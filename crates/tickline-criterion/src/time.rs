@@ -22,7 +22,7 @@ use crate::session::{Scale, Session};
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
 const LEAST_NS: f64 = 1e-9;
 
-/// At least that.
+/// `ns`, but at least an attosecond.
 pub(crate) fn least_ns(ns: f64) -> f64 {
     ns.max(LEAST_NS)
 }
@@ -32,7 +32,7 @@ thread_local! {
     static CURRENT: RefCell<Option<WeakTime>> = const { RefCell::new(None) };
 }
 
-/// What a measurement was told to do, beside measuring.
+/// The settings of a measurement, except those of its clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) messages: Messages,
@@ -112,9 +112,9 @@ impl CounterTime {
         Self { source: Source::Wall, backend: Backend::Wall(Arc::new(error)), settings }
     }
 
-    /// The measurement that the benchmark on this thread uses: criterion's `Bencher` does not show
-    /// it. If it is not known, because a measurement around a `CounterTime` calls no `zero`, this
-    /// is the OS clock.
+    /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
+    /// show. If a measurement around a `CounterTime` does not call its `zero`, that is not known,
+    /// and this is the OS clock.
     pub(crate) fn current() -> Self {
         let current = CURRENT.with_borrow(|known| known.as_ref().and_then(WeakTime::upgrade));
         current.unwrap_or_else(|| {
@@ -128,8 +128,8 @@ impl CounterTime {
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
-    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.5 to
-    /// 0.8). So that is where the measurement makes itself known.
+    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.5 to 0.8).
+    /// The measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
         current::count_bencher();
         CURRENT.with_borrow_mut(|known| {
@@ -242,7 +242,7 @@ enum WeakBackend {
 }
 
 impl WeakTime {
-    /// Whether it is this one, or a clone of it.
+    /// Whether `time` is this one, or a clone of it.
     fn is(&self, time: &CounterTime) -> bool {
         match (&self.backend, &time.backend) {
             (WeakBackend::Counter(known), Backend::Counter(session)) => {

@@ -1,4 +1,4 @@
-//! criterion's versions: the same few lines for each.
+//! The traits of each version of criterion: the same few lines for each.
 
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::InputBatch;
@@ -60,8 +60,8 @@ macro_rules! version {
                 self.sample_ns(sample)
             }
 
-            /// The formatter of `WallTime`, which is for ns: ps to s, and every kind of
-            /// throughput. So reports by both clocks look alike and can be compared.
+            /// The formatter of `WallTime`, which is for ns: ps to s, and every kind of throughput.
+            /// Reports by both clocks therefore look alike, and can be compared.
             fn formatter(&self) -> &dyn $criterion::measurement::ValueFormatter {
                 $criterion::measurement::Measurement::formatter(&$criterion::measurement::WallTime)
             }
@@ -106,7 +106,7 @@ macro_rules! version {
                     BatchSize::PerIteration => Self::Inputs(1),
                     BatchSize::NumIterations(inputs) => Self::Inputs(inputs),
                     BatchSize::NumBatches(batches) => Self::Batches(batches),
-                    // As many batches as criterion makes of them.
+                    // As many batches as criterion makes for these sizes.
                     BatchSize::SmallInput => Self::Batches(10),
                     BatchSize::LargeInput => Self::Batches(1_000),
                     _ => Self::Inputs(1),
