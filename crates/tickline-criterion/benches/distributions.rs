@@ -25,7 +25,7 @@ fn hash(criterion: &mut Criterion<CounterTime>) {
     group.finish();
 }
 
-/// Most pushes are quick; one in many moves all elements. The mean shows neither.
+/// Most pushes are quick, but one in many moves all elements. The mean shows neither of them.
 fn push(criterion: &mut Criterion<CounterTime>) {
     let mut vec = Vec::new();
     criterion.bench_pairs("push", |bencher| {

@@ -1,10 +1,9 @@
 //! The same benchmarks by `WallTime` and by `CounterTime`, in turns.
 //!
 //! `cargo bench -p tickline-criterion`; reports are in `target/criterion/report/index.html`. Each
-//! group has both clocks in one plot (`target/criterion/empty/report/index.html`), and so has
-//! each of its parameters (`hash/64 bytes/report/index.html`). Routines of some ns that are set
-//! up for each iteration show a difference. Long routines, and those that run in a loop, show
-//! none.
+//! group has both clocks in one plot (`target/criterion/empty/report/index.html`), and so has each
+//! of its parameters (`hash/64 bytes/report/index.html`). The clocks differ for routines of some ns
+//! with a setup for each iteration. They agree for long routines, and for those that run in a loop.
 
 mod clocks;
 
@@ -106,5 +105,5 @@ fn main() {
     allocation(Group::new(&mut criterion, &clocks, "allocation"));
     channel(Group::new(&mut criterion, &clocks, "channel"));
     criterion.final_summary();
-    // Both clones of the clock are dropped here, and report incidents, if there were any.
+    // Both clones of the clock are dropped here. The last one reports incidents, if there were any.
 }

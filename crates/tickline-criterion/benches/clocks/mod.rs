@@ -58,7 +58,7 @@ pub(crate) enum Begun {
 
 impl Measurement for Clocks {
     type Intermediate = Begun;
-    /// The times by the one clock and by the other; the clock that is not chosen has measured
+    /// The times by `WallTime` and by `CounterTime`. The clock that is not chosen has measured
     /// nothing.
     type Value = (Duration, Elapsed);
 
