@@ -1,4 +1,4 @@
-//! The CPU time that a trace file takes from all threads of the process, its writer's among them.
+//! The CPU time that a trace file takes on all threads of the process, including its writer's.
 
 use std::io;
 use std::thread;
@@ -12,8 +12,8 @@ use tracing_subscriber::registry;
 
 use crate::{MakeDispatch, empty_spans, shared};
 
-/// Spans of a thread in a round: as many as fit into the rings, so that none is dropped, and long
-/// enough (some ms) for the clock of the process, whose resolution is 1 us or better.
+/// Spans of a thread in a round. They fit into the rings, so that none is dropped. They take some
+/// ms, which is long for the CPU clock of the process, whose resolution is 1 us or better.
 const SPANS: u32 = 50_000;
 
 /// Bytes that these spans take, and a quarter more.
@@ -27,8 +27,8 @@ pub(crate) struct CpuTime {
     pub(crate) two_threads_ns: f64,
 }
 
-/// The least of some rounds, which alternate between ours and tracing-chrome, with the same
-/// events: no fields, no locations in the source.
+/// The least CPU time of some rounds, in which the subjects take turns. All write the same: no
+/// fields, and no places in the source.
 pub(crate) fn of_traces(rounds: u32) -> Vec<CpuTime> {
     let rounds = (rounds / 20).clamp(2, 15);
     let subjects = ["SpanTiming alone", "SpanTiming, Chrome", "tracing-chrome"];

@@ -1,8 +1,8 @@
 //! The cost of a span that is created, entered, exited and closed: without a layer, with one that
-//! does nothing, with tickline-tracing's, and with others for the same purpose. Rounds are
-//! interleaved, with ratios to the bare counter in the same run. On one thread the fastest round
-//! counts. On two threads the median counts, because in the fastest round the other thread was
-//! not running.
+//! does nothing, with tickline-tracing's, and with others for the same purpose. The subjects take
+//! turns in each round. Ratios are to the bare counter in the same run. On one thread the fastest
+//! round counts. On two threads the median counts, because in the fastest round the other thread
+//! was not running.
 //!
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
@@ -32,8 +32,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Spans in a round: 100 us or so, short against a time slice, so that many rounds are not
-/// interrupted.
+/// Spans in a round. They take 100 us or so, which is short against a time slice, so many rounds
+/// are not interrupted.
 const SPANS: u32 = 500;
 
 /// A way to time spans, or not to.
@@ -41,14 +41,14 @@ struct Subject {
     name: &'static str,
     dispatch: MakeDispatch,
     spans: fn(u32),
-    /// Held for its drop, at the end.
+    /// Held until the end, and then dropped.
     _keep: Option<Box<dyn Keep>>,
 }
 
 fn main() {
     let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
     let guard = tickline::start().expect("the global clock's thread");
-    // Past the first recalibrations.
+    // Wait until the first recalibrations are over.
     std::thread::sleep(Duration::from_millis(1_500));
     let (subjects, trace) = subjects();
     let (bare, std_now) = (rdtsc(rounds), std_now(rounds));
@@ -78,14 +78,14 @@ fn main() {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Of which the fastest counts; of two threads, the median.
+    /// The fastest counts; on two threads, the median.
     rounds: u32,
-    /// What tickline's clock said.
+    /// The state of tickline's clock.
     state: String,
     bare_counter_ns: f64,
     std_instant_ns: f64,
     spans: Vec<Cost>,
-    /// What traces cost all threads of the process.
+    /// The CPU time that traces take on all threads of the process.
     trace_cpu: Vec<cpu_time::CpuTime>,
     /// The summary of the trace that was written.
     trace: String,
@@ -96,9 +96,9 @@ struct Report {
 struct Cost {
     subject: &'static str,
     one_thread_ns: f64,
-    /// While another CPU does the same; none with one CPU.
+    /// The cost while another CPU does the same; `None` with one CPU.
     two_threads_ns: Option<f64>,
-    /// To a reading of the bare counter; so is the next one.
+    /// The cost divided by that of a reading of the bare counter; so is the next field.
     one_thread_ratio: f64,
     two_threads_ratio: Option<f64>,
 }
@@ -156,7 +156,7 @@ const TIMING_AMONG_MANY: &str = "SpanTiming, 10,000 spans open";
 /// Spans of the measuring thread that stay open meanwhile.
 const MANY: u32 = 10_000;
 
-/// The same while many other spans are open.
+/// The cost of a span while many other spans are open.
 fn among_many(name: &'static str, dispatch: MakeDispatch) -> Subject {
     let open: Vec<_> = tracing::dispatcher::with_default(&dispatch(), || {
         (0..MANY).map(|number| info_span!("open", number)).collect()
@@ -264,9 +264,9 @@ fn subjects() -> (Vec<Subject>, Guard) {
     (subjects, chrome_guard)
 }
 
-/// Makes a `Dispatch` of a thread's own. The global default, which programs use, counts no
-/// references. Two threads would compete for the reference count of one `Dispatch`, or for those
-/// of two that are neighbours in memory, at every span.
+/// Makes a thread's own `Dispatch`. The global default, which programs use, counts no references.
+/// With one `Dispatch`, two threads would compete at every span for its reference count, and so
+/// they would with two that are neighbours in memory.
 type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
 fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
@@ -282,7 +282,7 @@ fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
 /// A guard that is only kept to be dropped, by any thread.
 struct Held<T>(Mutex<T>);
 
-/// It has no methods: `dyn Keep` only boxes a value.
+/// A trait without methods, so that `dyn Keep` can box any value.
 trait Keep: Send + Sync {}
 
 impl<T: Send> Keep for Held<T> {}
@@ -305,7 +305,7 @@ fn spans_with_event(count: u32) {
     }
 }
 
-/// Every hook, and nothing in them.
+/// Implements every hook, and does nothing in them.
 struct Nothing;
 
 impl<S: Subscriber> Layer<S> for Nothing {
@@ -341,7 +341,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Stores {
     }
 }
 
-/// Does everything that the timing layer does, except reading the time.
+/// Stores an extension, and looks it up when the span is entered, exited and closed.
 struct LooksUp;
 
 impl LooksUp {
@@ -406,7 +406,7 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
                 *fastest = fastest.min(per_call(SPANS, subject.spans));
             });
         }
-        // The work of the traces' writers must not count for other subjects.
+        // Give the traces' writers time, so that their work does not count for other subjects.
         std::thread::sleep(Duration::from_millis(1));
     }
     fastest
