@@ -8,7 +8,7 @@ fn time() -> CounterTime {
     CounterTime::builder().quiet().start_or_wall_time()
 }
 
-/// What a value of so many ns is shown as.
+/// Values in ns, and the text that reports show for them.
 const VALUES: [(f64, &str); 8] = [
     (1e-9, "0.0000 ps"),
     (0.25, "250.00 ps"),
@@ -67,7 +67,7 @@ fn machines_get_ns() {
 
 #[test]
 fn the_least_that_a_sample_can_take_is_not_zero() {
-    // Symptom: criterion gives up on a benchmark of which one sample took 0 ("This should not be
+    // Symptom: criterion gives up on a benchmark if one sample took 0 ("This should not be
     // possible").
     let time = time();
     let nothing = time.to_f64(&time.zero());

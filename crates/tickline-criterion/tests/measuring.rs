@@ -1,4 +1,5 @@
-//! Measured times against clocks that must agree, alone and through the whole of criterion.
+//! Measured times against clocks that must agree with them, alone and through the whole of
+//! criterion.
 
 #[path = "../benches/clocks/mod.rs"]
 mod clocks;
@@ -75,8 +76,9 @@ fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
     assert!((taken_off_ns - 3.0 * of_net.pair_ns).abs() <= slack_ns + 1e-3, "{taken_off_ns} of {of_net:?}");
 }
 
-/// Divisions, each of which needs the result of the last: some 200 ns, in so few instructions
-/// that a processor may have begun all of them, and later ones, when the first is done.
+/// Divisions, each of which needs the result of the one before. They take some 200 ns, but are so
+/// few instructions that a processor may have begun all of them, and later ones, when the first is
+/// done.
 #[inline(never)]
 fn divisions(mut value: f64) -> f64 {
     macro_rules! four_times {
@@ -231,7 +233,7 @@ fn criterion_reports_each_kind_of_throughput_and_writes_ns() {
     }
 }
 
-/// The benchmarks that were written, by name.
+/// The benchmarks whose files were written, by name.
 fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(directory.0.join("kinds")).expect("the group's directory");
     let found: Vec<_> = entries
@@ -243,8 +245,8 @@ fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// criterion gives up on a benchmark of which one sample took 0; plots of samples that are all
-/// alike must not panic either.
+/// criterion gives up on a benchmark if one sample took 0. Plots must not panic either if all
+/// samples are alike.
 #[test]
 fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
@@ -258,8 +260,8 @@ fn samples_of_nothing_have_a_report() {
     assert!(directory.0.join("batched/report/index.html").exists());
 }
 
-/// Symptom: each clock had a `Criterion` of its own, and the page of a group was that of the last
-/// one, with half of the benchmarks.
+/// Symptom: each clock had a `Criterion` of its own. Both wrote the page of a group, which then had
+/// the benchmarks of the last clock alone.
 #[test]
 fn both_clocks_are_on_the_page_of_their_group() {
     let directory = Directory::new("both");

@@ -11,11 +11,11 @@ use tickline_criterion::{CounterTime, Elapsed, ErrorKind};
 /// Set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
 
-/// How the lines of the start begin.
+/// The beginning of the line that is printed at the start.
 const BY_COUNTER: &str = "tickline: counter at ";
 const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
 
-/// The lines of tickline on the child's standard error stream.
+/// The lines that tickline prints on the child's standard error stream.
 fn lines(test: &str, tickline: &str) -> Vec<String> {
     lines_with(test, tickline, &[])
 }
@@ -154,7 +154,7 @@ fn nothing_is_calibrated_to_list_benchmarks() {
 fn the_argument_that_includes_all_becomes_a_variable() {
     if is_child() {
         drop(CounterTime::builder().quiet().start_or_wall_time());
-        // The process with the argument does not come here.
+        // The process that has the argument does not come here.
         let arguments: Vec<_> =
             std::env::args().filter(|argument| argument == "--include-disturbed").collect();
         eprintln!("tickline: {arguments:?} {:?}", std::env::var("TICKLINE_CRITERION"));

@@ -121,7 +121,8 @@ fn a_second_run_writes_the_files_anew() {
     }
 }
 
-/// criterion's mean is that of the pairs that count: with none excluded, the histogram's.
+/// criterion's mean is that of the pairs that count. If none is excluded, that is the mean of the
+/// histogram.
 #[test]
 fn criterion_is_told_the_mean_of_the_pairs_that_count() {
     let directory = Directory::new("mean");
@@ -142,7 +143,8 @@ fn criterion_is_told_the_mean_of_the_pairs_that_count() {
     let (iterations, times_ns) = (numbers("iters"), numbers("times"));
     let pairs = json["pairs"].as_f64().expect("a count");
     if iterations.iter().sum::<f64>() == pairs {
-        // Each sample's mean is of its own pairs, so their sum is that of all pairs.
+        // criterion's times are sums over the pairs of a sample, so their sum is that over all
+        // pairs.
         let mean_ns = times_ns.iter().sum::<f64>() / pairs;
         let ours_ns = json["mean_ns"].as_f64().expect("a number");
         // The cost of a pair is measured anew between samples.
@@ -167,14 +169,13 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
         assert!(iterations > 1.0, "{json}");
         let single = directory.json("single/new/pairs.json");
         let resolution_ns = |json: &Value| json["resolution_ns"].as_f64().expect("a number");
-        // That of the counter, whose rate is measured twice a second.
+        // The counter's resolution in ns changes with its rate, which is measured twice a second.
         assert!((resolution_ns(&single) / resolution_ns(&json) - 1.0).abs() < 1e-4, "{single} {json}");
         check(&directory.0, &json, name);
     }
 }
 
-/// Work that takes long enough for the kernel to give the CPU to somebody else: as many threads as
-/// there are CPUs, and this one.
+/// The kernel preempts this thread: there are as many busy threads as CPUs, and this one.
 #[test]
 fn preempted_pairs_are_named_and_not_in_the_mean() {
     if cfg!(not(target_os = "linux")) {
@@ -201,7 +202,7 @@ fn preempted_pairs_are_named_and_not_in_the_mean() {
     });
     check(&directory.0, &json, "busy");
     if json["disturbed"]["preempted"] == 0 {
-        // An idle CPU took this thread, or the kernel hides the count.
+        // This thread ran on an idle CPU, or the kernel hides the count.
         return common::skip("nothing was preempted");
     }
     let (pairs, counted, _) = counts(&json);
