@@ -185,7 +185,7 @@ fn each_thread_has_its_name_and_its_busy_intervals() {
     }
 }
 
-/// Output that stands still until a test lets it go on.
+/// Output that blocks until a test lets it go on.
 #[derive(Clone, Default)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Kept);
 
@@ -203,8 +203,8 @@ impl Write for Stuck {
     }
 }
 
-/// Nobody waits for the writer, and missing events are counted, also in the file. A span that has
-/// begun ends.
+/// Nobody waits for the writer. Missing events are counted, also in the file. A span whose
+/// beginning is in the file also has its end there.
 #[test]
 fn a_full_ring_drops_and_counts() {
     let stuck = Stuck::default();
@@ -290,7 +290,7 @@ fn a_file_from_eight_threads_is_balanced() {
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
     let (mut begun, mut ended, mut names) = (0, 0, 0);
-    // Of each thread: the names of the spans it is in, and the last time.
+    // For each thread: the names of the spans that it is in, and the last time.
     let mut threads: HashMap<u64, (Vec<String>, u64)> = HashMap::new();
     for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
         let line = line.unwrap();
@@ -360,7 +360,7 @@ fn a_flush_writes_what_was_recorded() {
     assert_eq!(guard.finish().unwrap().open, 0);
 }
 
-/// Guards that are dropped in another order than that of nesting: each span has its own times.
+/// Guards may be dropped in another order than that of nesting. Each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
     let (hand, kept) = (Hand::default(), Kept::default());
@@ -411,8 +411,8 @@ fn events_are_instants_and_recorded_values_are_there() {
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }
 
-/// All spans and events of a request have its number, wherever they run, and two requests have
-/// two.
+/// All spans and events of a request have its number, on whatever thread they run. Two requests
+/// have two numbers.
 #[test]
 fn a_request_is_one_track() {
     let kept = Kept::default();
@@ -461,13 +461,13 @@ fn threads_have_the_systems_numbers() {
     tracing::subscriber::with_default(registry().with(layer), || info_span!("work").in_scope(|| ()));
     guard.finish().unwrap();
     let thread = slices(&events(&kept))[0].thread.to_string();
-    // Elsewhere than on Linux the numbers are the recorder's own.
+    // Only on Linux are the numbers those of the system.
     if let Some(system) = system {
         assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
     }
 }
 
-/// Longer fields than a record takes: the file says so, and stays valid.
+/// Fields that are longer than a record may be: the file says so, and stays valid.
 #[test]
 fn long_fields_are_left_out() {
     let kept = Kept::default();
@@ -491,7 +491,7 @@ fn scratch(name: &str) -> PathBuf {
 
 const VICTIM: &str = "TICKLINE_TEST_VICTIM";
 
-/// Not a test of its own: the program that the next one kills.
+/// This is no test, but the program that the next test kills.
 #[test]
 fn victim() {
     let Some(path) = env::var_os(VICTIM) else { return };
@@ -506,7 +506,7 @@ fn victim() {
     }
 }
 
-/// SIGKILL at any moment leaves a file to which only the bracket is missing, which the format
+/// After a SIGKILL at any moment, only the last bracket is missing in the file, which the format
 /// allows.
 #[test]
 #[cfg_attr(not(unix), ignore = "the page rule is Linux's; elsewhere nothing is promised")]
@@ -539,8 +539,8 @@ fn a_killed_program_leaves_a_valid_file() {
     assert!(whole > 0, "no victim wrote anything");
 }
 
-/// The kill may come between a busy interval and the one around it, so the nesting is not
-/// complete, but each event is.
+/// The kill may come between the ends of two nested intervals. So the nesting may be incomplete,
+/// but each event is whole.
 fn check_format_of_numbers(events: &[Value]) {
     check_format(events);
     for slice in slices(events) {

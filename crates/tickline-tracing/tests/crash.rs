@@ -34,7 +34,8 @@ mod unix {
 
     const VICTIM: &str = "TICKLINE_TEST_CRASH";
 
-    /// Longer than any test waits: what is in the file was flushed for its own reason.
+    /// Longer than any test waits: only the end of the program can have flushed what is in the
+    /// file.
     const NEVER: Duration = Duration::from_secs(3_600);
 
     pub(crate) fn main() {
@@ -52,7 +53,8 @@ mod unix {
             ("flight", |status| status.code() == Some(101)),
         ];
         for (way, is_expected) in ways {
-            // What an end without a signal and a hook writes is glibc's promise, and macOS's.
+            // Without a signal and a hook, the file depends on the destructors of threads, which
+            // glibc and macOS run.
             let is_promised = cfg!(any(target_env = "gnu", target_vendor = "apple"));
             if matches!(way, "exit" | "leak") && !is_promised {
                 println!("{way}: skipped, nothing is promised here");
@@ -98,7 +100,7 @@ mod unix {
             tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
             in_spans(|| panic!("for the test"));
         }
-        // A signal's handler wakes nobody: the writer must look by itself.
+        // A signal's handler wakes nobody. The writer must find the request by itself.
         let by_signal = matches!(way, "abort" | "segfault");
         let flush_every = if by_signal { Duration::from_millis(20) } else { NEVER };
         let builder = Chrome::builder().with_fields().flush_every(flush_every);
@@ -116,7 +118,7 @@ mod unix {
             "abort" => process::abort(),
             "segfault" => {
                 let nowhere = std::hint::black_box(std::ptr::null::<u8>());
-                // SAFETY: none: the program is to be killed for it.
+                // SAFETY: none: the test wants this access to kill the program.
                 std::hint::black_box(unsafe { nowhere.read_volatile() });
             }
             "exit" => process::exit(7),

@@ -1,4 +1,4 @@
-//! The flight recorder: what is kept, what is overwritten, and what a file has.
+//! The flight recorder: what it keeps, what it overwrites, and what a file has.
 #![cfg(feature = "chrome")]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -74,7 +74,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     });
 }
 
-/// The callback's "five seconds before": what had ended earlier is left out.
+/// Writes the last part alone: what had ended earlier is left out.
 #[test]
 fn the_last_moments_alone() {
     let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
@@ -122,7 +122,7 @@ fn it_writes_while_threads_record() {
             let (summary, events) = written(&recorder);
             spans += summary.written;
             assert_eq!(summary.written, names(&events, "B").len() as u64);
-            // At most those that each thread is in; ends have their beginnings.
+            // At most the spans that each thread is in are open. All ends have their beginnings.
             assert!(summary.open <= 6, "{summary:?}");
             thread::sleep(Duration::from_millis(2));
         }
@@ -132,7 +132,7 @@ fn it_writes_while_threads_record() {
     });
 }
 
-/// The rings of threads that have ended are kept, but not of all.
+/// The rings of some threads that have ended are kept.
 #[test]
 fn ended_threads_are_kept_for_a_while() {
     const THREADS: u64 = 40;

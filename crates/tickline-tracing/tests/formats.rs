@@ -52,8 +52,7 @@ proptest! {
         check(ns, digits);
     }
 
-    /// The text that a thread keeps is that of the second that is written, whatever was written
-    /// before.
+    /// A thread writes the right second, whatever text it kept from before.
     #[test]
     fn times_close_to_each_other(start in 0_u64..u64::MAX / 2, steps in prop::collection::vec(0_u64..3_000_000_000, 1..8)) {
         let mut ns = start;
@@ -112,7 +111,7 @@ mod local {
 
     const CHILD: &str = "TICKLINE_TEST_ZONE";
 
-    /// Not a test of its own: what the next one runs with another `TZ`.
+    /// This is no test: the next test runs it with another `TZ`.
     #[test]
     fn a_zone_of_the_environment() {
         if std::env::var_os(CHILD).is_some() {
@@ -123,7 +122,7 @@ mod local {
         }
     }
 
-    /// A `TZ` that is nonsense is an error which names it; one that is not is followed.
+    /// A valid `TZ` is followed. An invalid one is an error that names it.
     #[test]
     fn nonsense_is_no_zone() {
         let with = |zone: &str| {
@@ -142,13 +141,13 @@ mod local {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// In whatever zone this machine is, or `TZ` says; half of the times are of the first two
-        /// days.
+        /// In the zone of this machine, or that of `TZ`. Half of the times are in the first two
+        /// days of 1970.
         #[test]
         fn random_local_times(ns in prop_oneof![any::<u64>(), 0..172_800_000_000_000_u64], digits in 0_u8..=9) {
             let text = Rfc3339Local::new().unwrap().digits(digits).text(UnixTime::from_nanos(ns));
             let zoned = timestamp(ns).to_zoned(TimeZone::system());
-            // What RFC 3339 can say, and `UnixTime`.
+            // The times that both RFC 3339 and `UnixTime` can express.
             if zoned.offset().seconds() % 60 == 0 && zoned.year() >= 1970 {
                 prop_assert!(text.starts_with(&zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string()), "{text} {zoned}");
             }

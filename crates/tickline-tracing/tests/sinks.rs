@@ -60,8 +60,8 @@ fn close_events_are_like_those_of_fmt() {
     assert_eq!(*few.0.lock().unwrap(), [work]);
 }
 
-/// The span's own subscriber gets the event, not the one that happens to be the default where it
-/// is closed.
+/// The span's own subscriber gets the event, even if another one is the default where the span is
+/// closed.
 #[test]
 fn close_events_go_home() {
     let (home, elsewhere) = (Events::default(), Events::default());
@@ -73,7 +73,8 @@ fn close_events_go_home() {
     assert_eq!(elsewhere.0.lock().unwrap().len(), 0);
 }
 
-/// The values recorded last; fields that were not chosen, and spans without them, have none.
+/// A callback gets the values recorded last. Fields that were not chosen, or that the span does not
+/// have, have no value.
 #[test]
 fn callbacks_see_the_fields_that_they_chose() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -181,7 +182,7 @@ mod histograms {
         assert_eq!(counts(&targets), named([("elsewhere", 30), (module_path!(), 30)]));
     }
 
-    /// A field with a number of its own for each span does not fill the memory.
+    /// A field with a new value for each span does not fill the memory.
     #[test]
     fn values_beyond_a_thousand_count_together() {
         let histograms = Histograms::by(Key::Field("number"), Measure::Total);

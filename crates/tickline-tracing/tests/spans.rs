@@ -1,4 +1,4 @@
-//! The times of spans: exact ones by a clock that is moved by hand, and counts by the real clock.
+//! The times of spans: exact ones by a clock that the test moves, and counts by the real clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod common;
@@ -199,7 +199,7 @@ fn other_layers_read_the_times() {
     assert_eq!(*before.0.lock().unwrap(), [None], "added before, so called before");
 }
 
-/// The second one does not count again, and its sink gets the same times.
+/// The second layer does not time the span again, and its sink gets the same times.
 #[test]
 fn two_layers_on_one_subscriber() {
     let (hand, first, second) = (Hand::default(), Closed::default(), Closed::default());
@@ -260,8 +260,8 @@ fn a_filter_may_be_reloaded_while_spans_are_open() {
     assert_eq!((ns(times.busy()), ns(times.idle()), times.enters()), (8_765, 0, 3));
 }
 
-/// The layer itself is put in and taken out: spans that it saw from the beginning are right, and
-/// nothing panics.
+/// The layer itself is added and removed. Spans that it saw from the beginning have the right
+/// times, and nothing panics.
 #[test]
 fn the_layer_may_be_reloaded_while_spans_are_open() {
     let (first, second) = (Closed::default(), Closed::default());
@@ -350,7 +350,7 @@ fn spans_contain_each_other<S: Subscriber + Send + Sync + 'static>(subscriber: i
     assert!(inner.closed_monotonic_ns() <= outer.closed_monotonic_ns());
     assert_eq!(outer.busy() + outer.idle(), outer.total());
     assert!(outer.created() <= outer.closed());
-    // Before the year 2020 the two offsets, Unix and monotonic, would have been mixed up.
+    // A time before the year 2020 would show that Unix and monotonic time were mixed up.
     assert!(outer.created().as_secs() > 1_577_836_800, "{:?}", outer.created());
 }
 
@@ -379,8 +379,8 @@ fn a_gate_may_close_in_a_span() {
     let all = closed.all();
     assert_eq!(all.len(), 2_000);
     let total: Duration = all.iter().map(|(_, times)| times.total()).sum();
-    // They do not overlap. Twice: while the clock comes back, it may run at another rate than
-    // std's.
+    // The spans do not overlap. A factor of two is allowed, because the clock may run at another
+    // rate than std's while it comes back.
     assert!(total <= 2 * elapsed + Duration::from_millis(1), "{total:?} in {elapsed:?}");
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
 }
@@ -435,8 +435,8 @@ impl Sums {
 }
 
 /// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is
-/// replaced every millisecond: every span is there, with exact counts, and on each thread one
-/// begins where the one before has ended, or later.
+/// replaced every millisecond. Every span is there, with exact counts. On each thread a span begins
+/// when the one before has ended, or later.
 #[test]
 fn none_is_lost() {
     const THREADS: u64 = 8;
@@ -469,8 +469,8 @@ fn none_is_lost() {
     let sum = |count: &AtomicU64| count.load(Ordering::Relaxed);
     assert_eq!((sum(&sums.spans), sum(&sums.enters)), (THREADS * SPANS, enters));
     assert_eq!(sums.backwards.get(), None);
-    // A thread's spans do not overlap. Half as much again is allowed for a slew, and a
-    // millisecond for a first line.
+    // A thread's spans do not overlap. The allowance for a slew is a half, and that for a first
+    // line a millisecond.
     let most_ns = THREADS * (elapsed_ns * 3 / 2 + 1_000_000);
     assert!(sum(&sums.total_ns) <= most_ns, "{} ns of {most_ns}", sum(&sums.total_ns));
 }

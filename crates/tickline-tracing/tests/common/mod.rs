@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tickline_tracing::over::TimeSource;
 use tickline_tracing::{Callback, ClosedSpan, SpanTiming};
 
-/// Where the hand clock's Unix time is ahead of its monotonic time, ns.
+/// The offset of the hand clock's Unix time from its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
 /// Stands still until it is moved.
