@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `couples.rs` | keeps the couples that count, and takes the medians of rounds |
 //! | `signed_rank.rs` | gives the difference its interval |
-//! | `random.rs` | decides who comes first |
+//! | `random.rs` | decides which routine comes first |
 
 mod couples;
 mod random;

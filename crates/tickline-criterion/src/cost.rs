@@ -4,7 +4,7 @@
 //! [`Start::end`](crate::Start). It is the median of the means of blocks:
 //!
 //! - not the median of single pairs, because a counter's resolution may be many ticks (26 on Zen 5
-//!   under KVM): a single pair reads as one or two such multiples, and the truth is in between;
+//!   under KVM): a single pair then reads as 26 or 52 ticks, and the truth is in between;
 //! - not the smallest, which is too small by up to the resolution, so that every result would be
 //!   too large by it;
 //! - the median of the blocks, because an interrupt makes one block longer, and never one shorter.

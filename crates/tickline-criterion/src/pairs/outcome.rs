@@ -10,14 +10,14 @@ use crate::pairs::quantile::quantile;
 use crate::pairs::slice::{Counting, Tally};
 use crate::session::Scale;
 
-/// Of the JSON.
+/// The version of the JSON.
 const VERSION: u32 = 1;
 
 /// The quantiles that are printed, stored and drawn: name, key in the JSON, share.
 pub(crate) const QUANTILES: [(&str, &str, f64); 4] =
     [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)];
 
-/// Under criterion's columns.
+/// Puts the text under criterion's columns.
 const INDENT: &str = "                        ";
 
 /// The distribution of a benchmark's pairs. All times are ns of an iteration. If a pair has several
@@ -64,7 +64,8 @@ impl Outcome {
         let width_ticks = as_f64(scale.resolution_ticks);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
         for (ns, (_, _, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
-            // Not above the slowest pair: the interval for which that stands reaches further.
+            // Not above the slowest pair, although the interval for which that pair stands reaches
+            // further.
             *ns = each_ns(quantile(&counted, width_ticks, share)?.min(as_f64(pairs.max_ticks())));
         }
         Some(Self {

@@ -131,7 +131,7 @@ mod tests {
     /// One interrupt of 5,000 ticks in a million.
     const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
 
-    /// 100,000 pairs of 100 ticks, 10 million ticks in all, and so many long ones.
+    /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long ones.
     fn pairs(long: usize) -> Vec<u64> {
         let mut ticks = vec![100; 100_000];
         ticks.extend(vec![6_000; long]);
