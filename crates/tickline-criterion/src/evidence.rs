@@ -33,8 +33,8 @@ pub(crate) struct CpuFacts {
     pub(crate) frequency_khz: Option<u64>,
 }
 
-/// A change of frequency by more than this disturbs pairs, %. `compare` can tell such a difference
-/// at 50 ns.
+/// A change of frequency by more than this disturbs pairs, %. `compare` finds such a difference in
+/// a routine of 50 ns.
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 impl CpuFacts {

@@ -4,7 +4,7 @@
 //! the routine may have a tail of its own, which is what a distribution is for. Therefore a loop
 //! that does nothing but read the counter runs between blocks. Only interrupts make gaps in it. The
 //! gaps show how often interrupts come, and how short they can be. If a slice has no more long
-//! pairs than interrupts are expected, those pairs are taken for interrupted ones. If it has more,
+//! pairs than the interrupts that this lets expect, those pairs were interrupted. If it has more,
 //! the routine itself is slow at times, and all of them count.
 
 use tickline_core::counter::{Counter, HardwareCounter};
