@@ -83,6 +83,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         // A quarter of an hour: unit tests, integration tests and doc tests under emulators.
         Step::new("every target", "cargo xtask targets --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
+        Step::new("all published programs", "cargo xtask ports"),
         // What the next compilers will say.
         Step::new(
             "clippy, nightly",
@@ -148,8 +149,12 @@ fn own() -> Vec<Step> {
         )
         .with(LOOM)
         .beside(),
-        // A minute on two cores; as long again to build what they test with.
-        Step::new("published programs, by their own tests", "cargo xtask ports"),
+        // A minute on two cores; as long again to build what they test with. Two more, with
+        // benchmarks, are for `nightly`.
+        Step::new(
+            "published programs, by their own tests",
+            "cargo xtask ports governor metrics-util indicatif parking_lot_core fastrace quanta",
+        ),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // Two minutes. `nightly` has all of them, and a test whether each still has its text.

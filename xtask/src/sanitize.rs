@@ -69,6 +69,12 @@ const SHARED: &str =
 const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         under: &[THREAD, ADDRESS],
+        file: "crates/tickline-tracing/tests/crash.rs",
+        tests: &["the_last_moment_is_in_the_file"],
+        why: "the runtime has handlers of its own for a program that crashes or leaks",
+    },
+    LeftOut {
+        under: &[THREAD, ADDRESS],
         file: "crates/tickline/tests/disassembly.rs",
         tests: &["the_hot_paths_keep_their_instructions"],
         why: "it looks at an optimised example, whose instructions would be the sanitizer's",
