@@ -2,13 +2,15 @@
 //! again, over the real code of `tickline_core`'s `lease`.
 //!
 //! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
-//! steps of a few actors, with time passing in between, and stops where it has been before: an
-//! exhaustive search of a small machine. [`attack`] lets chance choose, with leases of the real
-//! length and faults of the machine.
+//! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
+//! leases of the real length and faults of the machine.
 //!
-//! What neither sees: weak memory, and a stop between two loads from one slot (loom); the
-//! restartable sequence of rule W2, whose look and swap are two steps here, so that anything can
-//! come between.
+//! In both, [`Stops`] says whether the writer can be stopped between its last look at the counter
+//! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order holds
+//! wherever the OS clock is. Each half of the promise has its own runs, and a run in which neither
+//! condition holds must find a step back.
+//!
+//! What neither sees: weak memory, and a stop between two loads from one slot (loom).
 
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,14 +19,14 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::unstable::lease::{
-    Closing, Config, Did, Estimate, Field, LeaseMemory, LeaseStore, LeaseWord, LeaseWords, OsClock,
-    PrivateFloor, Reading, SLOT_WORDS, SlotNumber, Source, Timescale, Writer, read,
+    Closing, Config, Did, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords,
+    OsClock, PrivateFloor, Reading, SLOT_WORDS, SlotNumber, Source, Swapped, Timescale, Writer, read,
 };
 use tickline_core::unstable::line::{Line, Slope};
 
 mod search;
 
-pub use search::{Found, Small, search};
+pub use search::{Begin, Found, Small, search};
 
 /// What happened in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +51,32 @@ pub struct Seen {
     pub states: u64,
 }
 
+/// Where a writer can be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stops {
+    /// Before each of its steps.
+    Anywhere,
+    /// As in a restartable sequence (rule W2): not between its last look at the counter and its swap.
+    BeforeTheLook,
+}
+
+/// What an actor does when it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    /// A step at which the time does not matter.
+    Memory,
+    /// The same: a swap of the word.
+    Swap,
+    /// A read of the counter, or the beginning of a writer's step.
+    Counter,
+    /// A read of the OS clock.
+    Os,
+    /// The writer sleeps until this tick.
+    Sleep(u64),
+    /// A reader has found this word at this tick before, in an opening: it would find it again.
+    Spin(u64, u64),
+}
+
 /// One nanosecond a tick; the clocks, the page, and what is complete.
 struct World {
     memory: LeaseWords,
@@ -69,6 +97,8 @@ struct World {
     /// How often the order was given up: switched off at once.
     forgiven: Cell<u64>,
     closing: Cell<Option<Closing>>,
+    stops: Stops,
+    pending: [Cell<Pending>; ACTORS],
     observed: [Cell<u64>; ACTORS],
     seen: Cell<Seen>,
     violation: RefCell<Option<String>>,
@@ -79,7 +109,7 @@ const WRITER: usize = 0;
 
 impl World {
     /// One that stays: actors that are killed keep what refers to it.
-    fn new(width_ns: i64, edge_ns: i64, seed: u64) -> &'static Self {
+    fn new(width_ns: i64, edge_ns: i64, stops: Stops, seed: u64) -> &'static Self {
         let world = Box::leak(Box::new(Self {
             memory: LeaseWords::new(),
             ticks: Cell::new(0),
@@ -93,6 +123,8 @@ impl World {
             os_ns: Cell::new(0),
             forgiven: Cell::new(0),
             closing: Cell::new(None),
+            stops,
+            pending: [const { Cell::new(Pending::Memory) }; ACTORS],
             observed: Default::default(),
             seen: Cell::default(),
             violation: RefCell::new(None),
@@ -113,6 +145,7 @@ impl World {
         self.line_ns.set(i64::MIN);
         self.os_ns.set(i64::MIN);
         self.observed.iter().for_each(|observed| observed.set(0));
+        self.pending.iter().for_each(|pending| pending.set(Pending::Memory));
         self.seen.set(Seen::default());
     }
 
@@ -137,8 +170,8 @@ impl World {
         self.seen.set(seen);
     }
 
-    /// All that the future depends on.
-    fn hash(&self, kills: u64) -> u64 {
+    /// All that the future depends on, besides what the search knows.
+    fn hash(&self, known: impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.memory.word().to_bits().hash(&mut hasher);
         for slot in 0..8 {
@@ -146,7 +179,7 @@ impl World {
                 self.memory.field(SlotNumber::from_low_bits(slot), field).hash(&mut hasher);
             }
         }
-        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), kills).hash(&mut hasher);
+        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), known).hash(&mut hasher);
         self.observed.hash_into(&mut hasher);
         hasher.finish()
     }
@@ -155,15 +188,34 @@ impl World {
     fn reader(&'static self, actor: usize, readings: u32, shared: Option<&'static PrivateFloor>) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor };
+            let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
             let own = PrivateFloor::new();
             let private = shared.unwrap_or(&own);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
                 hands.note((before.0, before.1));
                 let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
+                // A line that was raised to what another thread had from the OS is as ordered as that.
+                let source = if ns == private.ns() { Source::Os } else { source };
                 world.judge(ns, source, before);
-                hands.step();
+                hands.step(Pending::Memory);
+            }
+        })
+    }
+
+    /// So many readings, one after the other, each in a process of its own.
+    fn processes(&'static self, actor: usize, readings: u32) -> Script {
+        let world = self;
+        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
+            let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
+            for _ in 0..readings {
+                let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
+                let private = PrivateFloor::new();
+                let Reading { ns, source } = read(&hands, &hands, &hands, &private, Timescale::Monotonic);
+                world.judge(ns, source, before);
+                // The next one knows nothing of this one.
+                world.observed[actor].set(0);
+                hands.note(ns);
             }
         })
     }
@@ -195,13 +247,14 @@ impl World {
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor: WRITER };
+            let hands = Hands { world, hand, actor: WRITER, last: Cell::new((0, 0)) };
             let Ok(mut writer) = Writer::start(&hands, config) else { return };
             for _ in 0..steps {
                 match world.closing.get() {
                     Some(closing) => writer.close(closing),
                     None => writer.open(),
                 }
+                hands.step(Pending::Counter);
                 let estimate = world.estimate();
                 hands.note(world.ticks.get());
                 let Ok(step) = writer.step(&hands, &hands, &hands, Some(&estimate)) else { return };
@@ -214,7 +267,7 @@ impl World {
                     _ => {}
                 });
                 if step.did == Did::Waited {
-                    hands.step();
+                    hands.step(Pending::Sleep(world.ticks.get().saturating_add(step.next_in_ns)));
                 }
             }
         })
@@ -240,10 +293,13 @@ struct Hands<'a> {
     world: &'a World,
     hand: &'a Yielder<(), ()>,
     actor: usize,
+    /// The word and the tick at the last read of the counter.
+    last: Cell<(u64, u64)>,
 }
 
 impl Hands<'_> {
-    fn step(&self) {
+    fn step(&self, pending: Pending) {
+        self.world.pending[self.actor].set(pending);
         self.note(1_u8);
         self.hand.suspend(());
     }
@@ -260,7 +316,7 @@ impl Hands<'_> {
 
 impl LeaseMemory for Hands<'_> {
     fn word(&self) -> LeaseWord {
-        self.step();
+        self.step(Pending::Memory);
         let word = self.world.memory.word();
         self.note(word.to_bits());
         word
@@ -271,7 +327,7 @@ impl LeaseMemory for Hands<'_> {
         value
     }
     fn is_still(&self, word: LeaseWord) -> bool {
-        self.step();
+        self.step(Pending::Memory);
         let is_still = self.world.memory.is_still(word);
         self.note(is_still);
         is_still
@@ -280,22 +336,73 @@ impl LeaseMemory for Hands<'_> {
 
 impl LeaseStore for Hands<'_> {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
-        self.step();
+        self.step(Pending::Memory);
         self.world.memory.fill(slot, words);
     }
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
-        self.step();
+        self.step(Pending::Swap);
         let is_done = self.world.memory.swap(from, to);
         self.note(is_done);
         is_done
+    }
+    fn swap_between(
+        &self,
+        from: LeaseWord,
+        to: LeaseWord,
+        counter: &impl Counter,
+        least_ticks: u64,
+        limit_ticks: u64,
+    ) -> Swapped {
+        Sequence(self).swap_between(from, to, counter, least_ticks, limit_ticks)
+    }
+}
+
+/// The look and the swap of rule W2, by the code that a store has for them.
+struct Sequence<'a>(&'a Hands<'a>);
+
+impl LeaseMemory for Sequence<'_> {
+    fn word(&self) -> LeaseWord {
+        self.0.word()
+    }
+    fn field(&self, slot: SlotNumber, field: Field) -> u64 {
+        self.0.field(slot, field)
+    }
+    fn is_still(&self, word: LeaseWord) -> bool {
+        self.0.is_still(word)
+    }
+}
+
+impl LeaseStore for Sequence<'_> {
+    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
+        self.0.fill(slot, words);
+    }
+    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+        match self.0.world.stops {
+            Stops::Anywhere => self.0.swap(from, to),
+            Stops::BeforeTheLook => {
+                let is_done = self.0.world.memory.swap(from, to);
+                self.0.note(is_done);
+                is_done
+            }
+        }
     }
 }
 
 impl Counter for Hands<'_> {
     fn now(&self) -> u64 {
-        self.step();
-        self.note(self.world.ticks.get());
-        self.world.ticks.get()
+        let world = self.world;
+        let (word, ticks) = (world.memory.word(), world.ticks.get());
+        let is_again = self.last.replace((word.to_bits(), ticks)) == (word.to_bits(), ticks);
+        let is_waiting = self.actor != WRITER && word.phase() == LeasePhase::Opening;
+        self.step(if is_again && is_waiting {
+            Pending::Spin(word.to_bits(), ticks)
+        } else {
+            Pending::Counter
+        });
+        let ticks = world.ticks.get();
+        self.last.set((world.memory.word().to_bits(), ticks));
+        self.note(ticks);
+        ticks
     }
     fn now_ordered(&self) -> u64 {
         self.now()
@@ -305,7 +412,7 @@ impl Counter for Hands<'_> {
 
 impl OsClock for Hands<'_> {
     fn monotonic_ns(&self) -> i64 {
-        self.step();
+        self.step(Pending::Os);
         let mut ns = self.world.os_now_ns();
         if self.world.stale_ns.get() > 0 {
             let mut chance = self.world.chance.borrow_mut();
@@ -320,7 +427,7 @@ impl OsClock for Hands<'_> {
         self.monotonic_ns()
     }
     fn pause(&self) {
-        self.step();
+        self.step(Pending::Memory);
     }
 }
 
@@ -368,6 +475,8 @@ pub struct Attack {
     pub faults: Faults,
     /// The lines' edge above the middle of an estimate, ns; the OS clock is within 50 ns of that.
     pub edge_ns: i64,
+    /// Where the writer can be stopped.
+    pub stops: Stops,
 }
 
 /// The faults of an attacked machine; all have writers that are stalled, killed and restarted, and
@@ -384,6 +493,9 @@ pub enum Faults {
     Stale,
 }
 
+/// A delay of a reader that may become one until the writer goes on, ns.
+const LONG_NS: u64 = 10_000;
+
 /// Half the width of an estimate in an [`Attack`], ns.
 pub const WIDTH_NS: i64 = 50;
 
@@ -397,7 +509,7 @@ pub const WIDTH_NS: i64 = 50;
 ///
 /// Without memory for a stack.
 pub fn attack(attack: &Attack) -> Result<Seen, String> {
-    let world = World::new(WIDTH_NS, attack.edge_ns, attack.seed);
+    let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, attack.seed);
     if attack.faults == Faults::Stale {
         world.stale_ns.set(2_000);
     }
@@ -445,7 +557,14 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
             }
             _ => {}
         }
-        ready_ns[next] = now_ns + delay(&mut chance, next == WRITER);
+        let is_swap = next == WRITER && world.pending[WRITER].get() == Pending::Swap;
+        let delay_ns = delay(&mut chance, next == WRITER, is_swap);
+        ready_ns[next] = now_ns + delay_ns;
+        if next != WRITER && delay_ns > LONG_NS && chance.bool() {
+            // Just before the writer goes on: then the two are most likely to harm each other.
+            let early_ns = chance.u64(..2_000);
+            ready_ns[next] = ready_ns[WRITER].saturating_sub(early_ns).max(now_ns + 1);
+        }
         if let Some(violation) = world.violation.borrow_mut().take() {
             return Err(violation);
         }
@@ -455,9 +574,11 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
     Ok(world.seen.get())
 }
 
-/// Time until an actor's next step: some ns, now and then anything up to three leases.
-fn delay(chance: &mut fastrand::Rng, is_writer: bool) -> u64 {
+/// Time until an actor's next step: some ns, now and then anything up to three leases, and often if
+/// the step is a swap.
+fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     match chance.u32(..1_000) {
+        0..=99 if is_swap => chance.u64(..1_500_000_000),
         0 => chance.u64(..1_500_000_000),
         1..=3 => chance.u64(..100_000_000),
         4..=9 => chance.u64(..2_000_000),

@@ -7,6 +7,7 @@
 //! | reader: second look at the word | relaxed, behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
 //! | writer: stores to a slot | release | the fence before a reader's second look |
 //! | writer: swap of the word | acquire and release | both looks; the swap of the writer before |
+//! | writer: look at the word behind a swap | sequentially consistent fence, then relaxed | what the writer reads next, the counter or the OS clock, is read when readers see the new word |
 //!
 //! All loads are relaxed: only those are defined on memory that a process has mapped read-only
 //! (`core::sync::atomic`, "Atomic accesses to read-only memory"). On x86-64 the fences cost
@@ -95,6 +96,16 @@ impl LeaseStore for LeaseWords {
         // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
         // writer before: weaker would let a reader see the new word without the slots it names, or
         // let the next writer fill a slot before its own swap. Relaxed on failure: this writer ends.
-        self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // ORDERING: sequentially consistent, between the store and the load below. Otherwise a
+        // processor may hold the store back (x86-64 does not) while this thread goes on to read the
+        // counter and the OS clock, and a reader that still finds the old word has asked the OS
+        // later than an opening's writer did.
+        fence(Ordering::SeqCst);
+        // ORDERING: Relaxed, behind the fence. An ordered read of the counter waits for this load
+        // (point 3 of the counter's contract), and so for the store.
+        self.word.load(Ordering::Relaxed) == to
     }
 }

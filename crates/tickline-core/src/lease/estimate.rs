@@ -3,14 +3,14 @@
 //! A lease is at or above the *upper* edge of the bound for as long as it counts. Readers that had
 //! asked the OS clock before, and were delayed for any time, are then not above it.
 
-use super::{LeaseLine, UnixShift};
+use super::{LeaseLine, UNIX_BY_OS, UnixShift};
 use crate::cell::{Bounds, StateCell};
 use crate::line::{Line, Slope};
 use crate::shared::Shared;
 use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
 
-/// A Unix offset is kept while it is too high by no more than this and twice its bound, ns: new
-/// samples alone do not set Unix time back.
+/// The clock was set back if the most that its offset may be is below the least that it may have
+/// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
 const KEEP_NS: i64 = 1_000;
 
 /// An estimate is from before a suspend, or from before a counter reset, if the OS clock is further
@@ -64,14 +64,35 @@ impl Estimate {
         let slope = Slope::saturating_from(needed).max(Slope::from_bits(self.upper.slope.to_bits() >> 1));
         let line = Line { start_ticks, base_ns, slope };
         let lead_ns = self.ahead_ns(&line, start_ticks).max(self.ahead_ns(&line, end_ticks));
-        let unix_lead_ns = self.unix_lead_ns(lead_ns, unix.offset_ns);
-        LeaseLine { line, end_ticks, lead_ns, unix: UnixShift { lead_ns: unix_lead_ns, ..unix } }
+        LeaseLine { line, end_ticks, lead_ns, unix: unix.with_lead(lead_ns) }
     }
 
-    /// How far Unix time by a line may be above the OS clock's, ns.
-    pub(super) fn unix_lead_ns(&self, lead_ns: i64, offset_ns: i64) -> i64 {
-        let Some((least_ns, _)) = self.unix_ns else { return 0 };
-        lead_ns.saturating_add(offset_ns.saturating_sub(least_ns))
+    /// The line of a lease from `at_ticks` on, not below `least_ns` there, that also counts on a CPU
+    /// whose counter is behind by up to `skew_ticks`.
+    #[must_use]
+    pub(super) fn first_line(
+        &self,
+        (at_ticks, skew_ticks): (u64, u64),
+        least_ns: i64,
+        end_ticks: u64,
+        unix: UnixShift,
+    ) -> LeaseLine {
+        let lease = self.line(at_ticks, least_ns, end_ticks, unix);
+        let start_ticks = at_ticks.wrapping_sub(skew_ticks);
+        // Rounded so that no later value of the line is below what it was.
+        let rise_ns = fixed_to_ns_floor(lease.line.slope.over(i64::try_from(skew_ticks).unwrap_or(i64::MAX)));
+        let edge_ns = fixed_to_ns_ceil(self.upper.fixed_at(start_ticks));
+        let base_ns = lease.line.base_ns.saturating_sub(rise_ns).max(edge_ns);
+        let line = Line { start_ticks, base_ns, ..lease.line };
+        let lead_ns =
+            lease.lead_ns.max(self.ahead_ns(&line, start_ticks)).max(self.ahead_ns(&line, end_ticks));
+        LeaseLine { line, lead_ns, unix: unix.with_lead(lead_ns), ..lease }
+    }
+
+    /// How far `line` is above the upper edge at its end, ns; less than 0 if it is below.
+    pub(super) fn above_edge_ns(&self, line: &LeaseLine) -> i64 {
+        let edge = self.upper.fixed_at(line.end_ticks);
+        fixed_to_ns_floor(line.line.fixed_at(line.end_ticks).saturating_sub(edge))
     }
 
     /// How far `line` may be above the OS clock at `ticks`, ns, rounded up.
@@ -80,13 +101,21 @@ impl Estimate {
     }
 
     /// The Unix offset of a line after one that had `before`: the upper edge again, so that Unix
-    /// readings are ordered as others are, save for a set clock. Its lead is that of no line yet.
+    /// readings are ordered as others are, save for a set clock. It does not fall while samples only
+    /// narrow what it may be. Its lead is that of no line yet.
     pub(super) fn unix_after(&self, before: UnixShift) -> UnixShift {
         let Some((least_ns, most_ns)) = self.unix_ns else { return UnixShift::NONE };
-        let keep_ns = KEEP_NS.saturating_add(most_ns.saturating_sub(least_ns));
-        let ahead_ns = before.offset_ns.saturating_sub(most_ns);
-        let offset_ns = if (0..=keep_ns).contains(&ahead_ns) { before.offset_ns } else { most_ns };
-        UnixShift { offset_ns, lead_ns: 0 }
+        let fresh = UnixShift { offset_ns: most_ns, lead_ns: 0, least_ns };
+        let was_set_back = most_ns < before.least_ns.saturating_sub(KEEP_NS);
+        let was_set_forward = least_ns > before.offset_ns;
+        if before.offset_ns == UNIX_BY_OS || was_set_back || was_set_forward {
+            return fresh;
+        }
+        UnixShift {
+            offset_ns: before.offset_ns.max(most_ns),
+            least_ns: before.least_ns.max(least_ns),
+            ..fresh
+        }
     }
 
     /// Whether the OS clock, read as `os_ns` between two ticks, is where this says, or so near that
@@ -156,7 +185,13 @@ mod tests {
         unix = estimate((1_100, 1_200)).unix_after(unix);
         assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
         unix = estimate((1_100, 1_450)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 1_450, "it may be higher");
+        assert_eq!((unix.offset_ns, unix.least_ns), (1_450, 1_100), "it may be higher");
+        unix = estimate((-100, 500)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 1_450, "set back by so little that it may have been there");
+        unix = estimate((-200, 90)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 90, "once more: it can't have been there");
+        unix = estimate((200, 300)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 300, "set forward");
         unix = estimate((-9_000, -8_900)).unix_after(unix);
         assert_eq!(unix.offset_ns, -8_900, "set back");
         assert_eq!(Estimate { unix_ns: None, ..estimate((0, 0)) }.unix_after(unix), UnixShift::NONE);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
-//! whatever the page holds: after [`MAX_LOOKS`] in an opening, and after [`MAX_STARTS`] words.
+//! whatever the page holds: after [`MAX_LOOKS`] at openings, and after [`MAX_STARTS`] words.
 //!
 //! What this module does not do: decide whether a page is trusted (`tickline-page`).
 
@@ -23,9 +23,16 @@ use crate::units::{signed, unsigned};
 /// a reader would have to be stopped that often within one reading. After that it is the OS clock.
 const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 
-/// How often a reader looks at an opening, in case the counter stands still. A look takes 50 ns at
-/// least, so with a counter that runs the time, 1 ms, ends the wait first.
-const MAX_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
+/// How often a reader looks at openings while the counter stands still. A look takes 10 to 60 ns.
+const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
+
+/// How often a reader looks at openings at all, in case they last for longer than any writer makes
+/// them. The shortest look takes 10 ns, so that 1 ms, the longest opening, ends first.
+const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
+
+/// The looks after which a reader lets others run: this one, and each that doubles the number. So it
+/// yields 11 times at most. A yield can take as long as others use the CPU.
+const FIRST_PAUSE: u32 = 64;
 
 /// A Unix reading above the kernel's coarse Unix time by more than this asks the OS: somebody may
 /// have set the clock back. The coarse time is a tick old at most, 10 ms, unless ticks come late,
@@ -52,7 +59,8 @@ pub trait OsClock {
         None
     }
 
-    /// Lets others run, while an opening lasts: yields where there is one CPU.
+    /// Lets others run, while an opening lasts: yields where there is one CPU. Called 11 times a
+    /// reading at most; between, the reader spins.
     fn pause(&self);
 }
 
@@ -173,20 +181,46 @@ enum Found {
 
 /// How long the reader has been waiting.
 struct Patience {
-    since_ticks: Option<u64>,
+    /// The opening that it waits for; off before the first.
+    word: LeaseWord,
+    /// The first and the last look at it.
+    since_ticks: u64,
+    last_ticks: u64,
+    /// Looks in a row at one tick, and all looks.
+    still_looks: u32,
     looks: u32,
 }
 
 impl Patience {
-    /// Whether an opening is waited for at `ticks` (rule R7).
+    const NEW: Self =
+        Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_looks: 0, looks: 0 };
+
+    /// Whether the opening of `word` is waited for at `ticks` (rule R7).
     #[inline(always)]
-    fn lasts(&mut self, ticks: u64, floor: &Floor) -> bool {
-        let since_ticks = *self.since_ticks.get_or_insert(ticks);
+    fn lasts(&mut self, word: LeaseWord, ticks: u64, floor: &Floor) -> bool {
+        if word != self.word {
+            (self.word, self.since_ticks, self.still_looks) = (word, ticks, 0);
+        } else if ticks != self.last_ticks {
+            self.still_looks = 0;
+        }
+        self.last_ticks = ticks;
+        self.still_looks = self.still_looks.saturating_add(1);
         self.looks = self.looks.saturating_add(1);
         // Before the deadline, and not further than the longest opening: two-sided.
         floor.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < floor.wait_ticks
-            && ticks.wrapping_sub(since_ticks) <= floor.wait_ticks
+            && ticks.wrapping_sub(self.since_ticks) <= floor.wait_ticks
+            && self.still_looks < MAX_STILL_LOOKS
             && self.looks < MAX_LOOKS
+    }
+
+    /// Between two looks.
+    #[inline(always)]
+    fn rest(&self, os: &impl OsClock) {
+        if cfg!(loom) || (self.looks >= FIRST_PAUSE && self.looks.is_power_of_two()) {
+            os.pause();
+        } else {
+            core::hint::spin_loop();
+        }
     }
 }
 
@@ -201,7 +235,7 @@ pub fn read(
     private: &PrivateFloor,
     timescale: Timescale,
 ) -> Reading {
-    let mut patience = Patience { since_ticks: None, looks: 0 };
+    let mut patience = Patience::NEW;
     let mut starts: u32 = 0;
     while starts < MAX_STARTS {
         let word = memory.word();
@@ -212,7 +246,7 @@ pub fn read(
             },
             Found::Ask(limit) => limit,
             Found::Wait => {
-                os.pause();
+                patience.rest(os);
                 continue;
             }
             Found::Changed => {
@@ -268,7 +302,7 @@ fn look(
             let ticks = counter.now_ordered();
             if !memory.is_still(word) {
                 Found::Changed
-            } else if patience.lasts(ticks, &floor) {
+            } else if patience.lasts(word, ticks, &floor) {
                 Found::Wait
             } else {
                 Found::Ask(floor.limit(timescale))

@@ -9,7 +9,7 @@
 //! | 4 | most by which it may be above the OS clock, ns | most by which readings may be above it, ns |
 //! | 5 | Unix time minus the line, ns | the same, of the last line |
 //! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
-//! | 7 | 0 | 0 |
+//! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
 
 use super::{LeaseMemory, SlotNumber};
 use crate::line::{Line, Slope};
@@ -47,6 +47,8 @@ pub enum Field {
     UnixOffset = 5,
     /// How far above the OS clock's Unix time readings may be, ns.
     UnixLead = 6,
+    /// The least that Unix time minus the page's time may be, ns.
+    UnixLeast = 7,
 }
 
 impl Field {
@@ -66,16 +68,31 @@ pub struct UnixShift {
     pub offset_ns: i64,
     /// How far above the OS clock's Unix time readings may be, ns.
     pub lead_ns: i64,
+    /// The least that the offset may be by all samples since the clock was set, ns. Of no use to
+    /// readers.
+    pub least_ns: i64,
 }
 
 impl UnixShift {
     /// Unix time is left to the OS.
-    pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0 };
+    pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0, least_ns: 0 };
 
     #[inline(always)]
     pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
-        let offset_ns = signed(memory.field(slot, Field::UnixOffset));
-        Self { offset_ns, lead_ns: signed(memory.field(slot, Field::UnixLead)) }
+        Self {
+            offset_ns: signed(memory.field(slot, Field::UnixOffset)),
+            lead_ns: signed(memory.field(slot, Field::UnixLead)),
+            least_ns: signed(memory.field(slot, Field::UnixLeast)),
+        }
+    }
+
+    /// The same for a line, or a floor, that may be above the OS clock by `lead_ns`.
+    pub(super) const fn with_lead(self, lead_ns: i64) -> Self {
+        let width_ns = self.offset_ns.saturating_sub(self.least_ns);
+        Self {
+            lead_ns: if self.offset_ns == UNIX_BY_OS { 0 } else { lead_ns.saturating_add(width_ns) },
+            ..self
+        }
     }
 
     /// A time of the page as Unix time.
@@ -154,7 +171,7 @@ impl LeaseLine {
             unsigned(self.lead_ns),
             unsigned(self.unix.offset_ns),
             unsigned(self.unix.lead_ns),
-            0,
+            unsigned(self.unix.least_ns),
         ]
     }
 
@@ -215,7 +232,7 @@ impl Floor {
             unsigned(self.lead_ns),
             unsigned(self.unix.offset_ns),
             unsigned(self.unix.lead_ns),
-            0,
+            unsigned(self.unix.least_ns),
         ]
     }
 
@@ -293,7 +310,7 @@ mod tests {
 
     #[test]
     fn unix_time_that_was_set_back_has_no_floor() {
-        let unix = UnixShift { offset_ns: 5_000, lead_ns: 20 };
+        let unix = UnixShift { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
         let floor = Floor { ns: 1_000, unix, ..Floor::NONE };
         let over = |os_ns| floor.limit(Timescale::Unix).over(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);

@@ -1,8 +1,8 @@
 //! The word: what readers of a page may do now.
 //!
 //! ```text
-//! 63          12   11 10    9      8      6   5     3   2   0
-//! [ generation |  zero  | two | second slot | first slot | phase ]
+//! 63          12   11     10    9      8      6   5     3   2   0
+//! [ generation | zero | bank | two | second slot | first slot | phase ]
 //! ```
 //!
 //! | phase | names | readers return |
@@ -13,7 +13,8 @@
 //! | 3 `Live` | a line, or two | the line |
 //! | 4 `Unsure` | a line, or two | the larger of line and OS clock |
 //!
-//! Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off.
+//! Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off. The bank is that of the
+//! writer; readers disregard it.
 //!
 //! No word comes twice: each store raises the generation, also one that switches the page off. A
 //! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
@@ -70,6 +71,7 @@ impl SlotNumber {
 const FIRST_SHIFT: u32 = 3;
 const SECOND_SHIFT: u32 = 6;
 const TWO: u64 = 1 << 9;
+const BANK_SHIFT: u32 = 10;
 const GENERATION_SHIFT: u32 = 12;
 
 /// The state of a page. See the head of `lease/word.rs` for its layout.
@@ -130,12 +132,27 @@ impl LeaseWord {
         self.first() == slot || self.second() == Some(slot)
     }
 
-    /// The word after this one.
+    /// The bank that the writer of this word fills.
+    #[must_use]
+    pub const fn bank(self) -> u8 {
+        SlotNumber::from_low_bits(self.0 >> BANK_SHIFT << 2 & 4).bank()
+    }
+
+    /// The word by which the next writer takes the page over: the same state, another bank.
+    #[must_use]
+    pub const fn taken_over(self) -> Self {
+        let state = self.0 & ((1 << BANK_SHIFT) - 1);
+        let bank = (self.0 ^ 1 << BANK_SHIFT) & 1 << BANK_SHIFT;
+        Self(self.generation().wrapping_add(1) << GENERATION_SHIFT | bank | state)
+    }
+
+    /// The word after this one, by the same writer.
     #[must_use]
     pub fn next(self, phase: LeasePhase, first: SlotNumber, second: Option<SlotNumber>) -> Self {
         let second_bits = second.map_or(0, |slot| TWO | u64::from(slot.0) << SECOND_SHIFT);
         let generation = self.generation().wrapping_add(1) << GENERATION_SHIFT;
-        Self(generation | second_bits | u64::from(first.0) << FIRST_SHIFT | phase as u64)
+        let bank = self.0 & 1 << BANK_SHIFT;
+        Self(generation | bank | second_bits | u64::from(first.0) << FIRST_SHIFT | phase as u64)
     }
 }
 
@@ -156,7 +173,11 @@ mod tests {
                     assert_eq!((next.phase(), next.first(), next.second()), (phase, first, second));
                     assert_eq!(next.generation(), word.generation() + 1);
                     assert!(next.names(first) && second.is_none_or(|second| next.names(second)));
-                    word = next;
+                    let taken = next.taken_over();
+                    assert_eq!((taken.phase(), taken.first(), taken.second()), (phase, first, second));
+                    assert_eq!(taken.generation(), next.generation() + 1);
+                    assert_eq!((next.bank(), taken.bank()), (word.bank(), word.bank() ^ 1));
+                    word = taken;
                 }
             }
         }
@@ -168,6 +189,7 @@ mod tests {
             let word = LeaseWord::from_bits(bits);
             assert!(word.first().index() < 8 && word.second().is_none_or(|slot| slot.index() < 8));
             assert_eq!(word.phase() == LeasePhase::Off, matches!(bits & 7, 0 | 5..=7));
+            assert!(word.bank() < 2 && word.taken_over().phase() == word.phase());
         }
     }
 

@@ -9,7 +9,7 @@
 
 use super::{
     Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, OsClock, SlotNumber, Swapped, Timescale,
-    UnixShift, is_before,
+    is_before,
 };
 use crate::counter::Counter;
 use crate::line::Slope;
@@ -50,6 +50,11 @@ impl Config {
 /// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
 /// the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
+
+/// A line that is further above the upper edge than this at its end has no successor, ns: the
+/// counter ran on in a suspend, and the OS clock did not. A successor gains at most half a lease on
+/// the line before, so a sleep in each lease would add up.
+const FAR_AHEAD_NS: i64 = 10_000_000;
 
 /// The pause between openings is not doubled more often than this.
 const MOST_DOUBLINGS: u32 = 6;
@@ -116,7 +121,6 @@ pub struct Writer {
     config: Config,
     /// The word last seen.
     word: LeaseWord,
-    bank: u8,
     closing: Option<Closing>,
     /// Openings in a row that came to nothing.
     doublings: u32,
@@ -132,10 +136,11 @@ impl Writer {
     ///
     /// [`Lost`] if somebody else writes to the page.
     pub fn start(memory: &impl LeaseStore, config: Config) -> Result<Self, Lost> {
-        let word = memory.word();
-        // The last writer of two lines in two banks is the one that wrote the second.
-        let bank = word.second().unwrap_or(word.first()).bank() ^ 1;
-        let mut writer = Self { config, word, bank, closing: None, doublings: 0, not_before_ns: i64::MIN };
+        let found = memory.word();
+        let mut writer = Self { config, word: found, closing: None, doublings: 0, not_before_ns: i64::MIN };
+        // Before the first slot is filled: of two that start from one word, one fills none.
+        writer.swap(memory, found.taken_over())?;
+        let word = writer.word;
         match word.phase() {
             LeasePhase::Off => writer.go_cold(memory, &Floor::NONE)?,
             LeasePhase::Opening => writer.go_cold(memory, &Floor::load(memory, word.first()))?,
@@ -205,7 +210,7 @@ impl Writer {
 
     /// Two slots of this writer's bank that the word does not name.
     fn free_slots(&self) -> (SlotNumber, SlotNumber) {
-        let slots = SlotNumber::of_bank(self.bank);
+        let slots = SlotNumber::of_bank(self.word.bank());
         let mut free = slots.into_iter().filter(|slot| !self.word.names(*slot));
         // A word names two slots at most, and a bank has four.
         let first = free.next().unwrap_or(slots[0]);
@@ -266,6 +271,10 @@ impl Writer {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
+        if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {
+            // Also before Unix time gets another offset, which contains the sleep.
+            return self.doubt(memory);
+        }
         if is_unix_stale(estimate, &last) {
             self.republish(memory, estimate, &first, second.as_ref())?;
             return Ok(Step::at_once(Did::SetUnix));
@@ -326,8 +335,7 @@ impl Writer {
     ) -> Result<(), Lost> {
         let with_unix = |line: &LeaseLine| {
             let shift = estimate.unix_after(line.unix);
-            let lead_ns = estimate.unix_lead_ns(line.lead_ns, shift.offset_ns);
-            LeaseLine { unix: UnixShift { lead_ns, ..shift }, ..*line }
+            LeaseLine { unix: shift.with_lead(line.lead_ns), ..*line }
         };
         let (first_free, second_free) = self.free_slots();
         memory.fill(first_free, &with_unix(first).to_words());
@@ -339,7 +347,7 @@ impl Writer {
     }
 
     fn lease_ticks(&self, estimate: &Estimate) -> u64 {
-        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, crate::line::MAX_DELTA_TICKS)
+        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, crate::line::MAX_DELTA_TICKS >> 1)
     }
 
     /// Rule W5: opens.
@@ -368,7 +376,10 @@ impl Writer {
         let slot = self.free_slots().0;
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
-        memory.fill(slot, &Floor { deadline_ticks, wait_ticks, ..floor }.to_words());
+        // A counter that is behind this one is further from the deadline.
+        let skew_ticks = estimate.upper.slope.ticks_in(self.config.skew_ns);
+        let longest_ticks = wait_ticks.saturating_add(skew_ticks);
+        memory.fill(slot, &Floor { deadline_ticks, wait_ticks: longest_ticks, ..floor }.to_words());
         self.swap(memory, self.word.next(LeasePhase::Opening, slot, None))?;
 
         let before_ticks = counter.now_ordered();
@@ -387,7 +398,8 @@ impl Writer {
         let least_ns =
             limit.over(os_ns, Timescale::Monotonic).max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
-        let line = estimate.line(at_ticks, least_ns, end_ticks, estimate.unix_after(floor.unix));
+        let unix = estimate.unix_after(floor.unix);
+        let line = estimate.first_line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Live, free, None);

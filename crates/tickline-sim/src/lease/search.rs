@@ -1,21 +1,47 @@
-//! An exhaustive search of a small machine.
+//! An exhaustive search of a small machine, within bounds.
+//!
+//! A writer, its successor after a kill, and two readings, the second of which begins when the first
+//! is complete: a step back is between two such. A *preemption* is a move away from an actor that
+//! could go on: to another actor, to a later tick, or to a new writer by a kill. The search takes all
+//! schedules without a preemption, then all with one, and so on ([CHESS] has the idea). Ticks that
+//! pass while the actor sleeps, or has ended, cost nothing.
+//!
+//! Steps that do not depend on the time go before any tick: a tick between two of them is the same as
+//! one behind both. The OS clock jumps from the lower to the upper end of its bound just before it is
+//! read, for the same reason. An actor that would only find again what it has found (a sleep, an
+//! opening that lasts) is blocked until the word or the tick is another.
+//!
+//! States are told apart by a hash of 64 bits of the page, the clocks, what is complete, and what each
+//! actor has observed since it began.
+//!
+//! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
+//! multithreaded programs", PLDI 2007.
 
 use std::collections::HashSet;
 
 use corosensei::CoroutineResult;
-use tickline_core::unstable::lease::Config;
+use tickline_core::unstable::lease::{Config, LeaseMemory};
 
-use super::{Script, Seen, WRITER, World, add, kill};
+use super::{Pending, Script, Seen, Stops, WRITER, World, add, kill};
+
+/// What the page is when the search begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Off.
+    Off,
+    /// Live: a writer has opened, and nothing came between.
+    Live,
+}
 
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
     /// Lengths in ticks.
     pub config: Config,
+    /// What the page is at first.
+    pub begin: Begin,
     /// The last tick, from the start.
     pub horizon_ticks: u64,
-    /// Readers, each in a process of its own, with one reading.
-    pub readers: usize,
     /// Steps of a writer, and how often it may be killed and started again.
     pub writer_steps: u32,
     /// See [`writer_steps`](Self::writer_steps).
@@ -25,29 +51,35 @@ pub struct Small {
     pub width_ns: i64,
     /// The lines' edge above the middle of the estimate, ns: the width, if the rules are kept.
     pub edge_ns: i64,
-    /// Where the search stops, states.
+    /// Where the writer can be stopped.
+    pub stops: Stops,
+    /// The most preemptions of a schedule.
+    pub most_preemptions: usize,
+    /// Where the search gives up, states.
     pub most_states: usize,
 }
 
 impl Small {
-    /// A lease of four ticks.
+    /// A lease of four ticks, an opening of two.
     pub const DEFAULT: Self = Self {
         config: Config {
             lease_ns: 4,
             margin_ns: 1,
-            wait_ns: 4,
+            wait_ns: 2,
             skew_ns: 0,
             pause_ns: 0,
             resolution_ns: 0,
             counter_ticks: 0,
         },
+        begin: Begin::Off,
         horizon_ticks: 10,
-        readers: 2,
         writer_steps: 4,
-        kills: 1,
+        kills: 0,
         width_ns: 1,
         edge_ns: 1,
-        most_states: 400_000,
+        stops: Stops::Anywhere,
+        most_preemptions: 3,
+        most_states: 20_000_000,
     };
 }
 
@@ -56,99 +88,203 @@ impl Small {
 pub struct Found {
     /// What happened in all runs together; runs share their beginnings.
     pub seen: Seen,
-    /// Whether there was nothing left to search.
+    /// Whether every schedule within the bounds was taken.
     pub is_complete: bool,
-    /// The first step back.
-    pub violation: Option<String>,
+    /// Preemptions of the schedule that broke the order, or of all that were taken.
+    pub preemptions: usize,
+    /// The first step back, and the schedule that leads to it.
+    pub violation: Option<(String, String)>,
 }
 
+const READER: usize = 1;
+
+/// An actor goes on, after ticks have passed, or ends.
 #[derive(Debug, Clone, Copy)]
 enum Move {
-    Resume(usize),
-    Pass,
-    Rise,
+    Resume { actor: usize, ticks: u64, rises: bool },
     Kill,
 }
 
-/// Searches all orders of the steps of a small machine, any delay of any step included.
+/// A run of the machine.
+struct Run {
+    world: &'static World,
+    small: Small,
+    scripts: [Option<Script>; 2],
+    /// The actor that went on last.
+    current: usize,
+    kills: u64,
+    begin_ticks: u64,
+}
+
+impl Run {
+    fn begin(world: &'static World, small: &Small) -> Self {
+        world.reset();
+        let scripts =
+            [Some(world.writer(small.config, small.writer_steps)), Some(world.processes(READER, 2))];
+        let begin_ticks = world.ticks.get();
+        let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
+        if small.begin == Begin::Live {
+            while world.seen.get().opened == 0 {
+                run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
+            }
+        }
+        run
+    }
+
+    /// Whether an actor could go on at a tick.
+    fn is_ready(&self, actor: usize, ticks: u64) -> bool {
+        self.scripts[actor].is_some()
+            && match self.world.pending[actor].get() {
+                Pending::Sleep(until_ticks) => until_ticks <= ticks,
+                Pending::Spin(word, at_ticks) => {
+                    (word, at_ticks) != (self.world.memory.word().to_bits(), ticks)
+                }
+                Pending::Memory | Pending::Swap | Pending::Counter | Pending::Os => true,
+            }
+    }
+
+    /// All that can be done, each with its preemptions.
+    fn moves(&self) -> Vec<(Move, usize)> {
+        let now_ticks = self.world.ticks.get();
+        let goes_on = self.is_ready(self.current, now_ticks);
+        let left_ticks = self.begin_ticks + self.small.horizon_ticks - now_ticks;
+        let mut moves = Vec::new();
+        // The current one first: it is what the search follows.
+        for actor in [self.current, 1 - self.current] {
+            let pending = self.world.pending[actor].get();
+            let is_current = goes_on && actor == self.current;
+            let sees_time = !is_current || !matches!(pending, Pending::Memory | Pending::Swap);
+            for ticks in 0..=if sees_time { left_ticks } else { 0 } {
+                if !self.is_ready(actor, now_ticks + ticks) {
+                    continue;
+                }
+                let cost = usize::from(goes_on && (!is_current || ticks > 0));
+                moves.push((Move::Resume { actor, ticks, rises: false }, cost));
+                if pending == Pending::Os && self.world.off_ns.get() < self.small.width_ns {
+                    moves.push((Move::Resume { actor, ticks, rises: true }, cost));
+                }
+            }
+        }
+        if self.kills < self.small.kills && self.scripts[WRITER].is_some() {
+            moves.push((Move::Kill, 1));
+        }
+        moves
+    }
+
+    fn apply(&mut self, chosen: Move) {
+        match chosen {
+            Move::Resume { actor, ticks, rises } => {
+                self.current = actor;
+                self.world.ticks.set(self.world.ticks.get() + ticks);
+                if rises {
+                    self.world.off_ns.set(self.small.width_ns);
+                }
+                let script = self.scripts[actor].as_mut().expect("it is ready");
+                if let CoroutineResult::Return(()) = script.resume(()) {
+                    kill(&mut self.scripts[actor]);
+                    self.world.observed[actor].set(0);
+                }
+            }
+            Move::Kill => {
+                self.kills += 1;
+                self.world.count(|seen| seen.killed += 1);
+                kill(&mut self.scripts[WRITER]);
+                self.scripts[WRITER] = Some(self.world.writer(self.small.config, self.small.writer_steps));
+                self.world.observed[WRITER].set(self.kills);
+                self.world.pending[WRITER].set(Pending::Memory);
+            }
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let ends = [self.scripts[WRITER].is_none(), self.scripts[READER].is_none()];
+        self.world.hash((self.kills, self.current, ends))
+    }
+
+    /// What a move does, for people.
+    fn tell(&self, chosen: Move) -> String {
+        match chosen {
+            Move::Kill => "the writer is killed".to_owned(),
+            Move::Resume { actor, ticks, rises } => format!(
+                "{}{}{} {:?} {:?}",
+                if ticks > 0 { format!("{ticks} ticks; ") } else { String::new() },
+                if rises { "the OS clock rises; " } else { "" },
+                if actor == WRITER { "writer" } else { "reader" },
+                self.world.pending[actor].get(),
+                self.world.memory.word().phase(),
+            ),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.scripts.iter_mut().for_each(kill);
+    }
+}
+
+/// Searches the schedules of a small machine, those with few preemptions first.
 ///
 /// # Panics
 ///
 /// Without memory for a stack.
 #[must_use]
 pub fn search(small: &Small) -> Found {
+    let world = World::new(small.width_ns, small.edge_ns, small.stops, 0);
     let mut visited = HashSet::new();
-    let mut path: Vec<(usize, usize)> = Vec::new();
     let mut total = Seen::default();
-    let world = World::new(small.width_ns, small.edge_ns, 0);
-    loop {
-        world.reset();
-        let mut scripts: Vec<Option<Script>> = vec![Some(world.writer(small.config, small.writer_steps))];
-        scripts.extend((1..=small.readers).map(|actor| Some(world.reader(actor, 1, None))));
-        let (begin_ticks, mut kills, mut depth) = (world.ticks.get(), 0, 0);
-        loop {
-            let mut moves: Vec<Move> =
-                (0..scripts.len()).filter(|&actor| scripts[actor].is_some()).map(Move::Resume).collect();
-            if (1..scripts.len()).all(|actor| scripts[actor].is_none()) {
-                break; // no reading is left that could be out of order
+    // For each number of preemptions, the moves that lead to what was not yet followed.
+    let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.most_preemptions + 1];
+    open[0].push(Vec::new());
+    for preemptions in 0..=small.most_preemptions {
+        while let Some(mut path) = open[preemptions].pop() {
+            let mut run = Run::begin(world, small);
+            for &choice in &path {
+                let (chosen, _) = run.moves()[usize::from(choice)];
+                run.apply(chosen);
             }
-            if world.ticks.get() - begin_ticks < small.horizon_ticks {
-                moves.push(Move::Pass);
-            }
-            if world.off_ns.get() < small.width_ns {
-                moves.push(Move::Rise);
-            }
-            if kills < small.kills && scripts[WRITER].is_some() {
-                moves.push(Move::Kill);
-            }
-            if depth == path.len() {
-                if !visited.insert(world.hash(kills)) {
+            let mut is_over = false;
+            while world.violation.borrow().is_none() && run.scripts[READER].is_some() {
+                if !visited.insert(run.hash()) {
                     break;
                 }
-                path.push((0, moves.len()));
-            }
-            match moves[path[depth].0] {
-                Move::Resume(actor) => {
-                    let script = scripts[actor].as_mut().expect("it can go on");
-                    if let CoroutineResult::Return(()) = script.resume(()) {
-                        kill(&mut scripts[actor]);
-                        world.observed[actor].set(0);
+                is_over = visited.len() >= small.most_states;
+                let moves = run.moves();
+                let mut next = None;
+                for (choice, &(chosen, cost)) in moves.iter().enumerate() {
+                    let choice = u8::try_from(choice).expect("few moves");
+                    if cost == 0 && next.is_none() {
+                        next = Some((choice, chosen));
+                    } else if let Some(paths) = open.get_mut(preemptions + cost) {
+                        paths.push(path.iter().copied().chain([choice]).collect());
                     }
                 }
-                Move::Pass => world.ticks.set(world.ticks.get() + 1),
-                Move::Rise => world.off_ns.set(small.width_ns),
-                Move::Kill => {
-                    kills += 1;
-                    world.count(|seen| seen.killed += 1);
-                    kill(&mut scripts[WRITER]);
-                    scripts[WRITER] = Some(world.writer(small.config, small.writer_steps));
-                    world.observed[WRITER].set(kills);
-                }
+                let Some((choice, chosen)) = next else { break };
+                path.push(choice);
+                run.apply(chosen);
             }
-            depth += 1;
-            if world.violation.borrow().is_some() {
-                break;
+            add(&mut total, &world.seen.get());
+            total.states = visited.len() as u64;
+            drop(run);
+            let violation = world.violation.borrow_mut().take();
+            if violation.is_some() || is_over {
+                let violation = violation.map(|violation| (violation, schedule(world, small, &path)));
+                return Found { seen: total, is_complete: false, preemptions, violation };
             }
-        }
-        for script in &mut scripts {
-            kill(script);
-        }
-        add(&mut total, &world.seen.get());
-        total.states = visited.len() as u64;
-        let violation = world.violation.borrow().clone();
-        if violation.is_some() || visited.len() >= small.most_states {
-            return Found { seen: total, is_complete: false, violation };
-        }
-        path.truncate(depth);
-        while let Some((choice, options)) = path.last_mut() {
-            *choice += 1;
-            if *choice < *options {
-                break;
-            }
-            path.pop();
-        }
-        if path.is_empty() {
-            return Found { seen: total, is_complete: true, violation: None };
         }
     }
+    Found { seen: total, is_complete: true, preemptions: small.most_preemptions, violation: None }
+}
+
+/// A path, a move a line.
+fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
+    let mut run = Run::begin(world, small);
+    let mut told = String::new();
+    for &choice in path {
+        let (chosen, cost) = run.moves()[usize::from(choice)];
+        told += &format!("{} {}\n", if cost > 0 { "*" } else { " " }, run.tell(chosen));
+        run.apply(chosen);
+    }
+    world.violation.borrow_mut().take();
+    told
 }

@@ -134,24 +134,46 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "r7",
-        "a reader waits for one opening after another",
+        "an opening is waited for as long as the one before lets it",
         READER,
-        "&& ticks.wrapping_sub(since_ticks) <= floor.wait_ticks",
-        "&& ticks.wrapping_sub(since_ticks) < u64::MAX",
+        "(self.word, self.since_ticks, self.still_looks) = (word, ticks, 0);",
+        "self.since_ticks = if self.looks == 0 { ticks } else { self.since_ticks };
+            (self.word, self.still_looks) = (word, 0);",
+    ),
+    mutant(
+        "r7",
+        "looks at a counter that runs use up the patience",
+        READER,
+        "} else if ticks != self.last_ticks {",
+        "} else if false {",
+    ),
+    mutant(
+        "r7",
+        "an opening of any length is waited for",
+        READER,
+        "            && self.looks < MAX_LOOKS\n",
+        "\n",
+    ),
+    mutant(
+        "r7",
+        "a reader yields at each look",
+        READER,
+        "(self.looks >= FIRST_PAUSE && self.looks.is_power_of_two())",
+        "self.looks >= FIRST_PAUSE",
     ),
     mutant(
         "r7",
         "a reader waits for as long as the counter stands still",
         READER,
-        "&& self.looks < MAX_LOOKS",
+        "&& self.still_looks < MAX_STILL_LOOKS",
         "",
     ),
     mutant(
         "r7",
         "nobody waits for an opening",
         READER,
-        "} else if patience.lasts(ticks, &floor) {",
-        "} else if patience.lasts(ticks, &floor) && false {",
+        "} else if patience.lasts(word, ticks, &floor) {",
+        "} else if patience.lasts(word, ticks, &floor) && false {",
     ),
     mutant(
         "r8",
@@ -188,19 +210,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w1",
         "the word is stored, whoever has changed it",
         CELL,
-        "self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()",
-        "{
-            let _ = from;
-            self.word.store(to, Ordering::Release);
-            true
-        }",
+        "if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {",
+        "let _ = from;
+        self.word.store(to, Ordering::Release);
+        if false {",
     ),
     mutant(
         "w1",
         "two writers share a bank",
-        WRITER,
-        "word.second().unwrap_or(word.first()).bank() ^ 1",
-        "word.second().unwrap_or(word.first()).bank()",
+        WORD,
+        "let bank = (self.0 ^ 1 << BANK_SHIFT) & 1 << BANK_SHIFT;",
+        "let bank = self.0 & 1 << BANK_SHIFT;",
     ),
     mutant(
         "w1",
@@ -213,8 +233,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w1",
         "the generation stays",
         WORD,
-        "self.generation().wrapping_add(1) << GENERATION_SHIFT",
-        "self.generation() << GENERATION_SHIFT",
+        "let generation = self.generation().wrapping_add(1) << GENERATION_SHIFT;",
+        "let generation = self.generation() << GENERATION_SHIFT;",
+    ),
+    mutant(
+        "w1",
+        "a writer that takes a page over keeps the generation",
+        WORD,
+        "Self(self.generation().wrapping_add(1) << GENERATION_SHIFT | bank | state)",
+        "Self(self.generation() << GENERATION_SHIFT | bank | state)",
     ),
     mutant(
         "w2",
@@ -266,6 +293,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         WRITER,
         "if is_before(ticks, due_ticks) {",
         "if is_before(ticks, last.line.start_ticks) {",
+    ),
+    mutant(
+        "w2",
+        "a line that is far ahead after a sleep has a successor",
+        WRITER,
+        "if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {",
+        "if estimate.above_edge_ns(&last) > i64::MAX - 1 {",
     ),
     mutant(
         "w3",
@@ -367,6 +401,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "w5",
+        "a first line is taken for a reset where the counter is behind",
+        ESTIMATE,
+        "let start_ticks = at_ticks.wrapping_sub(skew_ticks);",
+        "let start_ticks = at_ticks.wrapping_sub(skew_ticks & 0);",
+    ),
+    mutant(
+        "w5",
+        "a margin for counters that are behind raises a first line",
+        ESTIMATE,
+        "lease.line.base_ns.saturating_sub(rise_ns).max(edge_ns)",
+        "lease.line.base_ns.saturating_sub(rise_ns & 0).max(edge_ns)",
+    ),
+    mutant(
+        "w5",
+        "a reader whose counter is behind does not wait for an opening",
+        WRITER,
+        "wait_ticks.saturating_add(skew_ticks)",
+        "wait_ticks.saturating_add(skew_ticks & 0)",
+    ),
+    mutant(
+        "w5",
         "an opening does not see a reset",
         WRITER,
         "if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {",
@@ -416,6 +471,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "w7",
+        "a writer fills slots before it has taken the page over",
+        WRITER,
+        "        writer.swap(memory, found.taken_over())?;",
+        "        writer.word = LeaseWord::from_bits(found.to_bits() ^ 1 << 10);
+        memory.fill(writer.free_slots().0, &[0; super::SLOT_WORDS]);
+        writer.word = found;
+        writer.swap(memory, found.taken_over())?;",
+    ),
+    mutant(
+        "w7",
         "a writer that starts ends the leases that it finds",
         WRITER,
         "LeasePhase::Cold | LeasePhase::Live | LeasePhase::Unsure => {}",
@@ -432,8 +497,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w8",
         "narrower samples set Unix time back",
         ESTIMATE,
-        "if (0..=keep_ns).contains(&ahead_ns) { before.offset_ns } else { most_ns }",
-        "if keep_ns < 0 { before.offset_ns } else { ahead_ns.min(0).saturating_add(most_ns).max(most_ns) }",
+        "offset_ns: before.offset_ns.max(most_ns),",
+        "offset_ns: most_ns,",
+    ),
+    mutant(
+        "w8",
+        "a clock that is set back little by little is not noticed",
+        ESTIMATE,
+        "least_ns: before.least_ns.max(least_ns),",
+        "least_ns: before.least_ns.min(least_ns),",
     ),
     mutant(
         "w8",

@@ -349,4 +349,11 @@ pub(crate) const UNTOLD: &[Untold] = &[
         to: "Release",
         why: "keeps the writer's look at the counter after an opening or a line behind the swap; the modelled counter is never read early",
     },
+    Untold {
+        file: "lease/cell.rs",
+        text: "fence(Ordering::SeqCst);",
+        from: "SeqCst",
+        to: "AcqRel",
+        why: "lets readers see a swap before the writer reads the counter or the OS clock; the modelled ones are never read early, and loom has no `SeqCst`",
+    },
 ];

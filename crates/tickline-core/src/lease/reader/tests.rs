@@ -143,6 +143,7 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
 
 /// An opening whose writer was stopped: readers wait for W at most, by whichever limit is first.
 #[test]
+#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
 fn rule_r7_nobody_waits_long_for_an_opening() {
     let floor = |scene: &'static Scene, change: fn(&mut Floor)| {
         let ticks = scene.ticks.get();
@@ -170,20 +171,6 @@ fn rule_r7_nobody_waits_long_for_an_opening() {
     let waited = floor(Scene::new(), |floor| floor.deadline_ticks += 10_000_000);
     assert!(waited < 100, "the counter was reset: {waited}");
     let scene = Scene::new();
-    // The next opening begins whenever the reader has waited for a while.
-    scene.on_step(move |at| {
-        let word = scene.memory.word();
-        if at == At::Pause {
-            let deadline_ticks = scene.ticks.get() + 1_000_000;
-            let floor = Floor { deadline_ticks, wait_ticks: 1_000_000, ..Floor::NONE };
-            let slot = super::super::SlotNumber::from_low_bits(word.generation());
-            scene.memory.fill(slot, &floor.to_words());
-            assert!(scene.memory.swap(word, word.next(LeasePhase::Opening, slot, None)));
-        }
-    });
-    let waited = floor(scene, |_| {});
-    assert!((999_000..1_002_000).contains(&waited), "one opening after another: {waited}");
-    let scene = Scene::new();
     scene.on_step(move |at| {
         // The counter stands still.
         if at == At::Counter {
@@ -191,7 +178,43 @@ fn rule_r7_nobody_waits_long_for_an_opening() {
         }
     });
     floor(scene, |_| {});
-    assert!(scene.pauses.get() >= MAX_LOOKS - 1 && scene.pauses.get() <= MAX_LOOKS);
+    assert_eq!(scene.counter_reads.get(), MAX_STILL_LOOKS);
+    assert!(scene.pauses.get() <= 9, "{}", scene.pauses.get());
+    // An opening of any length, which no writer makes, on a busy CPU.
+    let scene = Scene::new();
+    floor(scene, |floor| {
+        (floor.deadline_ticks, floor.wait_ticks) = (floor.deadline_ticks + (1 << 60), 1 << 62);
+    });
+    assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_LOOKS, 11));
+}
+
+/// A counterexample to one time limit for all openings: a reader that had waited for an opening that
+/// came to nothing gave up at once in the next, and the OS clock was above the line that followed.
+#[test]
+#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
+fn rule_r7_each_opening_is_waited_for_by_itself() {
+    let scene = Scene::new();
+    let open = move || {
+        let word = scene.memory.word();
+        let (deadline_ticks, wait_ticks) = (scene.ticks.get() + 1_000_000, 1_000_000);
+        let slot = super::super::SlotNumber::from_low_bits(word.generation());
+        scene.memory.fill(slot, &Floor { deadline_ticks, wait_ticks, ..Floor::NONE }.to_words());
+        assert!(scene.memory.swap(word, word.next(LeasePhase::Opening, slot, None)));
+    };
+    open();
+    let (begin_ticks, mut openings) = (scene.ticks.get(), 1);
+    scene.on_step(move |at| {
+        if at == At::Counter {
+            scene.pass(90);
+        }
+        if at == At::FirstLook && openings < 3 && scene.ticks.get() > begin_ticks + openings * 900_000 {
+            openings += 1;
+            open();
+        }
+    });
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os);
+    let waited = scene.ticks.get() - begin_ticks;
+    assert!((2_799_000..2_802_000).contains(&waited), "until the last deadline: {waited}");
 }
 
 #[test]
@@ -280,7 +303,7 @@ fn any_page_is_read() {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         bits ^ (bits >> 29)
     };
-    for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+    for _ in 0..if cfg!(miri) { 10 } else { 300 } {
         for slot in 0..8 {
             scene
                 .memory
@@ -292,7 +315,7 @@ fn any_page_is_read() {
         let begin_ticks = scene.ticks.get();
         scene.now();
         scene.unix();
-        assert!(scene.ticks.get() - begin_ticks < 25_000_000);
+        assert!(scene.ticks.get() - begin_ticks < 5_000_000);
     }
     let scene = Scene::new();
     scene.on_step(move |at| {

@@ -1,7 +1,7 @@
 //! The rules of the writer, W1 to W8.
 
 use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS};
-use super::super::{Field, LeaseMemory, LeaseWords, PrivateFloor, Source};
+use super::super::{Field, LeaseMemory, LeaseWords, PrivateFloor, Source, UnixShift};
 use super::*;
 
 const LEASE: u64 = Config::DEFAULT.lease_ns;
@@ -106,6 +106,35 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
     assert_eq!(second.line.start_ticks, first.end_ticks);
     assert!(second.line.at(first.end_ticks) >= first.line.at(first.end_ticks - 1));
     assert!(second.lead_ns >= 1_000_000);
+}
+
+/// Symptom: a machine that slept again and again for less than its leases was ahead by all sleeps
+/// together, and Unix time by the last of them twice.
+#[test]
+fn rule_w2_sleeps_do_not_add_up() {
+    let (scene, mut writer) = Scene::live_twice();
+    let (mut most_ahead_ns, mut last_ns, mut last_unix_ns) = (0, 0, 0);
+    let mut doubted = 0;
+    for _ in 0..40 {
+        let end_ticks = scene.ticks.get() + 200_000_000;
+        while scene.ticks.get() < end_ticks {
+            let step = scene.step(&mut writer);
+            doubted += u32::from(step.did == Did::Doubted);
+            let (now_ns, unix_ns) = (scene.now(), scene.unix());
+            assert!(now_ns >= last_ns && unix_ns >= last_unix_ns, "{unix_ns} after {last_unix_ns}");
+            (last_ns, last_unix_ns) = (now_ns, unix_ns);
+            most_ahead_ns = most_ahead_ns.max(now_ns - scene.truth_ns());
+            let unix_ahead_ns = unix_ns - scene.truth_ns() - scene.unix_ns.get();
+            assert!(unix_ahead_ns < 20_000_000, "Unix time is {unix_ahead_ns} ns ahead");
+            scene.pass(step.next_in_ns.min(10_000_000));
+        }
+        // The counter and Unix time run on, the OS clock does not.
+        scene.ticks.set(scene.ticks.get() + 300_000_000);
+        scene.os_ns.set(scene.os_ns.get() - 300_000_000);
+        scene.unix_ns.set(scene.unix_ns.get() + 300_000_000);
+    }
+    assert!(doubted > 5, "{doubted}");
+    assert!((200_000_000..=1_000_100_000).contains(&most_ahead_ns), "{most_ahead_ns}");
 }
 
 #[test]
@@ -252,7 +281,7 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let before_ns = scene.now();
     scene.pass(step.next_in_ns);
     assert_eq!(scene.step(&mut writer).did, Did::Opened);
-    assert!(before_ns <= scene.now() && scene.last().line.base_ns >= end_ns);
+    assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
 }
 
 /// Symptom: readings an hour ahead, and then still for an hour: the estimate was from before a
@@ -315,6 +344,40 @@ fn rule_w5_a_first_line_is_not_below_the_floor() {
     assert_eq!(before_ns, last.end_ns(), "still ahead, by 5 us");
     assert_eq!(scene.step(&mut writer).did, Did::Opened);
     assert!(scene.now() >= before_ns);
+}
+
+/// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset, and
+/// returned OS clock plus lead.
+#[test]
+#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
+fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
+    let (scene, _) = Scene::live();
+    let line = scene.last();
+    let now_ns = scene.now();
+    for behind in [100, 1_000, 4_000] {
+        scene.ticks.set(scene.ticks.get() - behind);
+        let reading = scene.read(&PrivateFloor::new());
+        assert_eq!(reading.source, Source::Line, "{behind} behind");
+        assert!(now_ns - reading.ns <= crate::units::signed(behind), "no further behind than its counter");
+        assert!(reading.ns >= scene.truth_ns(), "nor below the OS clock");
+        scene.pass(behind);
+    }
+    assert!(line.lead_ns <= 4 * WIDTH_NS, "the margin adds nothing to the lead: {}", line.lead_ns);
+    // A reader in the opening whose counter is behind the writer's waits as well.
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    let waited = crate::testing::leak(core::cell::Cell::new(0));
+    scene.once(
+        |at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::Opening),
+        move || {
+            scene.ticks.set(scene.ticks.get() - 4_000);
+            let before_ticks = scene.ticks.get();
+            scene.now();
+            waited.set(scene.ticks.get() - before_ticks);
+        },
+    );
+    assert_eq!(scene.step(&mut writer).did, Did::GaveUp, "the reader took all its time");
+    assert!(waited.get() > 900_000, "{}", waited.get());
 }
 
 /// What an opening may take: half of W between its two looks.
@@ -406,6 +469,33 @@ fn rule_w6_off_is_at_once_and_for_good() {
     assert_eq!(scene.step(&mut writer).did, Did::Opened);
 }
 
+/// Symptom: a writer that had started and was stopped before it filled a slot, and another that
+/// started from the same word, both filled one bank.
+#[test]
+fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
+    let (scene, _) = Scene::live_twice();
+    let word = scene.memory.word();
+    let mut first = new_writer(scene);
+    let mut second = new_writer(scene);
+    let named = [Some(word.first()), word.second()];
+    assert_eq!([Some(second.word().first()), second.word().second()], named, "the same state");
+    let slots = |writer: &Writer| [writer.free_slots().0, writer.free_slots().1];
+    assert!(slots(&first).iter().all(|slot| !slots(&second).contains(slot)));
+    scene.pass(LEASE);
+    assert_eq!(first.step(scene, &scene, &scene, Some(&scene.estimate())), Err(Lost));
+    assert_eq!(scene.step(&mut second).did, Did::Succeeded);
+    // At once: the second starts between the first's look at the word and its exchange.
+    let (scene, _) = Scene::live_twice();
+    let mut is_first = true;
+    scene.on_step(move |at| {
+        assert_ne!(at, At::Fill, "the loser fills no slot");
+        if matches!(at, At::Swap(_)) && core::mem::take(&mut is_first) {
+            new_writer(scene);
+        }
+    });
+    assert_eq!(Writer::start(scene, Config::DEFAULT).map(|_| ()), Err(Lost));
+}
+
 #[test]
 fn rule_w7_a_restarted_writer_goes_on_with_the_leases() {
     let (scene, _) = Scene::live_twice();
@@ -462,6 +552,22 @@ fn rule_w8_unix_time_is_changed_and_nothing_else() {
     let off_ns = scene.unix() - scene.truth_ns() - scene.unix_ns.get();
     assert!((0..4 * WIDTH_NS).contains(&off_ns), "{off_ns}");
     assert_eq!(scene.step(&mut writer).did, Did::Waited);
+}
+
+/// Symptom: Unix time stepped back by 9 us, though nobody had set the clock: a better sample had
+/// narrowed what the offset could be.
+#[test]
+fn rule_w8_narrower_samples_do_not_set_unix_time_back() {
+    let (scene, mut writer) = Scene::live_twice();
+    let unix =
+        |least, most| Estimate { unix_ns: Some((UNIX_NS + least, UNIX_NS + most)), ..scene.estimate() };
+    let mut step = |estimate| writer.step(scene, &scene, &scene, Some(&estimate)).unwrap().did;
+    assert_eq!(step(unix(0, 10_000)), Did::SetUnix, "a worse sample");
+    let before_ns = scene.unix();
+    assert_eq!(step(unix(900, 1_000)), Did::Waited);
+    assert!(scene.unix() >= before_ns);
+    assert_eq!(step(unix(-5_000, -3_000)), Did::SetUnix, "below all that it may have been");
+    assert!(scene.unix() < before_ns);
 }
 
 /// A page in zeroed memory is off, and any memory can be taken over.
