@@ -46,7 +46,7 @@ struct tickline_os {
     int64_t (*realtime_ns)(void *context);
     /* The kernel's coarse clocks: 0 if they cost a system call. May be null. */
     int (*coarse_ns)(void *context, int is_unix, int64_t *ns);
-    /* Lets others run, while the writer opens. May be null. */
+    /* Lets others run, while the writer opens; 11 times a reading at most. May be null. */
     void (*pause)(void *context);
     void *context;
 };
@@ -68,10 +68,13 @@ struct tickline_reading {
     int source;
 };
 
-/* How often a reading starts again; how often it looks at an opening; from where on Unix time may
- * have been set back, ns. As in the Rust reader. */
+/* How often a reading starts again; how often it looks at openings, while the counter stands still
+ * and at all; after how many looks it pauses first; from where on Unix time may have been set back,
+ * ns. As in the Rust reader. */
 #define TICKLINE_MAX_STARTS 64
-#define TICKLINE_MAX_LOOKS 20000
+#define TICKLINE_MAX_STILL_LOOKS 20000
+#define TICKLINE_MAX_LOOKS 131072
+#define TICKLINE_FIRST_PAUSE 64
 #define TICKLINE_FAR_NS 50000000
 
 enum { TICKLINE_START, TICKLINE_BASE, TICKLINE_SLOPE, TICKLINE_END, TICKLINE_LEAD,
@@ -202,10 +205,41 @@ static inline int64_t tickline_ask(const struct tickline_os *os, int64_t shift_n
 
 enum tickline_found { TICKLINE_FOUND_LINE, TICKLINE_FOUND_ASK, TICKLINE_FOUND_WAIT, TICKLINE_FOUND_CHANGED };
 
+/* The opening that is waited for, the first and the last look at it, looks at one tick, all looks. */
 struct tickline_patience {
-    uint64_t since;
-    unsigned looks;
+    uint64_t word, since, last;
+    unsigned still_looks, looks;
 };
+
+/* R7 */
+static inline int tickline_lasts(struct tickline_patience *patience, uint64_t word, uint64_t ticks,
+                                 uint64_t deadline, uint64_t longest) {
+    if (word != patience->word) {
+        patience->word = word;
+        patience->since = ticks;
+        patience->still_looks = 0;
+    } else if (ticks != patience->last) {
+        patience->still_looks = 0;
+    }
+    patience->last = ticks;
+    patience->still_looks++;
+    patience->looks++;
+    return deadline - ticks - 1 < longest && ticks - patience->since <= longest &&
+           patience->still_looks < TICKLINE_MAX_STILL_LOOKS && patience->looks < TICKLINE_MAX_LOOKS;
+}
+
+static inline void tickline_rest(const struct tickline_patience *patience, const struct tickline_os *os) {
+    unsigned looks = patience->looks;
+    if (looks >= TICKLINE_FIRST_PAUSE && (looks & (looks - 1)) == 0) {
+        if (os->pause) os->pause(os->context);
+        return;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
 
 static inline enum tickline_found tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
                                                 int is_unix, struct tickline_patience *patience,
@@ -222,11 +256,7 @@ static inline enum tickline_found tickline_look(const void *page, const struct t
         if (phase == TICKLINE_OPENING) {
             uint64_t ticks = os->counter(os->context);
             if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
-            /* R7 */
-            if (patience->looks++ == 0) patience->since = ticks;
-            if (deadline - ticks - 1 < longest && ticks - patience->since <= longest &&
-                patience->looks < TICKLINE_MAX_LOOKS)
-                return TICKLINE_FOUND_WAIT;
+            if (tickline_lasts(patience, word, ticks, deadline, longest)) return TICKLINE_FOUND_WAIT;
         }
         return TICKLINE_FOUND_ASK;
     }
@@ -267,7 +297,7 @@ static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *flo
 
 static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
                                                     int64_t *floor_ns, int is_unix) {
-    struct tickline_patience patience = {0, 0};
+    struct tickline_patience patience = {0, 0, 0, 0, 0};
     unsigned starts = 0;
     while (starts < TICKLINE_MAX_STARTS) {
         struct tickline_limit limit;
@@ -275,7 +305,7 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
         int64_t os_ns;
         switch (tickline_look(page, os, word, is_unix, &patience, &limit)) {
         case TICKLINE_FOUND_WAIT:
-            if (os->pause) os->pause(os->context);
+            tickline_rest(&patience, os);
             continue;
         case TICKLINE_FOUND_CHANGED:
             starts++;

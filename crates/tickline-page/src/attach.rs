@@ -94,6 +94,14 @@ impl Header {
     }
 }
 
+impl<'a> Attached<'a> {
+    /// A page to which this process has attached before, with the shift that it had then.
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    pub(crate) const fn again(page: &'a Page, shift_ns: i64) -> Self {
+        Self { page, shift_ns }
+    }
+}
+
 impl Attached<'_> {
     /// By how much this process's `CLOCK_MONOTONIC` is ahead of the page's, ns.
     #[must_use]

@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use tickline_core::unstable::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords, Lost};
+use tickline_core::unstable::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords};
 
 use crate::Machine;
 
@@ -29,7 +29,7 @@ pub const COUNTER: u64 = if cfg!(target_arch = "x86_64") {
 
 const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
 
-/// A page. Readers have it mapped read-only, so they make relaxed loads alone.
+/// A page as its readers have it: mapped read-only, perhaps, so it has relaxed loads alone.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Page {
@@ -50,6 +50,10 @@ const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_n
 const _: () = assert!(offset_of!(Page, counter) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
 const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
 const _: () = assert!(offset_of!(Page, words) == 64 && offset_of!(Page, _tail) == 640);
+
+/// Where the word is in a page.
+#[cfg(all(feature = "file", target_os = "linux"))]
+pub(crate) const WORD_OFFSET: usize = offset_of!(Page, words);
 
 /// What a page says about where it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,37 +88,38 @@ impl Header {
     }
 }
 
-impl Default for Page {
-    fn default() -> Self {
-        Self::new()
+/// Why a page is not claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// Somebody else writes to it.
+    Lost,
+    /// It is a page of this boot, with this header. Readers that are attached keep to what it says.
+    InUse(Header),
+}
+
+impl core::fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Lost => f.write_str("another writer has changed the page"),
+            Self::InUse(Header { time_namespace, monotonic_offset_ns, .. }) => write!(
+                f,
+                "the page is in use in this boot: time namespace {time_namespace}, offset {monotonic_offset_ns} ns"
+            ),
+        }
     }
 }
 
-impl Page {
-    /// A page of zeros: nobody's, and off.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            magic: AtomicU64::new(0),
-            version: AtomicU32::new(0),
-            size: AtomicU32::new(0),
-            boot_id: [AtomicU64::new(0), AtomicU64::new(0)],
-            time_namespace: AtomicU64::new(0),
-            counter: AtomicU64::new(0),
-            monotonic_offset_ns: AtomicU64::new(0),
-            _reserved: AtomicU64::new(0),
-            words: LeaseWords::new(),
-            _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
-        }
-    }
+impl core::error::Error for ClaimError {}
 
-    /// The page that is mapped at `start`.
+impl Page {
+    /// The page that is mapped at `start`, for a reader.
     ///
     /// # Safety
     ///
     /// `start` must be a multiple of 64 (any mapping's start is). The 4096 bytes from there must be
     /// readable for all of `'a`; what changes them must do so by atomic stores of up to 8 bytes, or
-    /// in another process. For [`claim`](Self::claim), and for a writer, they must be writable.
+    /// in another process.
     #[must_use]
     pub const unsafe fn at<'a>(start: *const u8) -> &'a Self {
         // SAFETY: aligned, readable and alive, by the caller's promise. `Page` is of atomics alone,
@@ -122,9 +127,8 @@ impl Page {
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// The page's words: what a writer stores to.
-    #[must_use]
-    pub const fn words(&self) -> &LeaseWords {
+    /// What readings load.
+    pub(crate) const fn words(&self) -> &LeaseWords {
         &self.words
     }
 
@@ -153,42 +157,102 @@ impl Page {
         fence(Ordering::Acquire);
         (self.magic.load(order) == MAGIC).then_some(header)
     }
+}
+
+/// A page that may be stored to, and that readers may read. A writer has one; there is no way from a
+/// [`Page`] to it, because that may be mapped read-only.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct WritablePage(Page);
+
+impl Default for WritablePage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl core::ops::Deref for WritablePage {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        &self.0
+    }
+}
+
+impl WritablePage {
+    /// A page of zeros, in the program's own memory: nobody's, and off.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Page {
+            magic: AtomicU64::new(0),
+            version: AtomicU32::new(0),
+            size: AtomicU32::new(0),
+            boot_id: [AtomicU64::new(0), AtomicU64::new(0)],
+            time_namespace: AtomicU64::new(0),
+            counter: AtomicU64::new(0),
+            monotonic_offset_ns: AtomicU64::new(0),
+            _reserved: AtomicU64::new(0),
+            words: LeaseWords::new(),
+            _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
+        })
+    }
+
+    /// The page that is mapped at `start`, for its writer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Page::at`]; and the bytes must be writable for all of `'a`.
+    #[must_use]
+    pub const unsafe fn at<'a>(start: *mut u8) -> &'a Self {
+        // SAFETY: as in `Page::at`, whose representation this type has.
+        unsafe { &*start.cast::<Self>() }
+    }
+
+    /// What a [`Writer`](tickline_core::unstable::lease::Writer) stores to.
+    #[must_use]
+    pub const fn words(&self) -> &LeaseWords {
+        &self.0.words
+    }
 
     /// Makes the page one of this boot, for a writer that holds the file's lock. If it is already,
-    /// nothing changes. Otherwise it is switched off before its header changes, so that no reader
-    /// finds an old line under a new header.
+    /// nothing changes. A page of another boot is switched off before its header changes, so that no
+    /// reader finds an old line under a new header.
     ///
     /// # Errors
     ///
-    /// [`Lost`] if somebody else writes to the page.
-    pub fn claim(&self, header: &Header) -> Result<(), Lost> {
-        if self.header() == Some(*header) {
-            return Ok(());
+    /// [`ClaimError::InUse`] if it is a page of this boot with another header, say, by a writer in
+    /// another time namespace; [`ClaimError::Lost`] if somebody else writes to the page.
+    pub fn claim(&self, header: &Header) -> Result<(), ClaimError> {
+        match self.header() {
+            Some(found) if found == *header => return Ok(()),
+            Some(found) if found.boot_id == header.boot_id => return Err(ClaimError::InUse(found)),
+            _ => {}
         }
-        let word = self.words.word();
-        if !self.words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
-            return Err(Lost);
+        let page = &self.0;
+        let word = page.words.word();
+        if !page.words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
+            return Err(ClaimError::Lost);
         }
-        let [first, second] = &self.boot_id;
+        let [first, second] = &page.boot_id;
         let (first_half, second_half) = halves(header.boot_id);
         let offset = u64::from_ne_bytes(header.monotonic_offset_ns.to_ne_bytes());
         // ORDERING: Relaxed, before the fence.
-        self.magic.store(0, Ordering::Relaxed);
+        page.magic.store(0, Ordering::Relaxed);
         // ORDERING: Release, pairs with the second Acquire fence in `header`, and with the fence of
         // a reader's first look: one that has seen a value of this header sees that the magic was
         // taken away, and the word that was swapped in before.
         fence(Ordering::Release);
         // ORDERING: Relaxed, between the fence and the store of the magic.
         let order = Ordering::Relaxed;
-        self.version.store(header.version, order);
-        self.size.store(header.size, order);
+        page.version.store(header.version, order);
+        page.size.store(header.size, order);
         first.store(first_half, order);
         second.store(second_half, order);
-        self.time_namespace.store(header.time_namespace, order);
-        self.counter.store(header.counter, order);
-        self.monotonic_offset_ns.store(offset, order);
+        page.time_namespace.store(header.time_namespace, order);
+        page.counter.store(header.counter, order);
+        page.monotonic_offset_ns.store(offset, order);
         // ORDERING: Release, pairs with the first Acquire fence in `header`.
-        self.magic.store(MAGIC, Ordering::Release);
+        page.magic.store(MAGIC, Ordering::Release);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! A page that nobody has opened yet gives the OS clock:
 //!
 //! ```
-//! use tickline_page::{Counter, Header, Machine, OsClock, Page, PrivateFloor, Source};
+//! use tickline_page::{Counter, Header, Machine, OsClock, PrivateFloor, Source, WritablePage};
 //!
 //! struct Os;
 //! impl OsClock for Os {
@@ -21,7 +21,7 @@
 //! }
 //!
 //! let machine = Machine { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-//! let page = Page::new();
+//! let page = WritablePage::new();
 //! assert!(page.attach(&machine).is_err(), "nobody has claimed it");
 //! page.claim(&Header::of(&machine)).unwrap();
 //! let reading = page.attach(&machine).unwrap().monotonic(&Ticks, &Os, &PrivateFloor::new());
@@ -30,15 +30,27 @@
 
 #![no_std]
 #![cfg(target_has_atomic = "64")]
-#![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+)]
+
+#[cfg(all(feature = "file", target_os = "linux"))]
+extern crate std;
 
 mod attach;
 mod file;
+#[cfg(all(feature = "machine", target_os = "linux"))]
+mod find;
+#[cfg(all(feature = "file", target_os = "linux"))]
+mod host;
 mod layout;
 
 pub use attach::{Attached, Machine, Refusal};
 pub use file::{FileFacts, FileRefusal, judge_file};
-pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page};
+#[cfg(all(feature = "file", target_os = "linux"))]
+pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, writer_of};
+pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::unstable::lease::{
     Lost, OsClock, PrivateFloor, Reading, Source, Timescale, attach as begin_with_os_clock,

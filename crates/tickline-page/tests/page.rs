@@ -7,7 +7,9 @@ use std::cell::Cell;
 use common::{Bits as _, Case, Output};
 use tickline_core::unstable::lease::{Config, Did, Estimate, LeaseMemory, LeasePhase, Writer};
 use tickline_core::unstable::line::{Line, Slope};
-use tickline_page::{Counter, Header, Machine, OsClock, Page, PrivateFloor, Refusal, Source};
+use tickline_page::{
+    ClaimError, Counter, Header, Machine, OsClock, PrivateFloor, Refusal, Source, WritablePage,
+};
 
 const MACHINE: Machine =
     Machine { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
@@ -46,8 +48,8 @@ fn estimate(clocks: &Clocks) -> Estimate {
     Estimate { lower: line(-50), upper: line(50), unix_ns: Some((999_999_990, 1_000_000_010)) }
 }
 
-fn served(clocks: &Clocks) -> Page {
-    let page = Page::new();
+fn served(clocks: &Clocks) -> WritablePage {
+    let page = WritablePage::new();
     page.claim(&Header::of(&MACHINE)).expect("a page of this boot");
     let mut writer = Writer::start(page.words(), Config::DEFAULT).expect("a page of this boot");
     let step =
@@ -115,16 +117,32 @@ fn a_page_of_another_boot_is_not_read_and_is_claimed_off() {
     assert_eq!(page.attach(&MACHINE).unwrap_err(), Refusal::OtherBoot);
 }
 
+/// Symptom: readers that had attached shifted the page's time by the namespace of the writer before.
+#[test]
+fn a_page_of_this_boot_is_not_claimed_by_another_namespace() {
+    let clocks = Clocks { ticks: Cell::new(1 << 40), ahead_ns: 0 };
+    let page = served(&clocks);
+    let (word, before) = (page.words().word(), page.header().expect("a page of this boot"));
+    for machine in
+        [Machine { time_namespace: 5, ..MACHINE }, Machine { monotonic_offset_ns: Some(7), ..MACHINE }]
+    {
+        let refused = page.claim(&Header::of(&machine)).unwrap_err();
+        assert_eq!(refused, ClaimError::InUse(before));
+        assert!(refused.to_string().contains("time namespace 4026531834, offset 0 ns"), "{refused}");
+        assert_eq!((page.words().word(), page.header()), (word, Some(before)));
+    }
+}
+
 #[test]
 fn refusals_say_what_was_found() {
-    assert_eq!(Page::new().attach(&MACHINE).unwrap_err(), Refusal::NotAPage);
+    assert_eq!(WritablePage::new().attach(&MACHINE).unwrap_err(), Refusal::NotAPage);
     let header = Header::of(&MACHINE);
     for (header, refusal, text) in [
         (Header { version: 2, ..header }, Refusal::Version(2), "the page has layout 2, not 1"),
         (Header { size: 100, ..header }, Refusal::Size(100), "the page says 100 bytes, not 4096"),
         (Header { counter: 77, ..header }, Refusal::OtherCounter(77), "the page is for counter 77"),
     ] {
-        let page = Page::new();
+        let page = WritablePage::new();
         page.claim(&header).unwrap();
         assert_eq!(page.attach(&MACHINE).unwrap_err(), refusal);
         assert!(refusal.to_string().starts_with(text), "{refusal}");
@@ -135,10 +153,10 @@ fn refusals_say_what_was_found() {
 /// not below it.
 #[test]
 fn any_bytes_are_read_to_an_end() {
-    for seed in 0..20_000 {
+    for seed in 0..if cfg!(miri) { 50 } else { 20_000 } {
         let case = Case::random(seed);
         let Output { refusal, pauses, counter_reads, os_reads, .. } = case.run();
-        assert!(pauses <= 20_000 && counter_reads <= 20_064 && os_reads <= 65);
+        assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65);
         assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
     }
 }

@@ -1,0 +1,104 @@
+//! What the system says: where this process runs, by `/proc`, and who may write to a file. Nothing here allocates: a child of a fork asks again.
+
+use core::ffi::CStr;
+
+use rustix::fd::AsFd;
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
+use rustix::io::Errno;
+
+use crate::{FileFacts, Machine};
+
+impl Machine {
+    /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// The system's error number if the boot's id cannot be read, `EINVAL` if it is none.
+    pub fn find() -> rustix::io::Result<Self> {
+        let mut text = [0; 64];
+        let boot_id = boot_id(read(c"/proc/sys/kernel/random/boot_id", &mut text)?).ok_or(Errno::INVAL)?;
+        let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
+        let time_namespace = match inode(c"/proc/self/ns/time") {
+            Ok(inode) => inode,
+            // Before Linux 5.6.
+            Err(Errno::NOENT) => {
+                return Ok(Self { boot_id, time_namespace: 0, monotonic_offset_ns: Some(0) });
+            }
+            Err(error) => return Err(error),
+        };
+        // The offsets are those of the namespace that children get.
+        let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
+        let mut table = [0; 256];
+        let table = read(c"/proc/self/timens_offsets", &mut table).unwrap_or_default();
+        let monotonic_offset_ns = if is_own { monotonic_offset_ns(table) } else { None };
+        Ok(Self { boot_id, time_namespace, monotonic_offset_ns })
+    }
+}
+
+impl FileFacts {
+    /// What the system says of an open file and of the folder that it is in. `folder` may have been
+    /// opened with `O_PATH`.
+    ///
+    /// # Errors
+    ///
+    /// The system's error number.
+    pub fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+        let (file, folder) = (fstat(file)?, fstat(folder)?);
+        Ok(Self {
+            mode: file.st_mode,
+            owner: file.st_uid,
+            size: u64::try_from(file.st_size).unwrap_or(0),
+            folder_mode: folder.st_mode,
+            folder_owner: folder.st_uid,
+            reader: rustix::process::geteuid().as_raw(),
+        })
+    }
+}
+
+/// The beginning of a small file.
+fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let length = rustix::io::read(&file, &mut *buffer)?;
+    Ok(buffer.get(..length).unwrap_or_default())
+}
+
+/// Sixteen bytes from thirty-two hexadecimal digits; hyphens and line breaks are left out.
+fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
+    let mut digits = text.iter().filter_map(|byte| char::from(*byte).to_digit(16));
+    let mut id = [0; 16];
+    for byte in &mut id {
+        let (high, low) = (digits.next()?, digits.next()?);
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    digits.next().is_none().then_some(id)
+}
+
+/// The line `monotonic SECONDS NANOSECONDS`.
+fn monotonic_offset_ns(table: &[u8]) -> Option<i64> {
+    let table = core::str::from_utf8(table).ok()?;
+    let line = table.lines().find(|line| line.split_whitespace().next() == Some("monotonic"))?;
+    let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
+    let (seconds, nanos) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_id_has_sixteen_bytes() {
+        let id = boot_id(b"00112233-4455-6677-8899-aabbccddeeff\n").unwrap();
+        assert_eq!((id[0], id[1], id[15]), (0, 0x11, 0xff));
+        assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddee\n"), None);
+        assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"), None);
+    }
+
+    #[test]
+    fn an_offset_is_that_of_the_monotonic_clock() {
+        let table = b"monotonic          -7         5\nboottime              9         0\n";
+        assert_eq!(monotonic_offset_ns(table), Some(-6_999_999_995));
+        assert_eq!(monotonic_offset_ns(b"boottime 1 0\n"), None);
+        assert_eq!(monotonic_offset_ns(b"monotonic 9223372036854775807 0\n"), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! The sequence itself.
+
+use core::arch::asm;
+use core::mem::offset_of;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use tickline_core::unstable::lease::Swapped;
+
+use super::registered::{Area, SIGNATURE};
+
+/// How a sequence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Ended(Swapped),
+    /// The kernel has taken the CPU away before the swap.
+    Restarted,
+}
+
+/// The result of the block: nothing was stored, and the counter was out of its range.
+const OUT_OF_TIME: u64 = 0;
+/// The word was another one.
+const LOST: u64 = 1;
+/// The word is the new one.
+const DONE: u64 = 2;
+
+/// Swaps `word` if the counter is within `ticks`: one try. Also returns the counter. For tests,
+/// `pauses` makes the time between look and swap longer.
+///
+/// The counter is read as by [`HardwareCounter`](crate::HardwareCounter). The exchange is the last
+/// instruction of the sequence: once it is done, nothing restarts.
+///
+/// # Safety
+///
+/// `area` must be this thread's, `word` a multiple of 8 and valid for atomic accesses.
+#[inline(never)]
+pub(super) unsafe fn swap(
+    area: NonNull<Area>,
+    word: NonNull<u64>,
+    [from, to]: [u64; 2],
+    ticks: &Range<u64>,
+    pauses: u64,
+) -> (Outcome, u64) {
+    let mut result: u64 = OUT_OF_TIME;
+    let looked: u64;
+    // SAFETY: the caller's promises. The block stores to `word`, to the area's descriptor, and to
+    // the registers it names; it leaves the area without a descriptor. The descriptor and the code
+    // that the kernel jumps to are in sections of this program, which must not be unloaded while
+    // the thread is in the block. No stack is used.
+    unsafe {
+        asm!(
+            // struct rseq_cs: version, flags, start, length, abort handler.
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "772:",
+            ".long 0, 0",
+            ".quad 773f, 774f - 773f, 775f",
+            ".popsection",
+            // The abort handler. The signature before it is a part of an instruction that traps.
+            ".pushsection __rseq_failure, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {signature}",
+            "775:",
+            "mov {result:e}, 3",
+            "jmp 776f",
+            ".popsection",
+
+            "lea {left}, [rip + 772b]",
+            "mov qword ptr [{area} + {sequence}], {left}",
+            "773:",
+            "lfence",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rdx, rax",
+            // Signed differences, as `is_before` has them.
+            "mov rax, rdx",
+            "sub rax, {least}",
+            "js 776f",
+            "mov rax, rdx",
+            "sub rax, {limit}",
+            "jns 776f",
+            "mov {left}, {pauses}",
+            "777:",
+            "test {left}, {left}",
+            "jz 778f",
+            "pause",
+            "dec {left}",
+            "jmp 777b",
+            "778:",
+            "mov rax, {from}",
+            "lock cmpxchg qword ptr [{word}], {to}",
+            "774:",
+            "sete {result:l}",
+            "inc {result:e}",
+            "776:",
+            "mov qword ptr [{area} + {sequence}], 0",
+            signature = const SIGNATURE,
+            sequence = const offset_of!(Area, sequence),
+            area = in(reg) area.as_ptr(),
+            word = in(reg) word.as_ptr(),
+            from = in(reg) from,
+            to = in(reg) to,
+            least = in(reg) ticks.start,
+            limit = in(reg) ticks.end,
+            pauses = in(reg) pauses,
+            left = out(reg) _,
+            result = inout(reg) result,
+            out("rax") _,
+            out("rdx") looked,
+            options(nostack),
+        );
+    }
+    let outcome = match result {
+        OUT_OF_TIME => Outcome::Ended(Swapped::OutOfTime),
+        LOST => Outcome::Ended(Swapped::Lost),
+        DONE => Outcome::Ended(Swapped::Done),
+        _ => Outcome::Restarted,
+    };
+    (outcome, looked)
+}
+
+#[cfg(test)]
+mod tests;

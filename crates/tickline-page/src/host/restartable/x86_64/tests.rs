@@ -1,0 +1,164 @@
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::boxed::Box;
+use std::{eprintln, thread};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use tickline_core::counter::{Counter, HardwareCounter};
+
+use super::super::registered;
+use super::*;
+
+/// A look and a swap in two steps, with the same time in between.
+fn plain(word: &AtomicU64, [from, to]: [u64; 2], ticks: &Range<u64>, pauses: u64) -> (Outcome, u64) {
+    let looked = HardwareCounter::if_present().unwrap().now_ordered();
+    if looked < ticks.start || looked >= ticks.end {
+        return (Outcome::Ended(Swapped::OutOfTime), looked);
+    }
+    for _ in 0..pauses {
+        core::hint::spin_loop();
+    }
+    // ORDERING: SeqCst, a test's.
+    let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+    (Outcome::Ended(if swapped.is_ok() { Swapped::Done } else { Swapped::Lost }), looked)
+}
+
+fn now() -> u64 {
+    HardwareCounter::if_present().unwrap().now_ordered()
+}
+
+#[test]
+fn a_sequence_swaps_between_two_ticks_only() {
+    let Some(area) = registered::area() else {
+        eprintln!("SKIPPED: this kernel has no restartable sequences");
+        return;
+    };
+    let word = Box::new(AtomicU64::new(5));
+    let swap = |from: u64, ticks: Range<u64>| {
+        let place = NonNull::new(word.as_ptr()).unwrap();
+        // SAFETY: this thread's area, and a word of this test's.
+        (0..1_000).find_map(|_| match unsafe { swap(area, place, [from, from + 1], &ticks, 0) }.0 {
+            // ORDERING: SeqCst: one thread.
+            Outcome::Ended(swapped) => Some((swapped, word.load(Ordering::SeqCst))),
+            Outcome::Restarted => None,
+        })
+    };
+    let (far, now) = (1 << 62, now());
+    assert_eq!(swap(5, now..now + far), Some((Swapped::Done, 6)));
+    assert_eq!(swap(5, now..now + far), Some((Swapped::Lost, 6)));
+    assert_eq!(swap(6, now..now + 1), Some((Swapped::OutOfTime, 6)), "too late");
+    assert_eq!(swap(6, now + far..now + far + 1), Some((Swapped::OutOfTime, 6)), "too early");
+    assert_eq!(swap(6, now..now + far), Some((Swapped::Done, 7)));
+}
+
+/// What a stopped child shares with its parent.
+struct Shared {
+    /// Which swap is the newest.
+    word: AtomicU64,
+    /// The counter that the swap with this number, modulo the length, had seen.
+    looks: [AtomicU64; 1024],
+}
+
+impl Shared {
+    fn look(&self, number: u64) -> &AtomicU64 {
+        &self.looks[usize::try_from(number % 1024).expect("below 1024")]
+    }
+}
+
+/// Keeps this thread, and its children, on the CPU on which it is: while the parent runs, a child
+/// has lost its CPU. On two CPUs a child can be told to go on before it does; it has then been
+/// stopped for no time, and its sequence goes on, too.
+fn stay_on_this_cpu() {
+    // SAFETY: takes nothing.
+    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).expect("a CPU");
+    // SAFETY: plain data; zeros are the empty set.
+    let mut cpus: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is this function's own; a number that is too large is not stored.
+    unsafe { libc::CPU_SET(cpu, &mut cpus) };
+    // SAFETY: the set is valid for reads of its size.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cpus) };
+    assert_eq!(result, 0);
+}
+
+/// Stops a child again and again while it swaps. Returns how often the first swap after the stop
+/// had looked at the counter before the stop.
+fn old_looks(stops: u32, is_restartable: bool) -> u32 {
+    const PAUSES: u64 = 2_000;
+    let bytes = size_of::<Shared>();
+    // SAFETY: new memory, shared with the child of the fork below.
+    let memory = unsafe {
+        mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+    }
+    .unwrap();
+    // SAFETY: zeros are valid atomics; the memory is never unmapped.
+    let shared = unsafe { &*memory.cast::<Shared>() };
+    // SAFETY: the child makes no call but those of the loop, which allocate nothing and lock nothing.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let area = registered::area();
+        loop {
+            // ORDERING: SeqCst: this process alone swaps the word.
+            let from = shared.word.load(Ordering::SeqCst);
+            let (ends, range) = ([from, from + 1], 0..u64::MAX >> 1);
+            let (outcome, looked) = match area {
+                Some(area) if is_restartable => {
+                    let word = NonNull::from(&shared.word).cast();
+                    // SAFETY: this thread's area, and the shared word.
+                    unsafe { swap(area, word, ends, &range, PAUSES) }
+                }
+                _ => plain(&shared.word, ends, &range, PAUSES),
+            };
+            if outcome == Outcome::Ended(Swapped::Done) {
+                // ORDERING: SeqCst, before the next swap, which the parent waits for.
+                shared.look(from).store(looked, Ordering::SeqCst);
+            }
+        }
+    }
+    let wait_for = |count: u64| {
+        // ORDERING: SeqCst, pairs with the child's swaps.
+        while shared.word.load(Ordering::SeqCst) < count {
+            thread::yield_now();
+        }
+    };
+    wait_for(10);
+    let mut old = 0;
+    for _ in 0..stops {
+        let mut state = 0;
+        // SAFETY: a child of this process, which nobody else waits for.
+        unsafe { libc::kill(child, libc::SIGSTOP) };
+        // SAFETY: `state` is valid for a write.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) }, child);
+        assert!(libc::WIFSTOPPED(state));
+        // ORDERING: SeqCst, as above; the child is stopped.
+        let (stopped, next) = (now(), shared.word.load(Ordering::SeqCst));
+        // SAFETY: as above.
+        unsafe { libc::kill(child, libc::SIGCONT) };
+        // The second swap comes after the first one's look is stored.
+        wait_for(next + 2);
+        // ORDERING: SeqCst, behind the load that has seen the second swap.
+        let look = shared.look(next).load(Ordering::SeqCst);
+        old += u32::from(look < stopped);
+        thread::yield_now();
+    }
+    // SAFETY: as above.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    // SAFETY: a null pointer asks for no state.
+    unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+    old
+}
+
+/// Rule W2: no stop comes between look and store. In two steps, the same stops do.
+#[test]
+fn rule_w2_no_stop_comes_between_look_and_store() {
+    if registered::area().is_none() {
+        eprintln!("SKIPPED: this kernel has no restartable sequences");
+        return;
+    }
+    const STOPS: u32 = 200;
+    stay_on_this_cpu();
+    let (plain, restartable) = (old_looks(STOPS, false), old_looks(STOPS, true));
+    eprintln!("{STOPS} stops: {plain} old looks in two steps, {restartable} in one sequence");
+    assert!(plain > 0, "no stop came between the two steps: the test shows nothing");
+    assert_eq!(restartable, 0);
+}

@@ -1,0 +1,93 @@
+//! What a page serves, for people.
+
+use tickline_core::unstable::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase};
+use tickline_core::unstable::units::{fixed_to_ns_floor, ticks_between};
+
+use crate::Counter;
+
+/// Tries to see one word and its slots unchanged. Words change a few times a second.
+const TRIES: u32 = 64;
+
+/// What a page serves at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// What readers may do.
+    pub phase: LeasePhase,
+    /// How often the page has changed.
+    pub generation: u64,
+    /// Whether a line counts now: the phase is live or unsure, and the leases have not run out.
+    pub is_served: bool,
+    /// How old the current line is, ns: since its first tick. `None` without a line.
+    pub age_ns: Option<i64>,
+    /// For how long the leases still run, ns; negative if they have run out. `None` without a line.
+    pub left_ns: Option<i64>,
+    /// The length of the last lease, ns. `None` without a line.
+    pub lease_ns: Option<i64>,
+    /// How far readings may be above the OS clock, ns: the line's lead, or that of a floor that has
+    /// one.
+    pub lead_ns: Option<i64>,
+    /// How far Unix time may be above the OS clock's, ns. `None` if the OS serves it.
+    pub unix_lead_ns: Option<i64>,
+}
+
+impl Snapshot {
+    pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
+        let mut snapshot = Self::look(memory, counter);
+        for _ in 0..TRIES {
+            if let Some(found) = &snapshot {
+                return *found;
+            }
+            snapshot = Self::look(memory, counter);
+        }
+        let word = memory.word();
+        Self::empty(word.phase(), word.generation())
+    }
+
+    const fn empty(phase: LeasePhase, generation: u64) -> Self {
+        Self {
+            phase,
+            generation,
+            is_served: false,
+            age_ns: None,
+            left_ns: None,
+            lease_ns: None,
+            lead_ns: None,
+            unix_lead_ns: None,
+        }
+    }
+
+    /// `None` if the word has changed meanwhile.
+    fn look(memory: &impl LeaseMemory, counter: &impl Counter) -> Option<Self> {
+        let word = memory.word();
+        let empty = Self::empty(word.phase(), word.generation());
+        let found = match word.phase() {
+            LeasePhase::Off => empty,
+            LeasePhase::Cold | LeasePhase::Opening => {
+                let lead_ns = Floor::load(memory, word.first()).lead_ns;
+                Self { lead_ns: Some(lead_ns).filter(|lead_ns| (1..i64::MAX).contains(lead_ns)), ..empty }
+            }
+            LeasePhase::Live | LeasePhase::Unsure => {
+                let first = LeaseLine::load(memory, word.first());
+                let last = word.second().map_or(first, |slot| LeaseLine::load(memory, slot));
+                let ticks = counter.now_ordered();
+                let is_first = ticks_between(first.end_ticks, ticks) < 0;
+                let current = if is_first { first } else { last };
+                let ns =
+                    |from: u64, to: u64| fixed_to_ns_floor(current.line.slope.over(ticks_between(from, to)));
+                let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
+                let has_unix = current.unix.offset_ns != tickline_core::unstable::lease::UNIX_BY_OS;
+                Self {
+                    is_served: age_ns >= 0 && left_ns > 0,
+                    age_ns: Some(age_ns),
+                    left_ns: Some(left_ns),
+                    lease_ns: Some(ns(last.line.start_ticks, last.end_ticks)),
+                    lead_ns: Some(current.lead_ns),
+                    unix_lead_ns: has_unix.then_some(current.unix.lead_ns),
+                    ..empty
+                }
+            }
+        };
+        memory.is_still(word).then_some(found)
+    }
+}

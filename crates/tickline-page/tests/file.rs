@@ -1,0 +1,162 @@
+//! A page's file: who may be trusted with it.
+
+#![cfg(all(feature = "file", target_os = "linux"))]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tickline_page::{Header, Machine, PageError, PageFile, PageWriter, switch_off, writer_of};
+
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let page = folder.path().join("page");
+    (folder, page)
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What `open` says of a file that is not trusted, and what `create` says.
+fn refusals(page: &Path) -> [String; 2] {
+    [PageFile::open(page).expect_err("not trusted"), PageWriter::create(page).expect_err("not trusted")]
+        .map(|error: PageError| error.to_string())
+}
+
+#[test]
+fn a_page_is_made_whole_and_kept() {
+    let (folder, page) = folder();
+    let machine = Machine::find().unwrap();
+    let writer = PageWriter::create(&page).unwrap();
+    let file = PageFile::open(&page).unwrap();
+    assert_eq!(file.page().header(), Some(Header::of(&machine)));
+    file.attach(&machine).unwrap();
+    let found = fs::metadata(&page).unwrap();
+    assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
+    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+    drop(writer);
+    let again = PageWriter::create(&page).unwrap();
+    assert_eq!(fs::metadata(&page).unwrap().ino(), found.ino(), "readers have the first file mapped");
+    drop(again);
+}
+
+/// What a writer that was killed while it made its page has left behind.
+#[test]
+fn a_page_that_was_not_completed_does_not_matter() {
+    let (folder, page) = folder();
+    fs::write(folder.path().join("page.new"), b"half").unwrap();
+    PageWriter::create(&page).unwrap();
+    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+    assert_eq!(fs::metadata(&page).unwrap().len(), 4096);
+}
+
+#[test]
+fn a_second_writer_is_refused() {
+    let (_folder, page) = folder();
+    let writer = PageWriter::create(&page).unwrap();
+    let error = PageWriter::create(&page).unwrap_err();
+    assert!(error.is_taken() && error.to_string().contains("a page has one server"), "{error}");
+    drop(writer);
+    PageWriter::create(&page).unwrap();
+}
+
+#[test]
+fn what_others_may_write_to_is_not_trusted() {
+    let (folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    for mode in [0o664, 0o646, 0o666] {
+        fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
+        for error in refusals(&page) {
+            assert!(error.contains(&format!("mode 100{mode:o}, of which 022 must be clear")), "{error}");
+        }
+        assert!(switch_off(&page).is_err());
+    }
+    fs::set_permissions(&page, Permissions::from_mode(0o644)).unwrap();
+    for mode in [0o775, 0o757, 0o1777] {
+        fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+        for error in refusals(&page) {
+            assert!(error.contains(&format!("{mode:o}, of which 022 must be clear")), "{error}");
+        }
+    }
+}
+
+/// A start that fails makes nothing.
+#[test]
+fn nothing_is_made_in_a_folder_that_is_not_trusted() {
+    let (folder, page) = folder();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    let error = PageWriter::create(&page).unwrap_err().to_string();
+    assert!(error.contains("1777"), "{error}");
+    assert_eq!(entries(folder.path()), <[&str; 0]>::default());
+    let missing = PageWriter::create(&folder.path().join("none/page")).unwrap_err();
+    assert!(missing.is_not_found() && missing.to_string().contains("none/page: its folder"), "{missing}");
+}
+
+#[test]
+fn a_file_of_another_user_is_not_trusted() {
+    let (_folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    if std::os::unix::fs::chown(&page, Some(4_711), None).is_err() {
+        eprintln!("SKIPPED: only root gives files away");
+        return;
+    }
+    let user = fs::metadata("/proc/self").unwrap().uid();
+    for error in refusals(&page) {
+        let expected = format!("belongs to user 4711, not to root or to user {user}");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    let (folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    let link = folder.path().join("link");
+    symlink(&page, &link).unwrap();
+    for error in refusals(&link) {
+        assert!(error.contains("link: this is a symbolic link"), "{error}");
+    }
+    let (elsewhere, _) = self::folder();
+    symlink(folder.path(), elsewhere.path().join("folder")).unwrap();
+    for error in refusals(&elsewhere.path().join("folder/page")) {
+        assert!(error.contains("its folder cannot be opened"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_page_of_this_boot_is_refused() {
+    let (folder, page) = folder();
+    let machine = Machine::find().unwrap();
+    fs::write(&page, [0; 100]).unwrap();
+    for error in refusals(&page) {
+        assert!(error.contains("the page has 100 bytes, not 4096"), "{error}");
+    }
+    fs::write(&page, [0; 4096]).unwrap();
+    let error = PageFile::open(&page).unwrap().attach(&machine).unwrap_err().to_string();
+    assert!(error.contains("does not begin with `tickline`"), "{error}");
+    assert!(switch_off(&page).unwrap_err().to_string().contains("does not begin with `tickline`"));
+    drop(PageWriter::create(&page).unwrap());
+    let other = Machine { boot_id: [0xab; 16], ..machine };
+    let error = PageFile::open(&page).unwrap().attach(&other).unwrap_err().to_string();
+    assert!(error.contains("and this is boot abab"), "{error}");
+    let error = PageFile::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is no regular file: mode 4"), "{error}");
+    let error = PageFile::open(Path::new("/")).unwrap_err().to_string();
+    assert!(error.contains("not the name of a file"), "{error}");
+}
+
+#[test]
+fn a_page_without_a_writer_names_none() {
+    let (_folder, page) = folder();
+    assert_eq!(writer_of(&page).unwrap(), None);
+    drop(PageWriter::create(&page).unwrap());
+    assert_eq!(writer_of(&page).unwrap(), None);
+}
