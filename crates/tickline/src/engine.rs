@@ -26,6 +26,8 @@ use crate::trust::snapshot::TrustSnapshot;
 
 mod by_cpu;
 mod gates;
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+pub(crate) mod leases;
 mod status;
 
 /// The engine of the global clock.
@@ -79,6 +81,9 @@ pub(crate) struct Engine {
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// What the reader driver knows of its callers.
     callers: Callers,
+    /// A page that another process serves. This engine then has no line, and stays disabled.
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    pub(crate) page: Option<crate::page::PageReader>,
 }
 
 impl Engine {
@@ -99,6 +104,8 @@ impl Engine {
             seen: TrustSnapshot::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             callers: Callers::new(),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            page: None,
         }
     }
 

@@ -22,12 +22,24 @@ pub struct Error(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    OutOfRange { setting: &'static str, value: Duration, least: Duration, most: Duration },
-    Unused { setting: &'static str, needs: &'static str },
+    OutOfRange {
+        setting: &'static str,
+        value: Duration,
+        least: Duration,
+        most: Duration,
+    },
+    Unused {
+        setting: &'static str,
+        needs: &'static str,
+    },
     Thread(io::Error),
     Realtime(io::Error),
     Running,
     PerCpu(PerCpuUnsupported),
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    Page(tickline_page::PageError),
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    Denied,
 }
 
 /// The kinds of [`Error`].
@@ -57,6 +69,9 @@ pub enum ErrorKind {
     Running,
     /// There cannot be a line for each CPU here, for this reason.
     PerCpu(PerCpuUnsupported),
+    /// A page cannot be served or read.
+    #[cfg(feature = "page")]
+    Page,
 }
 
 /// Why there cannot be a line for each CPU.
@@ -104,6 +119,8 @@ impl Error {
             Inner::Realtime(_) => ErrorKind::Realtime,
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(reason) => ErrorKind::PerCpu(reason),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            Inner::Page(_) | Inner::Denied => ErrorKind::Page,
         }
     }
 
@@ -135,6 +152,16 @@ impl Error {
     pub(crate) fn per_cpu(reason: PerCpuUnsupported) -> Self {
         Self(Inner::PerCpu(reason))
     }
+
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    pub(crate) fn page(error: tickline_page::PageError) -> Self {
+        Self(Inner::Page(error))
+    }
+
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    pub(crate) fn denied() -> Self {
+        Self(Inner::Denied)
+    }
 }
 
 impl fmt::Display for Error {
@@ -148,6 +175,10 @@ impl fmt::Display for Error {
             Inner::Realtime(_) => f.write_str("the clock's thread may not have real-time priority"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            Inner::Page(error) => write!(f, "{error}"),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            Inner::Denied => f.write_str("this process may not read the counter (PR_SET_TSC)"),
         }
     }
 }
@@ -156,6 +187,10 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
             Inner::Thread(error) | Inner::Realtime(error) => Some(error),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            Inner::Page(error) => Some(error),
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            Inner::Denied => None,
             Inner::OutOfRange { .. } | Inner::Unused { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }
     }

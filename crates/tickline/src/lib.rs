@@ -115,6 +115,7 @@
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact (`time` needs Rust 1.88) |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `Serialize` for [`Reading`] and [`Status`] |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
+//! | `page` | on Linux, one clock for all processes of a machine: `ClockBuilder::page` reads the page that `tickline serve` serves; `page::Publisher` serves one |
 
 mod atomic_instant;
 mod clock;
@@ -128,6 +129,8 @@ mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod options;
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+pub mod page;
 mod per_cpu;
 mod process_lock;
 mod reading;

@@ -85,6 +85,28 @@ impl Reading<Instant> {
     }
 }
 
+/// Of a time `ns` that was returned, and the OS clock before and after that.
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+fn around(ns: i64, [before_ns, after_ns]: [i64; 2]) -> [i64; 3] {
+    [before_ns.min(ns), ns, after_ns.saturating_add(1).max(ns)]
+}
+
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+impl Reading<Instant> {
+    /// By a page, between two readings of the OS clock.
+    pub(crate) fn by_page(ns: i64, os_ns: [i64; 2], state: State) -> Self {
+        Self::new(Instant::from_nanos, around(ns, os_ns), state)
+    }
+}
+
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+impl Reading<UnixTime> {
+    /// By a page, between two readings of the OS clock.
+    pub(crate) fn by_page(ns: i64, os_ns: [i64; 2], state: State) -> Self {
+        Self::new(UnixTime::from_nanos, around(ns, os_ns), state)
+    }
+}
+
 impl Reading<UnixTime> {
     /// By the line, with its bounds of Unix time.
     #[inline]

@@ -139,8 +139,25 @@ impl Serialize for CpuStatus {
     }
 }
 
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+impl Serialize for crate::page::PageStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "PageStatus",
+            "path": &*self.path.to_string_lossy(),
+            "owner": &self.owner,
+            "phase": self.phase.name(),
+            "lead_ns": &self.lead_ns,
+            "lease_left_ns": &self.lease_left_ns,
+        )
+    }
+}
+
 impl Serialize for Status {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        let page = &self.page.as_deref();
+        #[cfg(not(all(feature = "page", target_os = "linux", not(miri))))]
+        let page = &None::<()>;
         fields!(serializer, "Status",
             "state": &self.state,
             "judged": &self.judged,
@@ -158,6 +175,7 @@ impl Serialize for Status {
             "interval_ns": &self.interval_ns,
             "utc_error_ns": &self.utc_error_ns,
             "events": &self.events,
+            "page": page,
             "per_cpu": &self.per_cpu[..],
         )
     }

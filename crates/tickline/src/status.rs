@@ -152,6 +152,9 @@ pub struct Status {
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
+    /// The page by which another process serves this clock; `None` for a clock of its own.
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    pub page: Option<Box<crate::page::PageStatus>>,
     /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }

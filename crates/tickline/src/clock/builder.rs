@@ -44,6 +44,8 @@ pub struct ClockBuilder {
     probes: Probes,
     policy: Policy,
     per_cpu: PerCpu,
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    page: Option<std::path::PathBuf>,
 }
 
 impl ClockBuilder {
@@ -56,6 +58,8 @@ impl ClockBuilder {
             probes: Probes::Full,
             policy: Policy::DEFAULT,
             per_cpu: PerCpu::Auto,
+            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            page: None,
         }
     }
 
@@ -126,6 +130,40 @@ impl ClockBuilder {
         self
     }
 
+    /// Reads the time from the page at `path`, which another process serves (`tickline serve`, or a
+    /// [`Publisher`](crate::page::Publisher)). Linux only.
+    ///
+    /// The clock has no thread, calibrates nothing, and has no line of its own: the settings for
+    /// these have no effect, and [`maintain`](Clock::maintain) does nothing. All its readings are
+    /// ordered, also with those of other processes that read the page; `docs/lease.md` in the
+    /// repository has the exceptions. They are up to [`lead_ns`](crate::page::PageStatus::lead_ns)
+    /// ahead of the OS clock. Where the page serves nothing, because its server has ended or the
+    /// counter can't be trusted, the OS clock does, in order; while the server begins, a reading may
+    /// wait for up to 1 ms. Unix time is that of the page, too.
+    ///
+    /// A forked child attaches to the page again, because it may be in another time namespace; with
+    /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
+    /// next reading is a SIGBUS.
+    ///
+    /// ```no_run
+    /// use tickline::Clock;
+    ///
+    /// let clock = match Clock::builder().page("/run/tickline/page.v1").start() {
+    ///     Ok(clock) => clock,
+    ///     // Nobody serves it, or it is not trusted.
+    ///     Err(error) => {
+    ///         eprintln!("{error}");
+    ///         Clock::default()
+    ///     }
+    /// };
+    /// println!("{}", clock.now_ns());
+    /// ```
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    pub fn page(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.page = Some(path.into());
+        self
+    }
+
     /// Makes a clock of its own, and starts its thread if it has one. The first iteration of the
     /// control loop judges the gates. Until then, and while one is closed, the OS clock serves
     /// readings.
@@ -136,9 +174,15 @@ impl ClockBuilder {
     /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full
     /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
     /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
-    /// cannot be made; [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority.
+    /// cannot be made; [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority. With
+    /// `page`: `Page` if there is no such file, or it is not trusted, or it does not count here; the
+    /// text has the wrong value and its limit.
     pub fn start(self) -> Result<Clock, Error> {
         let settings = self.check()?;
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(path) = &self.page {
+            return Clock::of_page(path, self.probes);
+        }
         Clock::own(self.driver, settings)
     }
 
@@ -154,6 +198,10 @@ impl ClockBuilder {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
             return Err(Error::unused("start_global", THREAD));
+        }
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if self.page.is_some() {
+            return Err(Error::unused("page", "a clock of its own"));
         }
         ClockGuard::start(settings)
     }
@@ -172,6 +220,8 @@ impl ClockBuilder {
             }
         }
         let (has_thread, is_full) = (self.driver == Driver::Thread, self.probes == Probes::Full);
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        let has_thread = has_thread && self.page.is_none();
         let settings = [
             ("recent_every", self.recent_every.is_some(), true),
             ("realtime", self.priority == Priority::Realtime, is_full),

@@ -31,12 +31,20 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn unix_by_cpu(&self) -> u64 {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            return saturating_unsigned(page.unix_ns());
+        }
         let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
         table.and_then(Table::read::<Unix>).map_or_else(|| self.unix_slow(), to_unsigned)
     }
 
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu<K: Kind<Reading = i64>>(&self) -> u64 {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            return saturating_unsigned(page.monotonic_ns());
+        }
         match self.per_cpu_table() {
             Some(table) => match read_table::<K>(table) {
                 Some(ns) => to_unsigned(ns),

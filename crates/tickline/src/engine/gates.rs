@@ -191,6 +191,11 @@ impl Engine {
 
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> Verdicts {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            // The process that serves it has judged the others.
+            return Verdicts::by(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
+        }
         let word = self.shared.cell.word();
         let table = self.per_cpu_table();
         let has_line =
@@ -223,10 +228,18 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            return page.disable();
+        }
         self.keeper.disable(self);
     }
 
     pub(crate) fn enable(&self) {
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            return page.enable();
+        }
         self.keeper.enable();
     }
 
@@ -238,6 +251,10 @@ impl Engine {
     pub(crate) fn state(&self) -> State {
         if !HAS_CLOCK {
             return State::Unavailable;
+        }
+        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+        if let Some(page) = &self.page {
+            return page.state();
         }
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
@@ -254,7 +271,7 @@ impl Engine {
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The
     /// control loop says so. Until its next iteration this asks the OS clock, which is far
     /// outside the line's bounds then.
-    fn is_disrupted(&self) -> bool {
+    pub(super) fn is_disrupted(&self) -> bool {
         let unit = self.per_cpu_table().and_then(Table::unit_here);
         if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {
             return true;

@@ -92,6 +92,27 @@ fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     (state >= 0).then(|| read(timex, state))
 }
 
+/// Whether the kernel has mapped its vDSO, and the process may use it.
+#[cfg(feature = "page")]
+pub(crate) fn has_vdso() -> bool {
+    // SAFETY: takes a number, and touches no memory that changes.
+    counter_readable() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
+}
+
+/// The monotonic time of the kernel's last tick, ns.
+#[cfg(feature = "page")]
+#[inline]
+pub(crate) fn coarse_monotonic_ns() -> Option<i64> {
+    try_read_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// Unix time of the kernel's last tick, ns.
+#[cfg(feature = "page")]
+#[inline]
+pub(crate) fn coarse_realtime_ns() -> Option<i64> {
+    try_read_ns(libc::CLOCK_REALTIME_COARSE)
+}
+
 impl Reference for OsClock {
     #[inline]
     fn monotonic_ns(&self) -> i64 {

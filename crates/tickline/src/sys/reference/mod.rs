@@ -51,6 +51,9 @@ use other as system;
 // clocksource; else 0.
 pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
 
+#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+pub(crate) use system::{coarse_monotonic_ns, coarse_realtime_ns, has_vdso};
+
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 

@@ -1,0 +1,16 @@
+//! One clock for all processes of a machine, on Linux.
+//!
+//! One process calibrates the counter and publishes a page of 4096 bytes ([`Publisher`]); all
+//! others map it read-only ([`ClockBuilder::page`](crate::ClockBuilder::page)). The program
+//! `tickline serve` is such a process. The file is trusted if it and its folder belong to root or
+//! to the reader's own user, and nobody else may write to either. `docs/lease.md` in the
+//! repository says what is promised between processes.
+
+mod os;
+mod publisher;
+mod reader;
+mod status;
+
+pub use publisher::Publisher;
+pub(crate) use reader::PageReader;
+pub use status::{PageStatus, Phase};

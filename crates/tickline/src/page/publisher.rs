@@ -1,0 +1,157 @@
+//! The process that serves a page.
+
+use core::time::Duration;
+use std::path::Path;
+
+use tickline_core::counter::resolution_ticks;
+use tickline_core::unstable::lease::{Closing, Config, Did, LeasePhase, Lost, Writer};
+use tickline_page::PageWriter;
+
+use super::os::PageOs;
+use super::status::Phase;
+use crate::clock::Clock;
+use crate::engine::leases::os_resolution_ns;
+use crate::error::Error;
+use crate::status::State;
+use crate::sys::{self, COUNTER};
+
+/// How soon the publisher looks again while its clock has no line, but may have one any moment, ns.
+const SOON: Duration = Duration::from_millis(10);
+
+/// How soon it looks again while a gate is closed.
+const LATER: Duration = Duration::from_millis(500);
+
+/// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
+///
+/// The caller calls [`step`](Self::step), and sleeps for as long as that says. One thread does all
+/// of it. A publisher that is dropped, stopped or killed leaves leases that run out within a
+/// second; readers then ask the OS clock. Another one goes on from there, in order.
+///
+/// The clock should have a thread and one line for all CPUs
+/// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.
+///
+/// ```no_run
+/// use tickline::page::Publisher;
+/// use tickline::{Clock, PerCpu};
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?;
+/// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1".as_ref())?;
+/// loop {
+///     std::thread::sleep(publisher.step()?);
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Publisher {
+    clock: Clock,
+    page: PageWriter,
+    os: PageOs,
+    config: Config,
+    writer: Writer,
+    is_ending: bool,
+}
+
+impl Publisher {
+    /// Locks the page's file, makes it if there is none, and takes it over from the last
+    /// publisher. Serves nothing yet. The folder must exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Page`](crate::ErrorKind::Page) if another process serves the page, if the file is not the
+    /// user's own or is not trusted, or if this process may not read the counter.
+    pub fn start(clock: Clock, path: &Path) -> Result<Self, Error> {
+        let counter = COUNTER.filter(|_| sys::counter_readable()).ok_or_else(Error::denied)?;
+        let page = PageWriter::create(path).map_err(Error::page)?;
+        let config = Config {
+            resolution_ns: os_resolution_ns(),
+            counter_ticks: resolution_ticks(&counter).max(1),
+            ..Config::DEFAULT
+        };
+        let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;
+        Ok(Self { clock, page, os: PageOs::find(), config, writer, is_ending: false })
+    }
+
+    /// Does what is due, and returns the time until the next step. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Page`](crate::ErrorKind::Page) if another process has changed the page: it was switched
+    /// off ([`phase`](Self::phase) is then [`Phase::Off`]), or somebody writes to it against the
+    /// rules. The publisher must be dropped.
+    pub fn step(&mut self) -> Result<Duration, Error> {
+        let Some(counter) = COUNTER else { return Err(Error::denied()) };
+        let state = self.clock.engine().state();
+        if !self.is_ending {
+            match state {
+                // Why the gate was closed may be that the line is wrong.
+                State::Fallback(_) => self.writer.close(Closing::InDoubt),
+                _ => self.writer.open(),
+            }
+        }
+        let estimate = self.clock.engine().lease_estimate();
+        if self.writer.word().phase() == LeasePhase::Cold && estimate.is_some() {
+            self.settle()?;
+        }
+        let step = self
+            .writer
+            .step(&self.page, &counter, &self.os, estimate.as_ref())
+            .map_err(|Lost| Error::page(self.page.lost()))?;
+        let next_in = Duration::from_nanos(step.next_in_ns);
+        Ok(match (step.did, &estimate, state) {
+            (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
+            (Did::Waited, None, _) => next_in.min(SOON),
+            _ => next_in,
+        })
+    }
+
+    /// The kernel may keep time with something else since the last line, whose resolution goes into
+    /// the first line.
+    fn settle(&mut self) -> Result<(), Error> {
+        let config = Config { resolution_ns: os_resolution_ns(), ..self.config };
+        if config != self.config {
+            self.writer = Writer::start(&self.page, config).map_err(|Lost| Error::page(self.page.lost()))?;
+            self.config = config;
+        }
+        Ok(())
+    }
+
+    /// Publishes no line from now on. The leases run out within a second; the steps go on until
+    /// [`is_over`](Self::is_over).
+    pub fn end(&mut self) {
+        self.is_ending = true;
+        self.writer.close(Closing::AfterLeases);
+    }
+
+    /// Whether the page names no line.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase(), Phase::Off | Phase::Cold)
+    }
+
+    /// What the page says now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        use tickline_core::unstable::lease::LeaseMemory;
+        self.page.word().phase().into()
+    }
+
+    /// The clock whose time is served.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether the page is locked in memory, so that a store never waits for a disk.
+    #[must_use]
+    pub const fn is_in_memory(&self) -> bool {
+        self.page.is_in_memory()
+    }
+
+    /// Whether no preemption comes between a last look at the counter and its store (rseq(2), on
+    /// x86-64).
+    #[must_use]
+    pub fn is_restartable(&self) -> bool {
+        self.page.is_restartable()
+    }
+}

@@ -1,0 +1,193 @@
+//! A clock that reads a page which another process serves. It has no thread and no line.
+
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
+use std::path::Path;
+
+use tickline_core::gate::Reason;
+use tickline_core::sample::Reference;
+use tickline_core::unstable::lease::{PrivateFloor, Reading, Source};
+use tickline_page::PageFile;
+
+use super::os::PageOs;
+use super::status::PageStatus;
+use crate::error::Error;
+use crate::options::Probes;
+use crate::status::State;
+use crate::sys::reference::OsClock;
+use crate::sys::{self, COUNTER};
+
+/// In place of a shift: the page does not count in this process.
+const NO_PAGE: i64 = i64::MIN;
+
+/// Readings are by the page.
+const ENABLED: u8 = 0;
+/// Readings are by the page, and raise the private floor.
+const ENDING: u8 = 1;
+/// Readings are by the OS clock, above the private floor.
+const DISABLED: u8 = 2;
+
+/// A page, and what this process knows of it.
+#[derive(Debug)]
+pub(crate) struct PageReader {
+    file: PageFile,
+    os: PageOs,
+    probes: Probes,
+    /// The token of the process that has attached.
+    token: AtomicU64,
+    /// By how much its `CLOCK_MONOTONIC` is ahead of the page's, ns; or [`NO_PAGE`].
+    shift_ns: AtomicI64,
+    private: PrivateFloor,
+    /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
+    switch: AtomicU8,
+    /// Why the page is not used in any case.
+    refused: Option<Reason>,
+}
+
+impl PageReader {
+    /// Opens a page, and attaches to it. `refused` says why it is not read nevertheless.
+    pub(crate) fn open(path: &Path, probes: Probes, refused: Option<Reason>) -> Result<Self, Error> {
+        let file = PageFile::open(path).map_err(Error::page)?;
+        let shift_ns = file.attach_here().map_err(Error::page)?.shift_ns();
+        let reader = Self {
+            os: PageOs::find(),
+            probes,
+            token: AtomicU64::new(sys::token()),
+            shift_ns: AtomicI64::new(shift_ns),
+            private: PrivateFloor::new(),
+            switch: AtomicU8::new(ENABLED),
+            refused: refused
+                .or_else(|| COUNTER.is_none().then_some(Reason::NoCounter))
+                .or_else(|| (!sys::counter_readable()).then_some(Reason::Denied)),
+            file,
+        };
+        // Rule R8: the process has had the OS clock so far.
+        reader.file.attached(shift_ns).begin(&reader.os, &reader.private);
+        Ok(reader)
+    }
+
+    /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
+    #[inline]
+    pub(crate) fn monotonic_ns(&self) -> i64 {
+        self.reading().map_or_else(|| self.by_os(), |reading| reading.ns)
+    }
+
+    /// `CLOCK_REALTIME`, ns.
+    #[inline]
+    pub(crate) fn unix_ns(&self) -> i64 {
+        let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
+        match self.shift_ns() {
+            NO_PAGE => OsClock.realtime_ns(),
+            shift_ns => self.file.attached(shift_ns).unix(&counter, &self.os, &self.private).ns,
+        }
+    }
+
+    /// A reading by the page; `None` where the page is not read.
+    #[inline]
+    fn reading(&self) -> Option<Reading> {
+        let counter = COUNTER.filter(|_| self.is_enabled())?;
+        let shift_ns = self.shift_ns();
+        if shift_ns == NO_PAGE {
+            return None;
+        }
+        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.private);
+        // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as it
+        // was has read the counter before the one that is made there, and is not above that.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, behind the fence.
+        if self.switch.load(Ordering::Relaxed) != ENABLED {
+            self.private.raise(reading.ns.wrapping_sub(shift_ns));
+        }
+        Some(reading)
+    }
+
+    #[inline]
+    fn is_enabled(&self) -> bool {
+        // ORDERING: Acquire, pairs with the second Release store in `disable`: the private floor is
+        // raised.
+        self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
+    }
+
+    /// The OS clock, above what this process has had.
+    #[cold]
+    fn by_os(&self) -> i64 {
+        let shift_ns = match self.shift_ns() {
+            // Another timescale than the private floor's.
+            NO_PAGE => return OsClock.monotonic_ns(),
+            shift_ns => shift_ns,
+        };
+        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.private.ns());
+        self.private.raise(ns);
+        ns.wrapping_add(shift_ns)
+    }
+
+    /// The shift of this process. A forked child may be in another time namespace, and attaches
+    /// again.
+    #[inline]
+    fn shift_ns(&self) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `attach_again`.
+        if self.token.load(Ordering::Acquire) == sys::token() {
+            // ORDERING: Relaxed, stored before the token.
+            return self.shift_ns.load(Ordering::Relaxed);
+        }
+        self.attach_again()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn attach_again(&self) -> i64 {
+        let _errno = sys::PreserveErrno::new();
+        let shift_ns = match self.probes {
+            Probes::Full => self.file.attach_here().ok().map(|attached| attached.shift_ns()),
+            Probes::Minimal => None,
+        };
+        let shift_ns = shift_ns.unwrap_or(NO_PAGE);
+        // ORDERING: Relaxed, before the token.
+        self.shift_ns.store(shift_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `shift_ns`.
+        self.token.store(sys::token(), Ordering::Release);
+        shift_ns
+    }
+
+    /// The OS clock from now on, not below what was read before.
+    pub(crate) fn disable(&self) {
+        // ORDERING: Relaxed, before the fence.
+        self.switch.store(ENDING, Ordering::Relaxed);
+        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
+        fence(Ordering::SeqCst);
+        // It raises the private floor.
+        self.reading();
+        // ORDERING: Release, pairs with the Acquire load in `is_enabled`.
+        self.switch.store(DISABLED, Ordering::Release);
+    }
+
+    pub(crate) fn enable(&self) {
+        // ORDERING: Relaxed, a flag on its own: readings respect the private floor in any case.
+        self.switch.store(ENABLED, Ordering::Relaxed);
+    }
+
+    /// Why the page is not read.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::Disabled))
+    }
+
+    /// How readings are served now.
+    pub(crate) fn state(&self) -> State {
+        match (self.reason(), self.reading()) {
+            (Some(reason), _) => State::Fallback(reason),
+            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
+            (None, _) => State::Calibrating,
+        }
+    }
+
+    pub(crate) fn status(&self) -> PageStatus {
+        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
+        let served = snapshot.filter(|snapshot| snapshot.is_served);
+        PageStatus {
+            path: self.file.path().to_owned(),
+            owner: self.file.owner(),
+            phase: self.file.phase().into(),
+            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
+            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.left_ns?).ok()),
+        }
+    }
+}
