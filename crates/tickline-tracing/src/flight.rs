@@ -37,9 +37,9 @@
 //!
 //! The records of each thread reach back as far as its ring does: those of an idle thread reach
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
-//! beginning. A ring is overwritten in pieces of 32 KiB. The rings of threads that have ended are
-//! kept, too. When a new thread joins, and more than eight of them are kept, one is removed: the
-//! one that was made first.
+//! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
+//! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each thread
+//! that runs and has recorded something.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

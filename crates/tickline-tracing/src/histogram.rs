@@ -40,6 +40,10 @@ pub enum Measure {
     Busy,
     /// While it was not.
     Idle,
+    /// Its CPU time. Spans without one do not count
+    /// ([`running`](crate::running::RunningTime)).
+    #[cfg(all(unix, feature = "running"))]
+    Running,
 }
 
 /// Which spans are counted together.
@@ -323,6 +327,11 @@ where
             Measure::Total => times.total(),
             Measure::Busy => times.busy(),
             Measure::Idle => times.idle(),
+            #[cfg(all(unix, feature = "running"))]
+            Measure::Running => match crate::running::RunningTime::of(span) {
+                Some(time) => time,
+                None => return,
+            },
         };
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         match self.0.key {

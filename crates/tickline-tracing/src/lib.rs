@@ -33,7 +33,9 @@
 //! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
 //! | have count, p50, p90, p99, p99.9, max for each span name | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
+//! | have the CPU time of each span, beside busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
+//! | have these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
 //!
 //! # What it costs
 //!
@@ -45,41 +47,45 @@
 //! keeps from the layer cost it nothing.
 //!
 //! The table shows the cost of a span that is created, entered, exited and closed: the fastest of
-//! 400 rounds on one thread. The machine is an AMD EPYC, family 25, model 17 (2 CPUs, under KVM,
+//! 200 rounds on one thread. The machine is an AMD EPYC, family 25, model 17 (2 CPUs, under KVM,
 //! clocksource tsc, rustc 1.95, 2026-11-21). `rdtsc` takes 9.5 ns there, and
 //! `std::time::Instant::now` 23 ns. The command is `cargo run --release -p tickline-benches --bin
-//! spans -- --rounds 400`.
+//! spans -- --rounds 200`.
 //!
 //! | | ns | x rdtsc |
 //! |---|---|---|
-//! | a registry without layers | 49 | 5.2 |
-//! | a layer that does nothing | 65 | 6.8 |
-//! | a layer that stores an extension | 109 | 11.5 |
-//! | the same, looking it up three times | 206 | 21.8 |
-//! | **[`SpanTimingLayer`]** | 148 | 15.6 |
-//! | the same, while 10,000 other spans are open | 159 | 16.8 |
-//! | the same over `std` | 229 | 24.2 |
-//! | **with `Histograms`** | 174 | 18.4 |
-//! | **with `FlightRecorder`** | 202 | 21.3 |
-//! | **with `Chrome`**, to a sink | 207 | 21.9 |
-//! | tracing-chrome 0.7, to a sink | 348 | 36.8 |
-//! | tracing-timing 0.7, which needs an event in the span | 397 | 41.9 |
-//! | **with [`CloseEvents`]** and `fmt`, which has its own timer | 902 | 95.2 |
-//! | `fmt` with `FmtSpan::CLOSE` and its own timer | 1,326 | 140.0 |
-//! | **with [`CloseEvents`]** and `fmt`, which has `Rfc3339` | 780 | 82.3 |
+//! | a registry without layers | 59 | 6.2 |
+//! | a layer that does nothing | 67 | 7.0 |
+//! | a layer that stores an extension | 111 | 11.7 |
+//! | the same, while 10,000 other spans are open | 121 | 12.7 |
+//! | the same, looking it up three times | 206 | 21.6 |
+//! | **[`SpanTimingLayer`]** | 150 | 15.8 |
+//! | the same, while 10,000 other spans are open | 163 | 17.2 |
+//! | the same over `std` | 237 | 24.9 |
+//! | **with `Histograms`** | 185 | 19.4 |
+//! | **with `FlightRecorder`** | 209 | 22.0 |
+//! | **with `Chrome`**, to a sink | 227 | 23.9 |
+//! | **with `RunningTime`**, two system calls | 1,304 | 137.2 |
+//! | tracing-chrome 0.7, to a sink | 372 | 39.2 |
+//! | tracing-timing 0.7, which needs an event in the span | 390 | 41.1 |
+//! | tracing-perfetto 0.1, to a sink | 2,403 | 253.0 |
+//! | **with [`CloseEvents`]** and `fmt` | 928 | 97.7 |
+//! | `fmt` with `FmtSpan::CLOSE`, the same timer | 1,336 | 140.6 |
+//! | **with [`CloseEvents`]** and `fmt`, which has `Rfc3339` | 774 | 81.4 |
+//! | `fmt` with `FmtSpan::CLOSE`, the same timer | 1,171 | 123.2 |
 //!
 //! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
-//! each lookup takes 32 ns. With 10,000 open spans the layer that stores an extension also costs 8
-//! ns more. With two threads all figures vary by hundreds of ns from run to run, those of the
-//! registry alone most of all. In this layer, its histograms and its recorders, threads share no
-//! memory that they write at every span, unless the span moves between them. The
+//! each lookup takes 31 ns. On two threads the histograms cost 58 ns more than the layer alone, and
+//! on one thread 34 ns. With two threads all figures vary by tens to hundreds of ns from run to run,
+//! those of the registry alone most of all. In this layer, its histograms and its recorders, threads
+//! share no memory that they write at every span, unless the span moves between them. The
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the figures for
 //! one thread and for two on other processors.
 //!
-//! A trace also takes CPU time on its writer's thread. In all, a span then takes 315 ns of CPU time
-//! with `Chrome` and 1,443 ns with tracing-chrome. If two threads create spans, it takes 341 and
-//! 1,527 ns. These figures are from the same command.
+//! A trace also takes CPU time on its writer's thread. In all, a span then takes 322 ns of CPU time
+//! with `Chrome`, 1,455 ns with tracing-chrome, and 2,143 ns with tracing-perfetto. If two threads
+//! create spans, it takes 350, 1,562 and 2,244 ns. These figures are from the same command.
 //!
 //! # Order
 //!
@@ -105,6 +111,9 @@
 //! - `histogram` (default): the module `histogram`.
 //! - `chrome` (default): the modules `chrome` and `flight`.
 //! - `local-time`: times in the system's time zone, by jiff.
+//! - `running`: the module `running`, on Unix, by nix.
+//! - `opentelemetry-0-33`, `opentelemetry-0-32`, `opentelemetry-0-31`: the module `otel`, for that
+//!   version of OpenTelemetry.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.
@@ -112,9 +121,9 @@
 //! # Examples
 //!
 //! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples):
-//! `chrome_trace` (threads, a file for Perfetto), `tokio_histograms` (tasks that move between
-//! threads), `beside_fmt` (close events, times, and a layer of one's own that reads the spans'
-//! times).
+//! `chrome_trace` (threads, a file for Perfetto), `flight_recorder` (a server's last moments),
+//! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
+//! layer of one's own that reads the spans' times), `opentelemetry` (exported spans).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "chrome")]
@@ -130,6 +139,10 @@ mod kept_fields;
 mod layer;
 mod layer_over;
 mod open_spans;
+#[cfg(any(feature = "opentelemetry-0-31", feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+pub mod otel;
+#[cfg(all(unix, feature = "running"))]
+pub mod running;
 mod sink;
 mod source;
 mod timing;

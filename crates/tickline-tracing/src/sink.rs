@@ -208,12 +208,24 @@ impl<S> fmt::Debug for OpenSpan<'_, S> {
 }
 
 /// A closed span, as a callback gets it.
-#[derive(Debug)]
 pub struct ClosedSpan<'a> {
     id: Id,
     metadata: &'static Metadata<'static>,
     times: &'a SpanTiming,
     fields: Option<&'a KeptFields>,
+    /// Looks the CPU time up, which few callbacks want.
+    #[cfg(all(unix, feature = "running"))]
+    running: &'a dyn Fn() -> Option<core::time::Duration>,
+}
+
+impl fmt::Debug for ClosedSpan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedSpan")
+            .field("id", &self.id)
+            .field("name", &self.name())
+            .field("times", self.times)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ClosedSpan<'_> {
@@ -246,6 +258,14 @@ impl ClosedSpan<'_> {
     #[must_use]
     pub fn times(&self) -> &SpanTiming {
         self.times
+    }
+
+    /// Its CPU time; `None` without a [`RunningTime`](crate::running::RunningTime) among the sinks
+    /// before, or if the span was never exited.
+    #[cfg(all(unix, feature = "running"))]
+    #[must_use]
+    pub fn running(&self) -> Option<core::time::Duration> {
+        (self.running)()
     }
 }
 
@@ -311,13 +331,22 @@ where
 
     #[inline]
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        let (id, metadata) = (span.id(), span.metadata());
+        let call = |fields| {
+            (self.call)(&ClosedSpan {
+                id: span.id(),
+                metadata: span.metadata(),
+                times,
+                fields,
+                #[cfg(all(unix, feature = "running"))]
+                running: &|| crate::running::RunningTime::of(span),
+            });
+        };
         if self.fields.is_empty() {
-            (self.call)(&ClosedSpan { id, metadata, times, fields: None });
+            call(None);
         } else {
             // Taken out, so that no lock is held: the callback may use the extensions.
             let fields = span.extensions_mut().remove::<KeptFields>();
-            (self.call)(&ClosedSpan { id, metadata, times, fields: fields.as_ref() });
+            call(fields.as_ref());
             if let Some(fields) = fields {
                 span.extensions_mut().replace(fields);
             }

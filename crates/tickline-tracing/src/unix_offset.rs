@@ -30,7 +30,7 @@ impl UnixOffset {
     }
 
     #[inline]
-    pub(crate) fn get(&self, now_ns: u64, source: &impl TimeSource) -> i64 {
+    pub(crate) fn get(&self, now_ns: u64, source: &(impl TimeSource + ?Sized)) -> i64 {
         // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
         // offset's time sees the offset.
         let found_ns = self.found_ns.load(Ordering::Acquire);
@@ -47,7 +47,7 @@ impl UnixOffset {
     /// otherwise be in the times of all threads.
     #[cold]
     #[inline(never)]
-    fn find(&self, source: &impl TimeSource) -> i64 {
+    fn find(&self, source: &(impl TimeSource + ?Sized)) -> i64 {
         let sample = || {
             let before_ns = source.now_ns();
             let unix_ns = source.unix_ns();

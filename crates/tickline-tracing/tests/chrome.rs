@@ -58,8 +58,11 @@ fn slices(events: &[Value]) -> Vec<Slice> {
         } else if event["ph"] == "E" {
             let mut slice = open.get_mut(&thread).and_then(Vec::pop).expect("an end has a beginning");
             slice.end = ns(&event["ts"]);
-            if event["args"].is_object() {
-                slice.args = event["args"].clone();
+            // Viewers add the values of the end.
+            match (slice.args.as_object_mut(), event["args"].as_object()) {
+                (Some(args), Some(more)) => args.extend(more.clone()),
+                (None, Some(_)) => slice.args = event["args"].clone(),
+                _ => {}
             }
             slices.push(slice);
         }

@@ -11,37 +11,56 @@ use tracing_core::span::{Attributes, Record};
 /// The extension that keeps a span's fields until it is closed, for all recorders.
 #[derive(Debug)]
 pub(crate) struct SpanFields {
-    /// Name, and value as JSON.
-    members: Vec<(&'static str, String)>,
+    members: Vec<Member>,
+    /// Whether the span is created, so that further values are those recorded later.
+    is_created: bool,
     /// All members in one text, as records store them.
     text: Arc<str>,
 }
 
+#[derive(Debug)]
+struct Member {
+    name: &'static str,
+    /// As JSON.
+    value: String,
+    /// Whether the value was recorded after the span was created.
+    is_later: bool,
+}
+
 impl SpanFields {
     pub(crate) fn new(attributes: &Attributes<'_>) -> Self {
-        let mut fields = Self { members: Vec::new(), text: Arc::from("") };
+        let mut fields = Self { members: Vec::new(), is_created: false, text: Arc::from("") };
         attributes.record(&mut fields);
-        fields.join();
+        fields.is_created = true;
+        fields.text = fields.join(|_| true).into();
         fields
     }
 
     /// Adds values, or replaces those of the same fields.
     pub(crate) fn record(&mut self, values: &Record<'_>) {
         values.record(self);
-        self.join();
+        self.text = self.join(|_| true).into();
     }
 
-    fn join(&mut self) {
-        if self.members.is_empty() {
-            return;
+    fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> String {
+        let mut text = String::new();
+        for member in self.members.iter().filter(|member| is_wanted(member)) {
+            if text.is_empty() {
+                text.push_str("\"args\":{");
+            }
+            push_name(&mut text, member.name);
+            text.push_str(&member.value);
         }
-        let mut text = "\"args\":{".to_owned();
-        for (name, value) in &self.members {
-            push_name(&mut text, name);
-            text.push_str(value);
+        if !text.is_empty() {
+            text.push('}');
         }
-        text.push('}');
-        self.text = text.into();
+        text
+    }
+
+    /// The text of the members that were recorded after the span was created. Viewers add those of
+    /// an end to those of its beginning.
+    pub(crate) fn later(&self) -> String {
+        self.join(|member| member.is_later)
     }
 
     /// The text of all members; `None` if there are none.
@@ -54,9 +73,10 @@ impl VisitJson for SpanFields {
     fn member(&mut self, field: &Field, push: impl FnOnce(&mut String)) {
         let mut value = String::new();
         push(&mut value);
-        match self.members.iter_mut().find(|(name, _)| *name == field.name()) {
-            Some((_, known)) => *known = value,
-            None => self.members.push((field.name(), value)),
+        let member = Member { name: field.name(), value, is_later: self.is_created };
+        match self.members.iter_mut().find(|known| known.name == field.name()) {
+            Some(known) => *known = member,
+            None => self.members.push(member),
         }
     }
 }

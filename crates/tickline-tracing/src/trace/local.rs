@@ -53,7 +53,11 @@ struct Locals(Vec<Local>);
 
 impl Drop for Locals {
     fn drop(&mut self) {
-        self.0.iter().for_each(|local| local.ring.end_thread());
+        for local in &self.0 {
+            if let Some(recorder) = local.recorder.upgrade() {
+                recorder.leave(&local.ring);
+            }
+        }
     }
 }
 
@@ -124,20 +128,14 @@ impl Local {
     }
 
     /// Calls `text` only if values of the span's fields were recorded since the enter.
-    pub(crate) fn exit(
-        &mut self,
-        recorder: &Recorder,
-        span: &Id,
-        ns: u64,
-        text: impl FnOnce() -> Option<Arc<str>>,
-    ) {
+    pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
         let Some(place) = self.find(span) else { return };
         let Some(entered) = self.entered.get_mut(place) else { return };
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
         }
-        let text = if entered.is_changed { text() } else { None };
+        let text = if entered.is_changed { text() } else { String::new() };
         // In the file an end belongs to the latest beginning. If the thread is still in spans that
         // it entered later, these end here and begin again.
         let mut later = Vec::new();
@@ -145,7 +143,7 @@ impl Local {
             self.end_last(recorder, ns, "");
             later.extend(self.entered.pop());
         }
-        self.end_last(recorder, ns, text.as_deref().unwrap_or_default());
+        self.end_last(recorder, ns, &text);
         self.entered.pop();
         for mut entered in later.into_iter().rev() {
             let mut record = Record::new(Kind::Begin, ns);

@@ -78,6 +78,7 @@ pub(crate) struct Track {
 pub(crate) struct Recorder {
     number: u64,
     settings: Settings,
+    /// Those of threads that have ended are in the order of their ends.
     tracks: Mutex<Vec<Track>>,
     /// Lost records of rings that were removed: those that a removed ring held, or that found no
     /// room in it.
@@ -94,8 +95,8 @@ struct Request {
     is_open: bool,
 }
 
-/// A recorder that overwrites keeps the rings of this many threads that have ended. It removes at
-/// most one ring whenever a thread joins.
+/// A recorder that overwrites keeps the rings of this many threads that have ended: those that ended
+/// last.
 const KEPT: usize = 8;
 
 impl Recorder {
@@ -127,18 +128,29 @@ impl Recorder {
     pub(crate) fn join(&self) -> Arc<Ring> {
         let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
         let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
+        self.lock().push(track);
+        ring
+    }
+
+    /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
+    /// would only take memory.
+    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
         let mut tracks = self.lock();
-        if self.settings.when_full == WhenFull::Overwrite {
-            let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
-            if ended > KEPT {
-                if let Some(oldest) = tracks.iter().position(|track| track.ring.has_ended()) {
-                    let track = tracks.remove(oldest);
-                    self.count_gone(track.ring.records());
-                }
+        // Under the lock, so that rings are in the order in which their threads end.
+        ring.end_thread();
+        let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.ring, ring)) else { return };
+        let track = tracks.remove(place);
+        tracks.push(track);
+        if self.settings.when_full != WhenFull::Overwrite {
+            return;
+        }
+        let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
+        if ended > KEPT {
+            if let Some(first) = tracks.iter().position(|track| track.ring.has_ended()) {
+                let track = tracks.remove(first);
+                self.count_gone(track.ring.records());
             }
         }
-        tracks.push(track);
-        ring
     }
 
     fn count_gone(&self, records: u64) {
@@ -203,6 +215,15 @@ impl Recording {
         let span = span.find()?;
         let extensions = span.extensions();
         extensions.get::<SpanFields>()?.text()
+    }
+
+    /// The values that were recorded after the span was created.
+    fn later<S>(span: &OpenSpan<'_, S>) -> String
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let Some(span) = span.find() else { return String::new() };
+        span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default()
     }
 
     /// Returns whether there was room.
@@ -275,7 +296,7 @@ where
     fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
         if self.0.settings.tracks.has_threads() {
             let _ = local::with(&self.0, |local, recorder| {
-                local.exit(recorder, span.id(), ns, || self.text(span));
+                local.exit(recorder, span.id(), ns, || Self::later(span));
             });
         }
     }
@@ -300,10 +321,10 @@ where
             return;
         }
         let Some(id) = request(span, |request| request.is_open.then_some(request.id)) else { return };
-        let text = span.extensions().get::<SpanFields>().and_then(SpanFields::text);
+        let text = span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default();
         let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
         record.id = id;
-        record.text = text.as_deref().unwrap_or_default();
+        record.text = &text;
         self.record(span.metadata(), record);
     }
 }

@@ -1,0 +1,38 @@
+//! Times of spans that tracing-opentelemetry exports, with each of its versions.
+//!
+//! The clock is moved by hand, from the first nanosecond of 2026 on, so a time by `SystemTime::now`
+//! is seen.
+#![cfg(all(feature = "opentelemetry-0-31", feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::duplicate_mod, reason = "the same checks for each version")]
+
+mod common;
+
+macro_rules! version {
+    ($version:ident, $otel:ident, $sdk:ident, $layer:ident, $sampling:ident) => {
+        #[path = "otel"]
+        mod $version {
+            use $sampling::trace::SamplingResult;
+            use {$layer as otel_layer, $otel as otel, $sdk as sdk};
+
+            #[path = "checks.rs"]
+            mod checks;
+        }
+    };
+}
+
+version!(
+    with_0_31,
+    opentelemetry_0_31,
+    opentelemetry_sdk_0_31,
+    tracing_opentelemetry_0_32,
+    opentelemetry_0_31
+);
+version!(
+    with_0_32,
+    opentelemetry_0_32,
+    opentelemetry_sdk_0_32,
+    tracing_opentelemetry_0_33,
+    opentelemetry_sdk_0_32
+);
+version!(with_0_33, opentelemetry, opentelemetry_sdk, tracing_opentelemetry, opentelemetry_sdk);

@@ -1,0 +1,113 @@
+//! The CPU time of spans.
+#![cfg(all(unix, feature = "running", feature = "histogram"))]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::histogram::{Histograms, Measure};
+use tickline_tracing::running::RunningTime;
+use tracing::{Dispatch, dispatcher, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+fn cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
+}
+
+/// Works until the thread has run for so long.
+fn work(time: Duration) {
+    let start = cpu();
+    while cpu() - start < time {}
+}
+
+/// Name, busy time and CPU time of each span.
+type Seen = Arc<Mutex<Vec<(&'static str, Duration, Option<Duration>)>>>;
+
+fn subscriber() -> (Seen, Histograms, Dispatch) {
+    let (seen, histograms) = (Seen::default(), Histograms::new(Measure::Running));
+    let told = Arc::clone(&seen);
+    let layer = SpanTimingLayer::new()
+        .with_sink(RunningTime::new())
+        .with_sink(histograms.clone())
+        .with_callback(move |span| {
+            told.lock().unwrap().push((span.name(), span.times().busy(), span.running()));
+        });
+    (seen, histograms, Dispatch::new(registry().with(layer)))
+}
+
+/// The kernel's count inside the span, and around it, are the bounds.
+#[test]
+fn time_asleep_is_busy_but_not_running() {
+    let (seen, histograms, dispatch) = subscriber();
+    dispatcher::with_default(&dispatch, || {
+        let (span, before) = (info_span!("work"), cpu());
+        let inside = span.in_scope(|| {
+            let start = cpu();
+            work(Duration::from_millis(3));
+            thread::sleep(Duration::from_millis(20));
+            span.in_scope(|| work(Duration::from_millis(1)));
+            cpu() - start
+        });
+        // Not in the span, so this counts for no one.
+        work(Duration::from_millis(2));
+        let again = span.in_scope(|| {
+            let start = cpu();
+            work(Duration::from_millis(1));
+            cpu() - start
+        });
+        let around = cpu() - before;
+        drop(span);
+        let (_, busy, running) = seen.lock().unwrap()[0];
+        let running = running.unwrap();
+        assert!(inside + again <= running, "{running:?}, inside {inside:?} and {again:?}");
+        assert!(running + Duration::from_millis(2) <= around, "{running:?} of {around:?}");
+        assert!(busy >= Duration::from_millis(20), "{busy:?}");
+        let counted = histograms.get("work").unwrap();
+        assert_eq!((counted.len(), seen.lock().unwrap().len()), (1, 1));
+        assert!(u128::from(counted.max()) >= running.as_nanos());
+    });
+}
+
+/// A span that moves has the sum of its threads' times; one inside another has its own.
+#[test]
+fn threads_add_up() {
+    let (seen, _, dispatch) = subscriber();
+    let span = dispatcher::with_default(&dispatch, || info_span!("outer"));
+    let mut least = Duration::ZERO;
+    for _ in 0..3 {
+        let (span, dispatch) = (span.clone(), dispatch.clone());
+        let thread = thread::spawn(move || {
+            dispatcher::with_default(&dispatch, || {
+                span.in_scope(|| {
+                    let start = cpu();
+                    info_span!("inner").in_scope(|| work(Duration::from_millis(1)));
+                    work(Duration::from_millis(1));
+                    cpu() - start
+                })
+            })
+        });
+        least += thread.join().unwrap();
+    }
+    drop(span);
+    let seen = seen.lock().unwrap();
+    let inner: Vec<_> =
+        seen.iter().filter(|(name, ..)| *name == "inner").map(|seen| seen.2.unwrap()).collect();
+    let outer = seen.iter().find(|(name, ..)| *name == "outer").unwrap().2.unwrap();
+    assert!(inner.len() == 3 && inner.iter().all(|time| *time >= Duration::from_millis(1)), "{inner:?}");
+    assert!(
+        outer >= least && outer >= inner.iter().sum::<Duration>() + Duration::from_millis(3),
+        "{outer:?}"
+    );
+}
+
+/// A span that was never entered has none, and counts in no histogram.
+#[test]
+fn without_an_exit_there_is_none() {
+    let (seen, histograms, dispatch) = subscriber();
+    dispatcher::with_default(&dispatch, || drop(info_span!("never")));
+    assert_eq!((seen.lock().unwrap()[0].2, histograms.get("never").is_none()), (None, true));
+}
