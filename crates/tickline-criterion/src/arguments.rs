@@ -18,6 +18,16 @@ pub(crate) fn is_list() -> bool {
     std::env::args_os().any(|argument| argument == LIST)
 }
 
+/// Whether criterion stores what it measures: not if it compares stored numbers, is told to store
+/// none, or sends all to cargo-criterion.
+pub(crate) fn lets_criterion_store() -> bool {
+    let forbids = |argument: OsString| {
+        let text = argument.to_string_lossy();
+        ["--load-baseline", "--discard-baseline"].iter().any(|option| text.starts_with(option))
+    };
+    !std::env::args_os().any(forbids) && std::env::var_os("CARGO_CRITERION_PORT").is_none()
+}
+
 /// Whether the environment asks for all pairs to count.
 pub(crate) fn includes_disturbed() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)

@@ -106,7 +106,9 @@ impl Builder {
 
     /// criterion's output directory, if the program has chosen one by
     /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
-    /// [`compare`](crate::compare) are stored beside criterion's.
+    /// [`compare`](crate::compare) are stored beside criterion's. criterion does not tell other
+    /// crates which directory that is. If this is not called, nothing is stored in such a
+    /// directory, and a line on the standard error stream says so.
     pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
         self.settings.output_directory = Some(Arc::from(path.as_ref()));
         self

@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
 /// if let Some(calibration) = time.calibration() {
-///     // counter at 2596.126 MHz +-977 ppb, steps of 10.0 ns; a start and an end cost 22.7 ns, taken off
+///     // counter at 2596.126 MHz +-977 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, taken off
 ///     println!("{calibration}");
 /// }
 /// ```
@@ -43,7 +43,7 @@ impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "counter at {:.3} MHz +-{:.0} ppb, steps of {:.1} ns; a start and an end cost {:.1} ns, {}",
+            "counter at {:.3} MHz +-{:.0} ppb, resolution {:.1} ns; a start and an end cost {:.1} ns, {}",
             self.frequency_hz / 1e6,
             self.uncertainty_ppb,
             self.resolution_ns,

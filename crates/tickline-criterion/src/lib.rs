@@ -21,10 +21,11 @@
 //! ```
 //!
 //! To convert existing benchmarks, change `config`, and `&mut Criterion` into
-//! `&mut Criterion<CounterTime>`. The crate prints on the standard error stream:
+//! `&mut Criterion<CounterTime>`. The crate prints on the standard error stream, here
+//! for `known_delays --pairs` on an AMD EPYC, family 25, model 17, 2026-11-21:
 //!
 //! ```text
-//! tickline: counter at 2596.120 MHz +-870 ppb, steps of 10.0 ns; a start and an end cost 17.5 ns, taken off
+//! tickline: counter at 2596.144 MHz +-972 ppb, resolution 10.0 ns; a start and an end cost 22.8 ns, taken off
 //! ```
 //!
 //! # What it is for
@@ -81,10 +82,11 @@
 //!
 //! ```no_run
 //! # use criterion::Criterion;
+//! use std::hint::black_box;
 //! use tickline_criterion::{BenchPairs, CounterTime};
 //!
 //! fn parse(criterion: &mut Criterion<CounterTime>) {
-//!     criterion.bench_pairs("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+//!     criterion.bench_pairs("parse", |bencher| bencher.iter(|| black_box("1234567").parse::<u64>()));
 //! }
 //! ```
 //!
@@ -108,19 +110,13 @@
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
 //!
-//! The table shows errors of known delays in ns, without other load and with a busy thread on each
-//! CPU. The rows from 20 ns on are routines in a function. "less call" is the error of p50 less
-//! that of the empty function ([caveats](#caveats)). AMD EPYC (2 CPUs under KVM, a counter with a
-//! resolution of 10 ns), rustc 1.95, 2026-11-21, `target/release/examples/known_delays --pairs
-//! [--load]`:
+//! The table shows errors of known delays in ns, on a machine without other load and with a busy
+//! thread on each CPU. The rows from 20 ns on are routines in a function. "less call" is the error
+//! of p50 less that of the empty function ([caveats](#caveats)). `WallTime` and divan
+//! (`DIVAN_TIMER=tsc`) take one iteration a sample here, and leave the cost of two readings in the
+//! result. `examples/known_delays.rs` with `--pairs [--load]` prints the same with p90 to p99.9.
 //!
-//! | | `WallTime`: mean | median | pairs: mean | p50 | less call | under load: `WallTime`: mean | median | pairs: mean | p50 | less call |
-//! |---|---|---|---|---|---|---|---|---|---|---|
-//! | an empty closure | +23.8 | +23.7 | +2.2 | +2.1 | | +47.3 | +45.9 | +2.2 | +2.1 | |
-//! | an empty function | +22.2 | +22.1 | +2.7 | +3.4 | 0 | +46.7 | +49.4 | +2.8 | +3.4 | 0 |
-//! | 20 ns | +15.2 | +15.2 | +2.4 | +3.3 | -0.1 | +52.8 | +52.1 | +2.4 | +3.3 | -0.1 |
-//! | 50 ns | +15.5 | +15.4 | +2.5 | +3.3 | -0.1 | +85.0 | +90.0 | +2.4 | +3.3 | -0.1 |
-//! | 100 ns | +16.2 | +15.6 | +2.4 | +2.7 | -0.6 | +126.5 | +137.3 | +2.6 | +2.9 | -0.5 |
+#![doc = include_str!("../docs/known_delays.md")]
 //!
 //! # A against B
 //!
@@ -128,15 +124,14 @@
 //! of their medians, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
 //! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
-//! The table compares a routine of 50 ns (A) with itself, and with one that takes 2.23 % longer by
-//! long runs (B). There are 100 comparisons of each kind, of 0.4 s, while compilers ran on both
-//! CPUs (load average 5.1 to 5.7). The machine is the one above, the command `known_delays
-//! --compare`:
+//! The table compares a routine of 50 ns (A) with itself, and with one that takes 4 cycles longer
+//! (B), while a busy thread runs on each CPU. "found different" needs an interval without 0 and a
+//! difference of at least 0.5 % ([`Comparison::is_different`]):
 //!
-//! | | found different | interval excludes 0 | difference, %: least | median | most |
-//! |---|---|---|---|---|---|
-//! | A against A | 0 of 100 | 0 of 100 | -0.001 | 0.000 | +0.008 |
-//! | A against B | 100 of 100 | 100 of 100 | +2.219 | +2.238 | +2.241 |
+#![doc = include_str!("../docs/compare.md")]
+//!
+//! The README compares criterion, divan, tango-bench and iai-callgrind with this crate on the same
+//! routines.
 //!
 //! # What is guaranteed, and what is not
 //!
@@ -212,6 +207,17 @@
 //! off than its head says; `-- --pairs` and `-- --compare` make the tables of quantiles and of
 //! comparisons.
 #![forbid(unsafe_code)]
+
+#[cfg(not(any(
+    feature = "criterion-0-8",
+    feature = "criterion-0-7",
+    feature = "criterion-0-6",
+    feature = "criterion-0-5"
+)))]
+compile_error!(
+    "tickline-criterion needs a version of criterion: turn on the feature criterion-0-8, criterion-0-7, criterion-0-6 \
+     or criterion-0-5"
+);
 
 mod arguments;
 mod builder;

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Once;
 
 use crate::calibration::Calibration;
@@ -54,6 +55,20 @@ impl Messages {
     pub(crate) fn not_stored(self, error: &str) {
         if self == Self::Shown {
             print(&format_args!("not stored: {error}"));
+        }
+    }
+
+    /// Prints that criterion's files were not found, once in a process.
+    pub(crate) fn not_found(self, looked_in: &Path) {
+        static FIRST: Once = Once::new();
+        if self == Self::Shown {
+            FIRST.call_once(|| {
+                print(&format_args!(
+                    "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
+                     it must tell CounterTime::builder().output_directory as well",
+                    looked_in.display()
+                ));
+            });
         }
     }
 

@@ -38,6 +38,8 @@ const HEADING: &str = "Pairs of readings";
 /// `bench_pairs_with_input`; their closures stay as they are.
 ///
 /// ```
+/// use std::hint::black_box;
+///
 /// use criterion::Criterion;
 /// use tickline_criterion::{BenchPairs, CounterTime};
 ///
@@ -46,7 +48,7 @@ const HEADING: &str = "Pairs of readings";
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
 /// #     .measurement_time(std::time::Duration::from_millis(20));
-/// criterion.bench_pairs("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+/// criterion.bench_pairs("parse", |bencher| bencher.iter(|| black_box("1234567").parse::<u64>()));
 ///
 /// let mut group = criterion.benchmark_group("sort");
 /// group.bench_pairs_with_input("reversed", &[3_u32, 2, 1], |bencher, input| {
@@ -139,18 +141,13 @@ fn report(collector: &Collector, begin: SystemTime) {
     let Some(outcome) = collector.outcome() else { return };
     let messages = collector.time().messages();
     messages.beside_criterion(&outcome);
-    let roots = files::roots(collector.time().output_directory());
-    // Where criterion stores nothing (--baseline, cargo-criterion), nothing is stored.
-    let Some(folder) = files::find(&roots, &outcome.told_ns, begin) else { return };
     let files = files::Files {
         stem: STEM,
         heading: HEADING,
         json: &|name| outcome.json(name),
         svg: &|name| draw(&outcome, name),
     };
-    if let Err(error) = files::write(&folder, &files) {
-        messages.not_stored(&error);
-    }
+    files::store(collector.time(), (&outcome.told_ns, begin), &files);
 }
 
 fn draw(outcome: &Outcome, name: &str) -> Result<String, String> {

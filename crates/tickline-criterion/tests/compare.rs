@@ -1,38 +1,20 @@
 //! Comparisons through the whole of criterion.
 
+mod directory;
+
 use std::fs;
 use std::hint::black_box;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use criterion::Criterion;
 use serde_json::Value;
 use tickline_criterion::{Comparison, CounterTime, compare};
 
-/// A directory of its own, gone when the test is over.
-struct Directory(PathBuf);
+use directory::Directory;
 
-impl Directory {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
-    }
-
-    fn criterion(&self) -> Criterion<CounterTime> {
-        let time = CounterTime::builder().quiet().output_directory(&self.0).start_or_wall_time();
-        Criterion::default()
-            .with_measurement(time)
-            .output_directory(&self.0)
-            .sample_size(10)
-            .nresamples(2_000) // unoptimised, each takes long
-            .warm_up_time(Duration::from_millis(10))
-            .measurement_time(Duration::from_millis(200))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
+    let time = CounterTime::builder().quiet().output_directory(&directory.0).start_or_wall_time();
+    directory.criterion(time).measurement_time(Duration::from_millis(200))
 }
 
 fn work(steps: u64) -> u64 {
@@ -42,7 +24,7 @@ fn work(steps: u64) -> u64 {
 #[test]
 fn a_routine_that_takes_half_as_long_again_is_slower_whoever_comes_first() {
     let directory = Directory::new("compare");
-    let mut criterion = directory.criterion();
+    let mut criterion = by_counter(&directory);
     let comparison = compare(&mut criterion, "longer", || work(100), || work(150)).expect("a comparison");
     check(&comparison, 1.0);
     let stored = fs::read(directory.0.join("longer/new/comparison.json")).expect("the JSON");
@@ -76,7 +58,7 @@ fn check(comparison: &Comparison, sign: f64) {
 #[test]
 fn what_criterion_does_not_measure_is_not_compared() {
     let directory = Directory::new("filtered");
-    let mut criterion = directory.criterion().with_filter("another");
+    let mut criterion = by_counter(&directory).with_filter("another");
     assert_eq!(compare(&mut criterion, "longer", || work(1), || work(2)), None);
     assert!(!directory.0.join("longer").exists());
 }

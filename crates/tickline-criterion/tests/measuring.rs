@@ -4,6 +4,7 @@
 #[path = "../benches/clocks/mod.rs"]
 mod clocks;
 mod common;
+mod directory;
 
 use std::fs;
 use std::hint::black_box;
@@ -11,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use criterion::measurement::Measurement;
-use criterion::{BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Throughput};
 use tickline_criterion::{CounterTime, Elapsed, Overhead};
 
 use clocks::{Clocks, Which};
 use common::skip;
+use directory::Directory;
 
 fn by_counter() -> Option<CounterTime> {
     CounterTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
@@ -170,31 +172,6 @@ fn clones_share_one_clock_and_work_on_other_threads() {
     }
 }
 
-/// A directory of its own, gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
-    }
-
-    fn criterion<M: Measurement>(&self, time: M) -> Criterion<M> {
-        Criterion::default()
-            .with_measurement(time)
-            .output_directory(&self.0)
-            .sample_size(10)
-            .nresamples(2_000) // unoptimised, each takes long
-            .warm_up_time(Duration::from_millis(5))
-            .measurement_time(Duration::from_millis(20))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn estimate(path: &Path, name: &str) -> f64 {
     let text = fs::read(path.join("new/estimates.json")).expect("criterion's estimates");
     let stored: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
@@ -250,7 +227,11 @@ fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
 #[test]
 fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
-    let mut criterion = directory.criterion(CounterTime::builder().quiet().start_or_wall_time());
+    // criterion chooses the numbers of iterations by the time of one, which is nearly 0. With a long
+    // measurement their product overflows.
+    let mut criterion = directory
+        .criterion(CounterTime::builder().quiet().start_or_wall_time())
+        .measurement_time(Duration::from_millis(2));
     criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
     criterion.bench_function("batched", |bencher| {
         bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);

@@ -1,12 +1,14 @@
 //! The printed messages, of a child process that runs one test of this file.
 
 mod common;
+mod directory;
 
 use std::process::Command;
 use std::time::Duration;
 
 use criterion::measurement::Measurement;
-use tickline_criterion::{CounterTime, Elapsed, ErrorKind};
+use directory::Directory;
+use tickline_criterion::{BenchPairs, CounterTime, Elapsed, ErrorKind};
 
 /// Set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -50,7 +52,27 @@ fn one_line_at_the_start_however_many_groups() {
         return common::skip("no usable counter");
     }
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].starts_with(BY_COUNTER) && lines[0].contains(" ppb, steps of "), "{lines:?}");
+    assert!(lines[0].starts_with(BY_COUNTER) && lines[0].contains(" ppb, resolution "), "{lines:?}");
+}
+
+/// Symptom: with a directory of criterion's that only criterion knows, nothing was stored, and
+/// nothing said so.
+#[test]
+fn a_directory_that_is_not_found_is_told_once() {
+    if is_child() {
+        let directory = Directory::new("unknown");
+        let mut criterion = directory.criterion(CounterTime::builder().start_or_wall_time());
+        for name in ["one", "another"] {
+            criterion.bench_pairs(name, |bencher| bencher.iter(|| std::hint::black_box(3)));
+            assert!(directory.0.join(name).join("new/sample.json").exists());
+            assert!(!directory.0.join(name).join("new/pairs.json").exists());
+        }
+        return;
+    }
+    let lines = lines("a_directory_that_is_not_found_is_told_once", "on");
+    let told: Vec<_> = lines.iter().filter(|line| line.starts_with("tickline: not stored: ")).collect();
+    assert_eq!(told.len(), 1, "{lines:?}");
+    assert!(told[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
 }
 
 /// Symptom: the second group found no rate, and measured with WallTime without saying so, because

@@ -1,50 +1,31 @@
 //! Distributions through the whole of criterion: text, files, page, criterion's own estimates.
 
 mod common;
+mod directory;
 
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion};
 use serde_json::Value;
-use tickline_criterion::{BenchPairs, CounterTime};
+use tickline_criterion::{BenchPairs, Builder, CounterTime};
 
-/// A directory of its own, gone when the test is over.
-struct Directory(PathBuf);
+use directory::Directory;
 
-impl Directory {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
-    }
-
-    fn criterion(&self) -> Criterion<CounterTime> {
-        self.criterion_with(CounterTime::builder())
-    }
-
-    fn criterion_with(&self, builder: tickline_criterion::Builder) -> Criterion<CounterTime> {
-        let time = builder.quiet().output_directory(&self.0).start_or_wall_time();
-        Criterion::default()
-            .with_measurement(time)
-            .output_directory(&self.0)
-            .sample_size(10)
-            .nresamples(2_000) // unoptimised, each takes long
-            .warm_up_time(Duration::from_millis(5))
-            .measurement_time(Duration::from_millis(40))
-    }
-
-    fn json(&self, path: &str) -> Value {
-        let path = self.0.join(path);
-        let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        serde_json::from_slice(&text).expect("JSON")
-    }
+fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
+    with(directory, CounterTime::builder())
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+fn with(directory: &Directory, builder: Builder) -> Criterion<CounterTime> {
+    directory.criterion(builder.quiet().output_directory(&directory.0).start_or_wall_time())
+}
+
+fn stored(directory: &Directory, path: &str) -> Value {
+    let path = directory.0.join(path);
+    let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
 }
 
 fn quantiles(json: &Value) -> Vec<f64> {
@@ -80,7 +61,7 @@ fn check(directory: &Path, json: &Value, name: &str) {
 #[test]
 fn each_benchmark_has_its_distribution_beside_criterions_files() {
     let directory = Directory::new("pairs");
-    let mut criterion = directory.criterion();
+    let mut criterion = by_counter(&directory);
     criterion.bench_pairs("alone", |bencher| bencher.iter(|| black_box(6_u64).pow(7)));
     let mut group = criterion.benchmark_group("group");
     group.bench_pairs("text", |bencher| {
@@ -104,7 +85,7 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
         ("group/sort/8", "group/sort/8"),
         ("group/async", "group/async"),
     ] {
-        let json = directory.json(&format!("{path}/new/pairs.json"));
+        let json = stored(&directory, &format!("{path}/new/pairs.json"));
         check(&directory.0, &json, name);
         assert_eq!(json["iterations_per_pair"], 1);
     }
@@ -115,8 +96,8 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
 fn a_second_run_writes_the_files_anew() {
     let directory = Directory::new("again");
     for _ in 0..2 {
-        directory.criterion().bench_pairs("again", |bencher| bencher.iter(|| black_box(3)));
-        check(&directory.0, &directory.json("again/new/pairs.json"), "again");
+        by_counter(&directory).bench_pairs("again", |bencher| bencher.iter(|| black_box(3)));
+        check(&directory.0, &stored(&directory, "again/new/pairs.json"), "again");
         fs::remove_file(directory.0.join("again/new/pairs.json")).expect("it was there");
     }
 }
@@ -126,16 +107,16 @@ fn a_second_run_writes_the_files_anew() {
 #[test]
 fn criterion_is_told_the_mean_of_the_pairs_that_count() {
     let directory = Directory::new("mean");
-    let mut criterion = directory.criterion_with(CounterTime::builder().include_disturbed());
+    let mut criterion = with(&directory, CounterTime::builder().include_disturbed());
     criterion.bench_pairs("mean", |bencher| {
         bencher.iter(|| std::thread::sleep(Duration::from_micros(50)));
     });
-    let json = directory.json("mean/new/pairs.json");
+    let json = stored(&directory, "mean/new/pairs.json");
     assert_eq!(json["disturbed_are"], "included");
     let (pairs, counted, _) = counts(&json);
     let backwards = json["disturbed"]["backwards"].as_u64().expect("a count");
     assert_eq!(pairs, counted + backwards, "all pairs count");
-    let sample = directory.json("mean/new/sample.json");
+    let sample = stored(&directory, "mean/new/sample.json");
     let numbers = |key: &str| -> Vec<f64> {
         let values = sample[key].as_array().expect("numbers");
         values.iter().map(|value| value.as_f64().expect("a number")).collect()
@@ -155,7 +136,7 @@ fn criterion_is_told_the_mean_of_the_pairs_that_count() {
 #[test]
 fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
     let directory = Directory::new("batch");
-    let mut criterion = directory.criterion();
+    let mut criterion = by_counter(&directory);
     criterion.bench_pairs("single", |bencher| bencher.iter(|| black_box(3_u64)));
     criterion.bench_pairs("batch", |bencher| {
         bencher.cost_share(0.01).iter(|| black_box(3_u64));
@@ -164,10 +145,10 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
         bencher.cost_share(0.01).iter_batched(|| 3_u64, |input| input * 7, BatchSize::PerIteration);
     });
     for name in ["batch", "inputs"] {
-        let json = directory.json(&format!("{name}/new/pairs.json"));
+        let json = stored(&directory, &format!("{name}/new/pairs.json"));
         let iterations = json["iterations_per_pair"].as_f64().expect("a count");
         assert!(iterations > 1.0, "{json}");
-        let single = directory.json("single/new/pairs.json");
+        let single = stored(&directory, "single/new/pairs.json");
         let resolution_ns = |json: &Value| json["resolution_ns"].as_f64().expect("a number");
         // The counter's resolution in ns changes with its rate, which is measured twice a second.
         assert!((resolution_ns(&single) / resolution_ns(&json) - 1.0).abs() < 1e-4, "{single} {json}");
@@ -193,12 +174,12 @@ fn preempted_pairs_are_named_and_not_in_the_mean() {
                 }
             });
         }
-        directory.criterion().measurement_time(Duration::from_millis(200)).bench_pairs("busy", |bencher| {
+        by_counter(&directory).measurement_time(Duration::from_millis(200)).bench_pairs("busy", |bencher| {
             bencher.iter(|| (0..2_000_u64).fold(1, |value, step| black_box(value ^ step)));
         });
         // ORDERING: Relaxed: as above.
         over.store(true, std::sync::atomic::Ordering::Relaxed);
-        directory.json("busy/new/pairs.json")
+        stored(&directory, "busy/new/pairs.json")
     });
     check(&directory.0, &json, "busy");
     if json["disturbed"]["preempted"] == 0 {
@@ -213,7 +194,7 @@ fn preempted_pairs_are_named_and_not_in_the_mean() {
 #[should_panic(expected = "a pair's share of 2 is outside 0.0001 to 1")]
 fn a_share_of_more_than_all_is_refused() {
     let directory = Directory::new("share");
-    directory.criterion().bench_pairs("share", |bencher| {
+    by_counter(&directory).bench_pairs("share", |bencher| {
         bencher.cost_share(2.0).iter(|| ());
     });
 }
@@ -222,5 +203,5 @@ fn a_share_of_more_than_all_is_refused() {
 #[should_panic(expected = "the benchmark must call iter")]
 fn a_benchmark_that_times_nothing_is_refused() {
     let directory = Directory::new("none");
-    directory.criterion().bench_pairs("none", |_| ());
+    by_counter(&directory).bench_pairs("none", |_| ());
 }

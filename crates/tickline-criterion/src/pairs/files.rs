@@ -13,6 +13,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::arguments;
+use crate::time::CounterTime;
+
 /// The depth of the search: group, function, parameter, and one to spare.
 const DEPTH: u32 = 4;
 
@@ -31,8 +34,26 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
+/// Stores `files` beside those of the benchmark that gave criterion `told_ns` after `since`. Says so
+/// if criterion's files are not where they could be found.
+pub(crate) fn store(time: &CounterTime, (told_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
+    let messages = time.messages();
+    let roots = roots(time.output_directory());
+    match find(&roots, told_ns, since) {
+        Some(folder) => {
+            if let Err(error) = write(&folder, files) {
+                messages.not_stored(&error);
+            }
+        }
+        None if arguments::lets_criterion_store() => {
+            messages.not_found(roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path));
+        }
+        None => {}
+    }
+}
+
 /// Where criterion may have written.
-pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
+fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
     roots.extend(std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")));
@@ -45,7 +66,7 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
 /// Finds the folder of a benchmark in one of `roots`: criterion has stored `told_ns` in it, after
 /// `since`. Routines that take no time at all have equal numbers. Of several folders, the one that
 /// was written last counts.
-pub(crate) fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
     let mut found = Vec::new();
     for root in roots {
         find_in(root, told_ns, since - ROUNDING, DEPTH, &mut found);
@@ -80,7 +101,7 @@ fn is_of(path: &Path, told_ns: &[f64]) -> bool {
 }
 
 /// Writes JSON and plot, and shows the plot on criterion's page, if there is one.
-pub(crate) fn write(folder: &Path, files: &Files<'_>) -> Result<(), String> {
+fn write(folder: &Path, files: &Files<'_>) -> Result<(), String> {
     let benchmark = fs::read(folder.join("new/benchmark.json")).ok();
     let benchmark: Value = benchmark.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();

@@ -1,0 +1,34 @@
+//! A directory for criterion's files.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use criterion::Criterion;
+use criterion::measurement::Measurement;
+
+/// A directory of its own, gone when the test is over.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
+    }
+
+    /// criterion with short benchmarks, which stores its files here.
+    pub(crate) fn criterion<M: Measurement>(&self, measurement: M) -> Criterion<M> {
+        Criterion::default()
+            .with_measurement(measurement)
+            .output_directory(&self.0)
+            .sample_size(10)
+            .nresamples(2_000) // unoptimised, each takes long
+            .warm_up_time(Duration::from_millis(5))
+            .measurement_time(Duration::from_millis(40))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
