@@ -1,0 +1,96 @@
+//! Finds the page, and decides whether this process is served. Runs once, before the program does.
+
+use core::ffi::CStr;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, judge_file};
+
+use crate::outcome::Outcome;
+use crate::state::STATE;
+
+const CLOCKSOURCE: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// The clocksources that the vDSO reads by itself on x86_64.
+const FAST: [&[u8]; 3] = [b"tsc", b"kvm-clock", b"hyperv_clocksource_tsc_page"];
+
+/// Whether the vDSO is fast here, as far as the kernel tells.
+pub(crate) fn is_fast() -> bool {
+    let mut text = [0; 64];
+    let name = read(CLOCKSOURCE, &mut text).unwrap_or_default().trim_ascii_end();
+    FAST.contains(&name)
+}
+
+/// Attaches to the page at `path`.
+///
+/// # Safety
+///
+/// To be called once, while there is one thread.
+pub(crate) unsafe fn attach(path: &CStr) -> Outcome {
+    // RDTSC would end the program where it is denied (prctl(2), PR_SET_TSC).
+    match rustix::process::time_stamp_counter_readability() {
+        Ok(rustix::process::TimeStampCounterReadability::Readable) => {}
+        _ => return Outcome::CounterDenied,
+    }
+    let page = match open(path) {
+        Ok(page) => page,
+        Err(outcome) => return outcome,
+    };
+    let Some(attached) = Machine::find().ok().and_then(|machine| page.attach(&machine).ok()) else {
+        return Outcome::OtherMachine;
+    };
+    let Some(here) = wiped_on_fork() else { return Outcome::OldKernel };
+    // SAFETY: by the caller's promise.
+    unsafe { begin(attached, here) };
+    Outcome::Served
+}
+
+/// # Safety
+///
+/// As [`attach`].
+unsafe fn begin(attached: Attached<'static>, here: &'static AtomicU32) {
+    attached.begin(&crate::serve::Original::new(), &STATE.floor);
+    // SAFETY: by the caller's promise.
+    unsafe { STATE.attach(attached, here) };
+}
+
+/// Opens and maps the page, if it may be trusted.
+fn open(path: &CStr) -> Result<&'static Page, Outcome> {
+    let bytes = path.to_bytes();
+    let slash = bytes.iter().rposition(|byte| *byte == b'/').filter(|_| bytes.starts_with(b"/"));
+    let Some(slash) = slash else { return Err(Outcome::NotAbsolute) };
+    let (folder, name) =
+        (bytes.get(..=slash).unwrap_or_default(), bytes.get(slash + 1..).unwrap_or_default());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|_| Outcome::NoPage)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = openat(&folder, name, flags, Mode::empty()).map_err(|_| Outcome::NoPage)?;
+    let facts = FileFacts::of(&file, &folder).map_err(|_| Outcome::NoPage)?;
+    judge_file(&facts).map_err(|_| Outcome::NotTrusted)?;
+    // SAFETY: a new mapping, at a place of the kernel's choice.
+    let start = unsafe { mmap(ptr::null_mut(), PAGE_BYTES, ProtFlags::READ, MapFlags::SHARED, &file, 0) }
+        .map_err(|_| Outcome::NoPage)?;
+    // SAFETY: the mapping is readable, as long as the program lives: nobody unmaps it. Its writer
+    // makes atomic stores.
+    Ok(unsafe { Page::at(start.cast_const().cast()) })
+}
+
+/// Memory that a forked child finds full of zeros (madvise(2), MADV_WIPEONFORK: Linux 4.14).
+fn wiped_on_fork() -> Option<&'static AtomicU32> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, at a place of the kernel's choice.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
+    // SAFETY: the mapping that was just made.
+    unsafe { madvise(start, PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
+    // SAFETY: a page of zeros, aligned, never unmapped, and used as an atomic alone.
+    Some(unsafe { &*start.cast::<AtomicU32>() })
+}
+
+/// The beginning of a small file.
+fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let length = rustix::io::read(&file, &mut *buffer).ok()?;
+    buffer.get(..length)
+}

@@ -1,0 +1,144 @@
+//! Where this library begins to work, before the program does.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+
+use crate::attach;
+use crate::outcome::Outcome;
+use crate::state::STATE;
+use crate::vdso::{Trouble, Vdso};
+
+/// Serve also where the kernel's own clock needs no system call.
+const ALWAYS: c_int = 1;
+
+/// Where `tickline run` finds what to call: by the name of the section.
+#[used]
+#[unsafe(link_section = ".tickline")]
+static START: unsafe extern "C" fn(*const c_char, *mut c_void, c_int) -> c_int = start;
+
+/// Called by `tickline run`, in a program that has executed no instruction yet. `path` is the
+/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null. Returns an [`Outcome`].
+///
+/// # Safety
+///
+/// To be called once, while there is one thread.
+unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, flags: c_int) -> c_int {
+    // SAFETY: a text with a zero at its end.
+    let path = unsafe { CStr::from_ptr(path) };
+    // SAFETY: by the caller's promise.
+    (unsafe { begin(path, vdso, flags) }) as c_int
+}
+
+/// # Safety
+///
+/// As [`start`].
+unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
+    // SAFETY: `vdso` is what the kernel says.
+    let vdso = unsafe { Vdso::at(vdso) };
+    match vdso.as_ref().map(Vdso::remember) {
+        Some(Err(Trouble::Taken)) => return Outcome::AlreadyServed,
+        Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
+    }
+    if flags & ALWAYS == 0 && attach::is_fast() {
+        return Outcome::Fast;
+    }
+    // SAFETY: by the caller's promise.
+    let outcome = unsafe { attach::attach(path) };
+    if outcome != Outcome::Served {
+        return outcome;
+    }
+    match vdso.as_ref().map(Vdso::lead_here) {
+        Some(Ok(())) => Outcome::Served,
+        Some(Err(Trouble::ReadOnly)) => Outcome::VdsoReadOnly,
+        Some(Err(Trouble::Unknown | Trouble::Taken)) | None => Outcome::NoVdso,
+    }
+}
+
+/// The page of the machine's server.
+const PAGE: &CStr = c"/run/tickline/page.v1";
+
+/// `TICKLINE_PAGE=PATH` names another page. `TICKLINE_SERVE=always` serves also where the kernel's
+/// clock is fast. `TICKLINE=off` switches the counter off, as for programs that use `tickline`.
+const PAGE_VARIABLE: &[u8] = b"TICKLINE_PAGE=";
+const SERVE_VARIABLE: &[u8] = b"TICKLINE_SERVE=";
+const SWITCH_VARIABLE: &[u8] = b"TICKLINE=";
+
+/// What the dynamic linker runs before the program.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = loaded;
+
+extern "C" fn loaded() {
+    if STATE.attached().is_some() {
+        return;
+    }
+    if variable(SWITCH_VARIABLE) == Some(c"off") {
+        return;
+    }
+    // Who runs a set-user-id program does not choose its clock.
+    let is_trusted = auxiliary(AT_SECURE) == Some(0);
+    let variable = |name| variable(name).filter(|_| is_trusted);
+    let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
+    let flags = if serve == Some(c"always") { ALWAYS } else { 0 };
+    let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
+    // SAFETY: the linker calls this once, before the program's own threads begin.
+    let _: Outcome = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };
+}
+
+const AT_SECURE: usize = 23;
+const AT_SYSINFO_EHDR: usize = 33;
+
+unsafe extern "C" {
+    /// The address of libc's `getauxval`; null where it has none: before glibc 2.16.
+    fn tickline_getauxval() -> *mut c_void;
+    static environ: *const *const c_char;
+}
+
+core::arch::global_asm!(
+    ".weak getauxval",
+    ".hidden tickline_getauxval",
+    ".globl tickline_getauxval",
+    "tickline_getauxval:",
+    "mov rax, [rip + getauxval@GOTPCREL]",
+    "ret",
+);
+
+/// What the kernel tells of this process (getauxval(3)); `None` where libc does not pass it on.
+fn auxiliary(kind: usize) -> Option<usize> {
+    // SAFETY: takes no argument.
+    let getauxval = unsafe { tickline_getauxval() };
+    if getauxval.is_null() {
+        return None;
+    }
+    // SAFETY: libc's function of this name, whose type this is.
+    let getauxval: unsafe extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(getauxval) };
+    // SAFETY: any number may be asked for.
+    Some(unsafe { getauxval(kind) })
+}
+
+/// The value of a variable of the environment; `name` ends with `=`. It stays where the kernel has
+/// put it.
+fn variable(name: &[u8]) -> Option<&'static CStr> {
+    // SAFETY: libc has set it before it runs this; nobody changes it meanwhile.
+    let mut place = unsafe { environ };
+    if place.is_null() {
+        return None;
+    }
+    loop {
+        // SAFETY: the list ends with a null pointer, which was not reached yet.
+        let entry = unsafe { *place };
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: a text with a zero at its end.
+        let text = unsafe { CStr::from_ptr(entry) };
+        if text.to_bytes().starts_with(name) {
+            // SAFETY: within the text.
+            let value = unsafe { entry.add(name.len()) };
+            // SAFETY: the rest of the text.
+            return Some(unsafe { CStr::from_ptr(value) });
+        }
+        // SAFETY: not the end yet.
+        place = unsafe { place.add(1) };
+    }
+}

@@ -1,0 +1,82 @@
+//! What answers where the page does not: the vDSO's own functions, or the kernel. Results are the
+//! kernel's: 0, or a negative error number.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use crate::state::STATE;
+
+/// `struct timespec`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timespec {
+    pub(crate) seconds: i64,
+    pub(crate) nanos: i64,
+}
+
+/// `struct timeval`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeval {
+    pub(crate) seconds: i64,
+    pub(crate) micros: i64,
+}
+
+pub(crate) const CLOCK_REALTIME: c_int = 0;
+pub(crate) const CLOCK_MONOTONIC: c_int = 1;
+pub(crate) const CLOCK_REALTIME_COARSE: c_int = 5;
+pub(crate) const CLOCK_MONOTONIC_COARSE: c_int = 6;
+
+const SYS_GETTIMEOFDAY: usize = 96;
+const SYS_CLOCK_GETTIME: usize = 228;
+
+pub(crate) const NANOS: i64 = 1_000_000_000;
+
+/// What the vDSO itself answers, or the kernel where there is no vDSO.
+pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    // ORDERING: Relaxed. It is stored before anything leads here.
+    let function = STATE.clock_gettime.load(Ordering::Relaxed);
+    if function.is_null() {
+        return system_call(SYS_CLOCK_GETTIME, register(clock), time as usize);
+    }
+    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)).
+    let function: extern "C" fn(c_int, *mut Timespec) -> c_int = unsafe { core::mem::transmute(function) };
+    function(clock, time)
+}
+
+pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
+    // ORDERING: Relaxed, as above.
+    let function = STATE.gettimeofday.load(Ordering::Relaxed);
+    if function.is_null() {
+        return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
+    }
+    // SAFETY: as above.
+    let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
+    function(time, zone)
+}
+
+/// The kernel takes the lower half of the register.
+#[expect(clippy::cast_sign_loss, reason = "the bits are what counts")]
+const fn register(number: c_int) -> usize {
+    number as usize
+}
+
+/// A system call with two arguments, past libc, which would set `errno`.
+#[expect(clippy::cast_possible_truncation, reason = "the kernel returns 0 or a small negative number")]
+fn system_call(number: usize, first: usize, second: usize) -> c_int {
+    let result: isize;
+    // SAFETY: the kernel's calling convention on x86_64 (syscall(2)): `rcx` and `r11` are lost. The
+    // kernel checks the pointers.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") first,
+            in("rsi") second,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result as c_int
+}

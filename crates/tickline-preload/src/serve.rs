@@ -1,0 +1,173 @@
+//! A time from the page, if this process is served.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use tickline_page::{Attached, Counter, HardwareCounter, OsClock, PrivateFloor, Source};
+
+use crate::original::{
+    self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
+    Timeval,
+};
+use crate::state::{Here, Known, STATE};
+
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Monotonic,
+    Unix,
+    /// Unix time, for a program that asks for it by `gettimeofday`.
+    TimeOfDay,
+}
+
+/// The counter of this target: `Some` on every x86_64 processor.
+const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
+
+/// A line is above the coarse clock by a tick of the kernel, 10 ms, and its lead, which is some
+/// microseconds. If it is further away than this, ns, this may be another time namespace...
+const NEAR_NS: i64 = 20_000_000;
+
+/// ...or a line that ran on in a suspend, for two leases at most. Further away than this, ns, it is
+/// another time namespace.
+const FAR_NS: i64 = 2_000_000_000;
+
+/// The time of `clock`, ns; `None` if the original must answer. No system call but the one that the
+/// original makes, so that a filter of system calls sees none that the program does not make.
+#[inline(always)]
+pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
+    let ((attached, known), counter) = (STATE.attached()?, COUNTER?);
+    match known.here() {
+        Here::Served => read(attached, &counter, clock),
+        Here::NotServed => None,
+        Here::Unknown => look_again(attached, known, &counter, clock),
+    }
+}
+
+#[inline(always)]
+fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
+    let os = Original { has_failed: Cell::new(false), by_time_of_day: clock == Clock::TimeOfDay };
+    let reading = match clock {
+        Clock::Monotonic => attached.monotonic(counter, &os, &STATE.floor),
+        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &STATE.floor),
+    };
+    if os.has_failed.get() { None } else { Some(reading.ns) }
+}
+
+/// In a process that was forked, until it is known whether it is in another time namespace, whose
+/// clock is another one: only a line tells, beside the kernel's coarse clock.
+#[cold]
+fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clock: Clock) -> Option<i64> {
+    let os = Original::new();
+    if let Some(line_ns) = line_ns(attached, counter) {
+        let coarse_ns = os.coarse_monotonic_ns().unwrap_or_else(|| os.monotonic_ns());
+        let apart_ns = line_ns.abs_diff(coarse_ns);
+        if os.has_failed.get() {
+            return None;
+        }
+        if apart_ns < NEAR_NS.unsigned_abs() {
+            known.set(true);
+            return read(attached, counter, clock);
+        }
+        if apart_ns > FAR_NS.unsigned_abs() {
+            known.set(false);
+            return None;
+        }
+    }
+    if clock != Clock::Monotonic {
+        return None;
+    }
+    // Not below what the parent had, unless that was in another namespace.
+    let (ns, floor_ns) = (os.monotonic_ns(), STATE.floor.ns().saturating_add(attached.shift_ns()));
+    if os.has_failed.get() {
+        return None;
+    }
+    Some(if floor_ns.saturating_sub(ns) < FAR_NS { ns.max(floor_ns) } else { ns })
+}
+
+/// What a line says, without any floor. Leaves nothing behind.
+fn line_ns(attached: &Attached<'_>, counter: &impl Counter) -> Option<i64> {
+    let reading = attached.monotonic(counter, &NoClock, &PrivateFloor::new());
+    (reading.source == Source::Line).then_some(reading.ns)
+}
+
+/// In place of an OS clock, where a reading that asks it is not used.
+struct NoClock;
+
+impl OsClock for NoClock {
+    fn monotonic_ns(&self) -> i64 {
+        0
+    }
+    fn realtime_ns(&self) -> i64 {
+        0
+    }
+    fn pause(&self) {
+        core::hint::spin_loop();
+    }
+}
+
+/// The process's own clocks: the vDSO's functions, or the kernel.
+pub(crate) struct Original {
+    /// Whether the kernel has refused to answer.
+    has_failed: Cell<bool>,
+    /// Whether the program asks for Unix time by `gettimeofday`.
+    by_time_of_day: bool,
+}
+
+impl Original {
+    pub(crate) const fn new() -> Self {
+        Self { has_failed: Cell::new(false), by_time_of_day: false }
+    }
+
+    fn ask(&self, clock: i32) -> i64 {
+        let mut time = Timespec { seconds: 0, nanos: 0 };
+        if original::clock_gettime(clock, &raw mut time) != 0 {
+            self.has_failed.set(true);
+        }
+        time.seconds.saturating_mul(NANOS).saturating_add(time.nanos)
+    }
+
+    /// A coarse clock, which the vDSO tells without a system call; without a vDSO nothing does.
+    #[inline(always)]
+    fn ask_coarse(&self, clock: i32) -> Option<i64> {
+        // ORDERING: Relaxed, as in `original::clock_gettime`.
+        if STATE.clock_gettime.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        Some(self.ask(clock))
+    }
+}
+
+impl OsClock for Original {
+    #[cold]
+    fn monotonic_ns(&self) -> i64 {
+        self.ask(CLOCK_MONOTONIC)
+    }
+
+    #[cold]
+    fn realtime_ns(&self) -> i64 {
+        if !self.by_time_of_day {
+            return self.ask(CLOCK_REALTIME);
+        }
+        let mut time = Timeval { seconds: 0, micros: 0 };
+        if original::gettimeofday(&raw mut time, core::ptr::null_mut()) != 0 {
+            self.has_failed.set(true);
+        }
+        time.seconds.saturating_mul(NANOS).saturating_add(time.micros.saturating_mul(1_000))
+    }
+
+    #[inline(always)]
+    fn coarse_monotonic_ns(&self) -> Option<i64> {
+        self.ask_coarse(CLOCK_MONOTONIC_COARSE)
+    }
+
+    #[inline(always)]
+    fn coarse_realtime_ns(&self) -> Option<i64> {
+        self.ask_coarse(CLOCK_REALTIME_COARSE)
+    }
+
+    /// Spins: an opening lasts 1 ms at most, and `sched_yield` is a system call that the program may
+    /// not make.
+    fn pause(&self) {
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,151 @@
+//! The vDSO of this process (vdso(7)): its functions, and where its symbols lead.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use elf::ElfBytes;
+use elf::abi::SHT_DYNSYM;
+use elf::endian::NativeEndian;
+use rustix::mm::{MprotectFlags, mprotect};
+
+use crate::abi;
+use crate::state::STATE;
+
+/// The size of `Elf64_Ehdr`, bytes, and in it the places of `e_shoff`, `e_shentsize` and `e_shnum`
+/// (elf(5)).
+const HEADER_BYTES: usize = 64;
+const SECTIONS_AT: usize = 40;
+const SECTION_BYTES_AT: usize = 58;
+const SECTION_COUNT_AT: usize = 60;
+
+/// The size of `Elf64_Sym`, bytes, and in it the place of `st_value`.
+const SYMBOL_BYTES: usize = 24;
+const VALUE_AT: usize = 8;
+
+const PAGE_BYTES: usize = 4096;
+
+/// More than any vDSO has.
+const MOST_BYTES: usize = 16 * PAGE_BYTES;
+
+/// A vDSO, as it is mapped.
+pub(crate) struct Vdso {
+    base: NonNull<u8>,
+    image: &'static [u8],
+}
+
+/// Why the symbols don't lead here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The image is not understood.
+    Unknown,
+    /// The symbols lead out of the vDSO already.
+    Taken,
+    /// The kernel does not let the image be changed.
+    ReadOnly,
+}
+
+impl Vdso {
+    /// The vDSO at `base`; `None` if that is null, or the start of something else.
+    ///
+    /// # Safety
+    ///
+    /// `base` must be null, or the vDSO's address as the kernel gives it (`AT_SYSINFO_EHDR`).
+    pub(crate) unsafe fn at(base: *mut c_void) -> Option<Self> {
+        let base = NonNull::new(base.cast::<u8>())?;
+        // SAFETY: an ELF file in memory begins with its header, by the caller's promise.
+        let header = unsafe { slice::from_raw_parts(base.as_ptr(), HEADER_BYTES) };
+        let sections = usize::try_from(u64::from_ne_bytes(bytes(header, SECTIONS_AT)?)).ok()?;
+        let section = usize::from(u16::from_ne_bytes(bytes(header, SECTION_BYTES_AT)?));
+        let count = usize::from(u16::from_ne_bytes(bytes(header, SECTION_COUNT_AT)?));
+        // The kernel maps the whole file, at whose end the table of sections is.
+        let length = sections.checked_add(section.checked_mul(count)?)?;
+        if !header.starts_with(b"\x7fELF") || !(HEADER_BYTES..=MOST_BYTES).contains(&length) {
+            return None;
+        }
+        // SAFETY: mapped for as long as the program lives, and changed by `lead_here` alone, which
+        // has this value.
+        let image = unsafe { slice::from_raw_parts(base.as_ptr(), length) };
+        Some(Self { base, image })
+    }
+
+    /// Keeps the addresses of the functions in [`STATE`].
+    pub(crate) fn remember(&self) -> Result<(), Trouble> {
+        let mut is_taken = false;
+        self.each_symbol(|name, value, _| {
+            let place = match name {
+                "__vdso_clock_gettime" => &STATE.clock_gettime,
+                "__vdso_gettimeofday" => &STATE.gettimeofday,
+                _ => return Ok(()),
+            };
+            let offset = usize::try_from(value).map_err(|_| Trouble::Unknown)?;
+            is_taken |= offset >= self.image.len();
+            // ORDERING: Relaxed: before anything leads here.
+            place.store(self.base.as_ptr().wrapping_add(offset).cast(), Ordering::Relaxed);
+            Ok(())
+        })?;
+        if is_taken {
+            return Err(Trouble::Taken);
+        }
+        // ORDERING: Relaxed, as above.
+        if STATE.clock_gettime.load(Ordering::Relaxed).is_null() { Err(Trouble::Unknown) } else { Ok(()) }
+    }
+
+    /// Lets the symbols of what is served lead here.
+    pub(crate) fn lead_here(&self) -> Result<(), Trouble> {
+        self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
+        let changed = self.each_symbol(|name, _, value_at| {
+            let function = match name {
+                "clock_gettime" | "__vdso_clock_gettime" => abi::clock_gettime as *const () as usize,
+                "gettimeofday" | "__vdso_gettimeofday" => abi::gettimeofday as *const () as usize,
+                _ => return Ok(()),
+            };
+            // A program adds the vDSO's address to the symbol's value.
+            let value = function.wrapping_sub(self.base.as_ptr() as usize);
+            let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
+            if !place.is_aligned() {
+                return Err(Trouble::Unknown);
+            }
+            // SAFETY: aligned, within the image, and writable since `protect`.
+            let place = unsafe { &*place };
+            // ORDERING: Relaxed: whoever looks symbols up meanwhile sees the old value or the new
+            // one, and both are right.
+            place.store(value as u64, Ordering::Relaxed);
+            Ok(())
+        });
+        self.protect(MprotectFlags::READ | MprotectFlags::EXEC)?;
+        changed
+    }
+
+    /// Changes what may be done with the image. Executing it is always allowed: other threads may.
+    fn protect(&self, flags: MprotectFlags) -> Result<(), Trouble> {
+        let bytes = self.image.len().next_multiple_of(PAGE_BYTES);
+        // SAFETY: the vDSO's own pages, which are private to this process.
+        unsafe { mprotect(self.base.as_ptr().cast(), bytes, flags) }.map_err(|_| Trouble::ReadOnly)
+    }
+
+    /// Calls `act` with each symbol's name, its value, and the place of its value in the image.
+    fn each_symbol(
+        &self,
+        mut act: impl FnMut(&str, u64, usize) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image).map_err(|_| Trouble::Unknown)?;
+        let mut sections = file.section_headers().ok_or(Trouble::Unknown)?.iter();
+        let table = sections.find(|section| section.sh_type == SHT_DYNSYM).ok_or(Trouble::Unknown)?;
+        let start = usize::try_from(table.sh_offset).map_err(|_| Trouble::Unknown)?;
+        let found = file.dynamic_symbol_table().map_err(|_| Trouble::Unknown)?;
+        let (symbols, names) = found.ok_or(Trouble::Unknown)?;
+        for (index, symbol) in symbols.iter().enumerate() {
+            let name = usize::try_from(symbol.st_name).ok().and_then(|at| names.get(at).ok());
+            if let Some(name) = name {
+                act(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_AT)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
+    header.get(at..at + N)?.try_into().ok()
+}
