@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +53,12 @@ pub(crate) enum Command {
 
     #[command(after_help = help::WHO)]
     Who(Who),
+
+    #[command(after_help = help::SERVE)]
+    Serve(Serve),
+
+    #[command(after_help = help::RUN)]
+    Run(Run),
 
     #[command(after_help = help::COMPARE)]
     Compare(Compare),
@@ -122,6 +129,39 @@ pub(crate) struct Report {
     /// Writes the page to FILE (`-`: to standard output)
     #[arg(long = "out", value_name = "FILE", value_parser = target())]
     pub(crate) page: Target,
+}
+
+/// Runs a program, and the programs that it runs, with the clock that `tickline serve` publishes in
+/// place of a slow system call
+///
+/// The program is not changed, and needs no library. Its exit code, its signals and its process
+/// number are its own. Where the kernel's clock is fast, or where no page is served, the program
+/// runs as if it had been started without this command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// The page [default: the machine's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+
+    /// libtickline_preload.so [default: beside this program, or in ../lib]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// Serves the program also where the kernel's clock needs no system call
+    #[arg(long)]
+    pub(crate) always: bool,
+
+    /// Does not say on standard error what was done
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// The program
+    #[arg(value_name = "CMD")]
+    pub(crate) program: OsString,
+
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Prints a shell's completions for this program
@@ -228,6 +268,35 @@ pub(crate) struct Who {
     /// How long to count, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
     pub(crate) time: Duration,
+}
+
+/// Serves one fast clock to the programs of this machine, by a page that they read (Linux)
+///
+/// It calibrates the counter, compares the counters of the CPUs, judges whether they can be
+/// trusted, and publishes the result until it is stopped. It runs in the foreground. Each page has
+/// one server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// What to do with a page instead of serving it
+    #[arg(value_name = "ACTION", value_enum)]
+    pub(crate) action: Option<ServeAction>,
+
+    /// The page's file, in a folder that exists; by default /run/tickline/page.v1 for root, and
+    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others
+    #[arg(long, value_name = "PATH")]
+    pub(crate) page: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// What `serve` does besides serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ServeAction {
+    /// Prints what the page serves, by whom, for how long, and how far it may be ahead
+    Status,
+    /// Switches the page off at once for all programs, also if its server is dead or stopped
+    Off,
 }
 
 /// Compares two machines, or one machine at two dates: lists the facts, findings and costs that

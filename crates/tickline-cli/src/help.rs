@@ -136,6 +136,39 @@ Examples:
   tickline who 4711 --secs 10
   sudo tickline who --json - | jq .who.callers";
 
+pub(crate) const SERVE: &str = "\
+Exit codes:
+  0  the server was stopped, or the page was switched off; with status: a line is served
+  1  with status: no line is served, and programs ask the OS clock
+  2  an error: another process serves the page, the page is not trusted, or it cannot be made
+
+How it ends:
+  At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits. No
+  program sees time step back. A second signal ends it at once; the leases then run out by
+  themselves, as they do after SIGKILL. A server that starts again goes on in the same page.
+  The action off does not wait: readings may step back by the lead that status shows. The server
+  ends, and only another start switches the page on.
+
+Who may serve:
+  Programs trust a page if it and its folder belong to root or to their own user, and nobody else
+  may write to either. A page of root is for all programs, that of another user for programs of
+  that user.
+  The page stays one file for as long as the machine runs: do not delete it while programs read it.
+  The lock PATH.lock is for the owner alone.
+
+JSON:
+  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
+  server_unknown (why it is not known), phase (off, cold, opening, live, unsure), serving,
+  generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are at most
+  this far above the OS clock), unix_lead_ns, time_namespace. A key that is not known is null.
+
+Examples:
+  tickline serve
+  tickline serve status
+  tickline serve status --json - | jq .lead_ns
+  sudo tickline serve off
+  tickline serve --page /run/user/1000/tickline.page";
+
 pub(crate) const COMPARE: &str = "\
 Exit codes:
   0  no fact and no finding differs, and no cost differs by more than --above
@@ -148,7 +181,8 @@ What is compared:
   of the kernel and the figures of NTP are left out.
   --json writes the schema tickline-compare/1: both files, above_percent, the number of equal facts
   and figures, and the lists differences and known_once of { name, unit, first, second, ratio }. The
-  ratio is the second figure divided by the first.
+  ratio is the second figure divided by the first. Its JSON Schema is
+  crates/tickline-cli/schema/tickline-compare-1.schema.json.
 
 Examples:
   tickline compare monday.json friday.json
@@ -164,3 +198,15 @@ pub(crate) const MAN: &str = "\
 Examples:
   tickline man | man -l -
   tickline man report > tickline-report.1";
+
+pub(crate) const RUN: &str = "\
+Exit codes:
+  those of CMD; 126 if it cannot be executed, 127 if it is not there
+
+Environment:
+  LD_PRELOAD  gets libtickline_preload.so, for the dynamic programs that CMD runs
+  TICKLINE=off  the program asks the kernel
+
+Examples:
+  tickline run -- pg_test_timing
+  tickline run --quiet java -jar server.jar";

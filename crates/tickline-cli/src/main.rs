@@ -29,8 +29,11 @@ mod plot;
 mod progress;
 mod report;
 mod rights;
+mod run;
 #[cfg(test)]
 mod schema;
+#[cfg_attr(not(target_os = "linux"), path = "serve/nowhere.rs")]
+mod serve;
 mod setup;
 mod terminal;
 mod warp;
@@ -58,8 +61,10 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::man(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Served { from } => measure::served::filtered(from),
         Command::Watch(args) => watch::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Who(args) => who::run(&args),
     };
     finish(result)

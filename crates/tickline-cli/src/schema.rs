@@ -1,12 +1,16 @@
-//! The JSON Schema of a document: generated from its structures, and stored in `schema/` for
-//! users.
+//! The JSON Schemas of a document and of a comparison: generated from their structures, and stored
+//! in `schema/` for users.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use crate::compare::Comparison;
 use crate::document::Document;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-2.schema.json");
+/// Where each schema is stored.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
+const DOCUMENT: &str = "tickline-2.schema.json";
+const COMPARISON: &str = "tickline-compare-1.schema.json";
 
 fn schema() -> Value {
     let mut schema = SchemaSettings::draft2020_12()
@@ -24,6 +28,17 @@ fn schema() -> Value {
     schema
 }
 
+fn schema_of_comparisons() -> Value {
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Comparison>()
+        .to_value();
+    schema["title"] = "tickline compare --json".into();
+    schema["properties"]["schema"]["const"] = crate::compare::SCHEMA.into();
+    schema
+}
+
 /// The structures of which a file for `--facts` may have some keys only, and the keys that it must
 /// have.
 const PARTIAL: [(&str, &[&str]); 5] =
@@ -33,20 +48,24 @@ const PARTIAL: [(&str, &[&str]); 5] =
 /// structures.
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
-    let text = format!("{:#}\n", schema());
-    if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
-        std::fs::write(PATH, &text).unwrap();
+    for (name, schema) in [(DOCUMENT, schema()), (COMPARISON, schema_of_comparisons())] {
+        let (path, text) = (format!("{FOLDER}/{name}"), format!("{schema:#}\n"));
+        if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let stored = std::fs::read_to_string(&path).unwrap();
+        assert!(stored == text, "{path} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it");
     }
-    let stored = std::fs::read_to_string(PATH).unwrap();
-    assert!(stored == text, "{PATH} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it");
 }
 
 #[test]
 fn every_key_is_described() {
-    let schema = schema();
-    let mut structures = vec![("document", &schema)];
-    structures
-        .extend(schema["$defs"].as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value)));
+    let (document, comparison) = (schema(), schema_of_comparisons());
+    let mut structures = vec![("document", &document), ("comparison", &comparison)];
+    for schema in [&document, &comparison] {
+        structures
+            .extend(schema["$defs"].as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value)));
+    }
     let (mut keys, mut faults) = (0, Vec::new());
     for (name, structure) in structures {
         // An enumeration has no keys.
@@ -61,6 +80,7 @@ fn every_key_is_described() {
                 ("_khz", "kHz"),
                 ("_mhz", "MHz"),
                 ("_ppb", "ppb"),
+                ("_percent", "percent"),
                 ("_us", "us"),
                 ("_s", " s"),
             ] {

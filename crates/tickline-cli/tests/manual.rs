@@ -25,8 +25,8 @@ fn fed(program: &str, arguments: &[&str], input: &[u8]) -> Option<Output> {
     child.wait_with_output().ok()
 }
 
-const COMMANDS: [&str; 9] =
-    ["doctor", "bench", "warp", "watch", "report", "who", "compare", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["doctor", "bench", "warp", "watch", "report", "who", "serve", "compare", "completions", "man"];
 
 #[test]
 fn every_command_has_help_with_examples_and_a_manual_page() {

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-fn schema() -> Value {
+fn schema(name: &str) -> Value {
     // Read at run time: the test that rewrites the file runs after this one is compiled.
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-2.schema.json");
+    let path = format!("{}/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).expect("the schema")).expect("a JSON Schema")
 }
 
@@ -33,7 +33,7 @@ fn every_command_writes_what_the_schema_says() {
     let folder = tempfile::tempdir().unwrap();
     let (page, earlier) = (folder.path().join("page.html"), folder.path().join("earlier.json"));
     let (page, earlier) = (page.to_str().unwrap(), earlier.to_str().unwrap());
-    let mut schema = schema();
+    let mut schema = schema("tickline-2");
     closed(&mut schema);
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let commands: [&[&str]; 7] = [
@@ -61,6 +61,22 @@ fn every_command_writes_what_the_schema_says() {
     }
 }
 
+#[test]
+fn a_comparison_is_what_its_schema_says() {
+    let mut schema = schema("tickline-compare-1");
+    closed(&mut schema);
+    let schema = jsonschema::draft202012::new(&schema).unwrap();
+    let facts = |name: &str| format!("{}/tests/facts/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let found = json(&["compare", &facts("guest-hpet"), &facts("xen-aws-p3")], "on");
+    assert!(!found["differences"].as_array().unwrap().is_empty(), "{found}");
+    let faults: Vec<String> =
+        schema.iter_errors(&found).map(|fault| format!("{} {fault}", fault.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    let mut other = found;
+    other["differences"][0]["ratio"] = "twice".into();
+    assert!(!schema.is_valid(&other), "the schema accepts anything");
+}
+
 /// The table of renamed keys is complete: a document of the former schema, once read, has the
 /// present keys alone.
 #[test]
@@ -68,7 +84,7 @@ fn a_former_document_is_read_as_a_present_one() {
     let former = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/former/tickline-1.json");
     let mut document = json(&["doctor", "--facts", former], "on");
     document.as_object_mut().expect("a document").remove("source").expect("its source");
-    let mut schema = schema();
+    let mut schema = schema("tickline-2");
     closed(&mut schema);
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let faults: Vec<String> =
@@ -87,7 +103,7 @@ fn a_former_document_is_read_as_a_present_one() {
 /// Facts that were collected by hand lack much, and what `--facts` wrote of them was refused.
 #[test]
 fn partial_facts_agree_with_the_schema() {
-    let schema = schema();
+    let schema = schema("tickline-2");
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts");
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -118,7 +134,7 @@ fn partial_facts_agree_with_the_schema() {
 /// The check above can fail.
 #[test]
 fn another_document_is_refused() {
-    let mut schema = schema();
+    let mut schema = schema("tickline-2");
     closed(&mut schema);
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let good = json(&["doctor"], "on");

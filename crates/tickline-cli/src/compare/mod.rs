@@ -18,17 +18,21 @@ use crate::input;
 use crate::output::Outputs;
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
-const SCHEMA: &str = "tickline-compare/1";
+pub(crate) const SCHEMA: &str = "tickline-compare/1";
 
 /// The comparison of two documents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Comparison {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Comparison {
+    /// The name and version of this schema.
     schema: &'static str,
+    /// The first document.
     first: Side,
+    /// The second document.
     second: Side,
-    /// Costs that differ by no more than this are equal.
+    /// The limit of `--above`, percent: costs that differ by no more are equal.
     above_percent: f64,
-    /// What differs.
+    /// Facts and figures that differ.
     differences: Vec<Difference>,
     /// Facts that only one document knows; they are no differences.
     known_once: Vec<Difference>,
@@ -38,21 +42,29 @@ struct Comparison {
 
 /// One document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Side {
+    /// The file's path, as given.
     file: String,
+    /// When the document was written, RFC 3339; null if it does not say.
     taken_at: Option<String>,
+    /// The version of the program that wrote it; null if it does not say.
     program_version: Option<String>,
 }
 
 /// One fact or figure, in the first document and in the second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Difference {
+    /// The fact's name, in words.
     name: String,
-    /// None for words.
+    /// The figures' unit; null for words.
     unit: Option<&'static str>,
+    /// What the first document says; null if it does not know.
     first: Value,
+    /// What the second document says; null if it does not know.
     second: Value,
-    /// The second figure divided by the first; none for words.
+    /// The second figure divided by the first; null for words.
     ratio: Option<f64>,
 }
 

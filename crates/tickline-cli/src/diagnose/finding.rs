@@ -67,6 +67,11 @@ impl Finding {
         }
     }
 
+    /// The gain in words: the same in text and page.
+    pub(crate) fn gain(&self) -> Option<String> {
+        self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))
+    }
+
     pub(super) fn seen(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self

@@ -5,7 +5,8 @@ use super::steps::{self, Steps};
 
 /// The caveat of `tsc=reliable` (`Documentation/admin-guide/kernel-parameters.txt`).
 const CAVEAT: &str = "this switches off both the kernel's watchdog and its comparison of the CPUs' counters at boot: do so only \
-                      where the counters of all CPUs are synchronised, and the machine is not moved to another host";
+                      where `tickline warp` finds the counters of all CPUs synchronised, and the machine is not moved to another \
+                      host";
 
 /// The settings of QEMU.
 macro_rules! qemu {
@@ -15,9 +16,13 @@ macro_rules! qemu {
     };
 }
 
-/// The condition of a switch to the TSC where the log is unknown.
-const LOG_FIRST: &str = "unless the kernel's log, which could not be read here, calls the TSC unstable (sudo dmesg | grep -iE \
+/// What to check before a switch to the TSC where the log is unknown.
+const LOG_FIRST: &str = "that the kernel's log, which could not be read here, does not call the TSC unstable (sudo dmesg | grep -iE \
                          'tsc|clocksource')";
+
+/// What to check where the host does not guarantee its TSC.
+const WARP_FIRST: &str =
+    "that `tickline warp` finds the counters synchronised, which the host does not guarantee";
 
 /// The beginning of the text where there is no fix, and therefore no gain.
 const NONE: &str = "none: ";
@@ -35,10 +40,10 @@ pub(super) fn is_none(fix: &str) -> bool {
 /// How to switch the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
     let now = steps::choose(clocksource);
-    let chosen = facts
-        .parameter_of("clocksource=")
-        .filter(|word| word.strip_prefix("clocksource=") != Some(clocksource));
-    match chosen {
+    match facts.parameter_of("clocksource=") {
+        Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
+            format!("{now}; the kernel's command line has `{word}` already, for the next start")
+        }
         // If the word were only removed, the kernel would choose by its own preferences.
         Some(word) => format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`"),
         None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
@@ -56,9 +61,24 @@ pub(super) fn tsc_steps(facts: &Facts) -> Option<Steps> {
 /// How to switch the kernel to the TSC, which it must accept. By CPUID, the TSC's rate may still
 /// vary.
 pub(super) fn use_tsc(facts: &Facts) -> String {
-    let mut switch = switch_to("tsc", facts);
+    use_tsc_after(facts, Vec::new())
+}
+
+/// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
+pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
+    // With a TSC that is not invariant, the fix names that condition already.
+    let is_said = facts.invariant() == Some(false) || facts.synchronised();
+    use_tsc_after(facts, if is_said { Vec::new() } else { vec![WARP_FIRST] })
+}
+
+/// How to switch to the TSC, with what must be checked before in front of it.
+fn use_tsc_after(facts: &Facts, mut checks: Vec<&str>) -> String {
     if facts.machine.kernel_log.is_none() {
-        switch = format!("{LOG_FIRST}: {switch}");
+        checks.push(LOG_FIRST);
+    }
+    let mut switch = switch_to("tsc", facts);
+    if !checks.is_empty() {
+        switch = format!("check first {}; then: {switch}", checks.join(", and "));
     }
     if facts.invariant() != Some(false) {
         return switch;
@@ -71,16 +91,6 @@ pub(super) fn use_tsc(facts: &Facts) -> String {
         "{fix}; or, as CPUID does not call the TSC invariant, only where the host's processors are known to keep their TSC \
          at one rate, `tickline warp` finds the counters synchronised, and the machine is not moved to another host: {switch}"
     )
-}
-
-/// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
-pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
-    let fix = use_tsc(facts);
-    // With a TSC that is not invariant, the fix names that condition already.
-    if facts.invariant() == Some(false) || facts.synchronised() {
-        return fix;
-    }
-    format!("where `tickline warp` finds the counters synchronised, which the host does not guarantee: {fix}")
 }
 
 /// How to have a TSC that CPUID calls invariant: the host must offer it.

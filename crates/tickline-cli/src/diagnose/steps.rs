@@ -14,7 +14,8 @@ pub(crate) struct Steps {
     pub(crate) check: Option<String>,
     /// What mends it now, until the machine restarts; null where only a restart does.
     pub(crate) now: Option<String>,
-    /// What mends it from the next restart on.
+    /// What mends it from the next restart on; null where the kernel's command line asks for it
+    /// already.
     pub(crate) keep: Option<String>,
     /// What takes `now` back at once.
     pub(crate) undo: Option<String>,
@@ -55,14 +56,15 @@ fn is_name(name: &str) -> bool {
 pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
     let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
-    let former = facts.parameter_of("clocksource=").filter(|former| *former != word);
-    let (remove, add) = match former {
+    let (keep, undo_keep) = match facts.parameter_of("clocksource=") {
+        // The kernel starts with it already.
+        Some(former) if former == word => (None, None),
         Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
-            (Some(former), word.as_str())
+            (Some(parameters(Some(former), Some(&word))), Some(parameters(Some(&word), Some(former))))
         }
         // The word has characters that must not reach a shell.
         Some(_) => return None,
-        None => (None, word.as_str()),
+        None => (Some(parameters(None, Some(&word))), Some(parameters(Some(&word), None))),
     };
     Some(Steps {
         // The CPUs' counters must agree, and the kernel must not have rejected the TSC. Any other
@@ -72,9 +74,9 @@ pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
             None => "! sudo dmesg | grep -E 'Marking .*unstable|TSC warp' && tickline warp".to_owned(),
         }),
         now: Some(choose(clocksource)),
-        keep: Some(parameters(remove, Some(add))),
+        keep,
         undo: Some(choose(present)),
-        undo_keep: Some(parameters(Some(add), remove)),
+        undo_keep,
         clocksource: Some(clocksource.to_owned()),
     })
 }
@@ -145,6 +147,14 @@ mod tests {
         assert!(switch("acpi_pm", &facts("")).unwrap().check.is_none(), "a timer needs no comparison");
         let off = take_off("notsc");
         assert!(off.now.is_none() && off.keep.unwrap().contains("--remove-args=notsc"));
+    }
+
+    /// Symptom: `keep` added the word to a command line that had it.
+    #[test]
+    fn a_word_that_is_there_is_not_added_again() {
+        let steps = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
+        assert_eq!((steps.keep, steps.undo_keep), (None, None));
+        assert!(steps.now.is_some() && steps.undo.is_some());
     }
 
     /// A recorded file is no source of commands.

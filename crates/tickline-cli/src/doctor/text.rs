@@ -78,8 +78,7 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
             // Not wrapped, so that it can be copied.
             writeln!(out, "         {name}: {}", plain(command))?;
         }
-        if let Some(ratio) = finding.gain_ratio {
-            let gain = format!("{ratio:.1} times as fast, by the measured costs");
+        if let Some(gain) = finding.gain() {
             writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
         }
         if let Some(command) = finding.who {

@@ -128,9 +128,9 @@ fn findings(found: &[Finding]) -> Markup {
                             dt { (name) }
                             dd.step { code { (command) } button hidden type="button" { "Copy" } }
                         }
-                        @if let Some(ratio) = finding.gain_ratio {
+                        @if let Some(gain) = finding.gain() {
                             dt { "gain" }
-                            dd { "up to " (format!("{ratio:.1}")) " times as fast, by the measured costs" }
+                            dd { (gain) }
                         }
                         @if let Some(command) = finding.who {
                             dt { "who" }

@@ -1,6 +1,9 @@
 //! Helpers for the output and the exit code of a program.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+#[cfg(target_os = "linux")]
+pub mod server;
+
 use std::path::Path;
 use std::process::Output;
 

@@ -155,7 +155,7 @@ fn a_host_without_a_guarantee_is_no_evidence() {
         assert!(fix("synchronised on 8 CPUs").starts_with("echo tsc"), "{source}");
         let unseen = fix("not compared by this program");
         let (before, _) = unseen.split_once("echo tsc").expect("it is on offer");
-        assert!(before.contains("where `tickline warp` finds the counters synchronised"), "{unseen}");
+        assert!(before.contains("that `tickline warp` finds the counters synchronised"), "{unseen}");
     }
     let hpet = [(SERVED, json!("system_call")), (SOURCE, json!("hpet")), (COUNTERS, json!("not compared"))];
     assert!(findings(&hpet)[0].fix.starts_with("echo tsc"), "the kernel itself accepts it");
@@ -258,7 +258,7 @@ fn a_paravirtual_clock_on_unsynchronised_counters_is_wrong_in_the_vdso() {
 /// The advice to switch the clock of 64 CPUs rested on a comparison of 2 of them.
 #[test]
 fn some_cpus_do_not_speak_for_all() {
-    let condition = "where `tickline warp` finds the counters synchronised";
+    let condition = "that `tickline warp` finds the counters synchronised";
     for (online, is_known) in [("0-7", true), ("0-63", false)] {
         let found = findings(&[
             (SERVED, json!("system_call")),
@@ -266,6 +266,6 @@ fn some_cpus_do_not_speak_for_all() {
             ("/machine/online_cpus", json!(online)),
         ]);
         assert_eq!(found[0].fix.starts_with("echo tsc"), is_known, "{found:?}");
-        assert_eq!(found[0].fix.starts_with(condition), !is_known, "{found:?}");
+        assert_eq!(found[0].fix.contains(condition), !is_known, "{found:?}");
     }
 }

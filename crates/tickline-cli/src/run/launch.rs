@@ -1,0 +1,230 @@
+//! What `tickline run` does, step by step.
+
+#![allow(unsafe_code, reason = "what the standard library does with SIGPIPE is undone")]
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tickline_page::{Machine, PageFile};
+
+use super::image::Image;
+use super::outcome::Outcome;
+use super::tracer::{self, Report};
+use crate::args;
+use crate::exit::Exit;
+use crate::serve;
+use crate::terminal;
+
+/// What `tickline-preload` looks for in the environment (`entry.rs`).
+const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
+const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
+const ALWAYS: u32 = 1;
+
+const LIBRARY: &str = "libtickline_preload.so";
+
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// As in `tickline-preload` (`attach.rs`).
+const FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
+
+/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for one that
+/// is not there.
+const NOT_EXECUTED: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+/// Replaces this process by the program. Returns only what keeps it from trying.
+pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
+    let speaker = Speaker { name: terminal::plain(&args.program.to_string_lossy()), is_quiet: args.quiet };
+    let mut command = Command::new(&args.program);
+    command.args(&args.arguments);
+    match obstacle(args) {
+        Some(why) => speaker.say_not(&why),
+        None => {
+            if let Err(error) = serve(args, &mut command, &speaker) {
+                speaker.say_not(&error.to_string());
+            }
+        }
+    }
+    keep_sigpipe(&mut command);
+    let error = command.exec();
+    writeln!(io::stderr(), "tickline: {}: {error}", speaker.name).ok();
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
+}
+
+/// Whether SIGPIPE was ignored when this process began. The standard library ignores it for its own
+/// sake before `main`, and does not when it executes a program.
+static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGUN: extern "C" fn() = begun;
+
+/// Runs before the standard library's own beginning.
+extern "C" fn begun() {
+    // SAFETY: all zeros are a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; there is room for the answer.
+    let result = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
+    // ORDERING: Relaxed: one thread.
+    IGNORED_SIGPIPE.store(result == 0 && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+/// Lets the program find SIGPIPE as this process has found it.
+fn keep_sigpipe(command: &mut Command) {
+    // ORDERING: Relaxed, as above.
+    if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
+        let ignore = || {
+            // SAFETY: this process is about to be replaced.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+            Ok(())
+        };
+        // SAFETY: one system call, in this process itself: `exec` does not fork.
+        unsafe { command.pre_exec(ignore) };
+    }
+}
+
+/// Why the program is executed plainly.
+fn obstacle(args: &args::Run) -> Option<String> {
+    if env::var_os("TICKLINE").is_some_and(|value| value == "off") {
+        return Some("TICKLINE=off".to_owned());
+    }
+    let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
+    if !args.always && FAST.contains(&clocksource.trim()) {
+        return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
+    }
+    let program = path_of(&args.program)?;
+    let facts = fs::metadata(&program).ok()?;
+    let mode = facts.permissions().mode();
+    let other_user = mode & 0o4000 != 0 && facts.uid() != rustix::process::geteuid().as_raw();
+    let other_group = mode & 0o2000 != 0 && facts.gid() != rustix::process::getegid().as_raw();
+    if other_user || other_group {
+        return Some("the program is set-user-id or set-group-id, and would lose that".to_owned());
+    }
+    let mut capabilities = [0; 64];
+    if rustix::fs::getxattr(&program, c"security.capability", &mut capabilities[..]).is_ok() {
+        return Some("the program has capabilities of its own, and would lose them".to_owned());
+    }
+    None
+}
+
+fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Result<()> {
+    let image = Image::read(&library(args)?)?;
+    let page = match &args.page {
+        Some(page) => std::path::absolute(page)?,
+        None => serve::pages().into_iter().find(|page| page.exists()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "no page is served: see `tickline serve`")
+        })?,
+    };
+    // The program would find the same, but could not say as much.
+    let file = PageFile::open(&page).map_err(io::Error::other)?;
+    file.attach(&Machine::find()?).map_err(io::Error::other)?;
+    command.env("LD_PRELOAD", preload(&image.path, env::var_os("LD_PRELOAD").as_deref())?);
+    command.env(PAGE_VARIABLE, &page);
+    if args.always {
+        command.env(SERVE_VARIABLE, "always");
+    }
+    let flags = if args.always { ALWAYS } else { 0 };
+    let report = Said { speaker, page: &page };
+    tracer::prepare(&image, &page, flags, &report).map_err(|error| {
+        io::Error::new(error.kind(), format!("it cannot be traced: {error}; {LIBRARY} is in LD_PRELOAD"))
+    })
+}
+
+/// The library: as the user says, or beside this program, or where packages have it.
+fn library(args: &args::Run) -> io::Result<PathBuf> {
+    if let Some(path) = &args.library {
+        return std::path::absolute(path);
+    }
+    let program = env::current_exe()?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let found = places.iter().find(|path| path.is_file());
+    found.map_or_else(
+        || {
+            let [beside, _] = &places;
+            let text = format!("{LIBRARY} is neither {} nor in ../lib: see --library", beside.display());
+            Err(io::Error::new(io::ErrorKind::NotFound, text))
+        },
+        fs::canonicalize,
+    )
+}
+
+/// `LD_PRELOAD` with the library behind what is there already: a library that has other reasons to
+/// stand before libc's functions, such as libfaketime, still does.
+fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
+    // ld.so(8): both separate, and the third begins a token.
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
+        let text = format!("{}: LD_PRELOAD takes no path with a space, `:` or `$`", library.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut value = present.map_or_else(OsString::new, OsStr::to_owned);
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(library);
+    Ok(value)
+}
+
+/// The file that `execvp` takes for `program`.
+fn path_of(program: &OsStr) -> Option<PathBuf> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+/// Says once, on standard error, what was done, or why not.
+struct Speaker {
+    name: String,
+    is_quiet: bool,
+}
+
+impl Speaker {
+    fn say_not(&self, why: &str) {
+        self.say(&format!("{} has the kernel's clock: {why}", self.name));
+    }
+
+    fn say(&self, text: &str) {
+        // Nobody waits for a reader of standard error.
+        let stderr = io::stderr();
+        let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        let has_room = poll(&mut room, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+        if !self.is_quiet && has_room {
+            writeln!(io::stderr(), "tickline: {text}").ok();
+        }
+    }
+}
+
+struct Said<'a> {
+    speaker: &'a Speaker,
+    page: &'a Path,
+}
+
+impl Report for Said<'_> {
+    fn done(&self, outcome: io::Result<Outcome>) {
+        match outcome {
+            Ok(Outcome::Served) => {
+                self.speaker.say(&format!("{} has the clock of {}", self.speaker.name, self.page.display()));
+            }
+            Ok(outcome) => {
+                if let Some(why) = outcome.why_not() {
+                    self.speaker.say_not(&why);
+                }
+            }
+            Err(error) => self.speaker.say_not(&error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Where `tickline run` cannot serve a program.
+
+use std::io;
+
+use crate::args;
+use crate::exit::Exit;
+
+pub(crate) fn run(_: &args::Run) -> io::Result<Exit> {
+    let message = "run serves programs on Linux on x86_64; this is another system";
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
+}

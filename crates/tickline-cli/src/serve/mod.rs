@@ -1,0 +1,47 @@
+//! `tickline serve`: the process that serves a page to all others, and what can be asked of a page.
+//!
+//! `place` has the page's default name, `server` the loop, `status` what is printed of a page. The
+//! rules are in `docs/lease.md`, the file in `tickline-page`, the writer in `tickline::page`.
+
+mod place;
+mod server;
+mod status;
+
+use std::io;
+use std::path::Path;
+
+pub(crate) use place::pages;
+use tickline::page::Phase;
+
+use crate::args::{self, ServeAction};
+use crate::exit::Exit;
+use crate::output::{self, Outputs};
+
+pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
+    if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
+        return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
+    }
+    let place = place::Place::of(args.page.as_deref())?;
+    match args.action {
+        None => {
+            place.make_folder()?;
+            server::run(place.page())
+        }
+        Some(ServeAction::Status) => {
+            let outputs = Outputs::open(&args.json)?;
+            let status = status::Status::of(place.page())?;
+            outputs.emit(&status, |out| status.write(out))?;
+            Ok(if status.serving { Exit::Fast } else { Exit::Closed })
+        }
+        Some(ServeAction::Off) => off(place.page()),
+    }
+}
+
+fn off(page: &Path) -> io::Result<Exit> {
+    let before = Phase::from(tickline_page::switch_off(page).map_err(io::Error::other)?);
+    output::to_stdout(|out| match before {
+        Phase::Off => writeln!(out, "{}: was off already", page.display()),
+        before => writeln!(out, "{}: off; it was {}", page.display(), before.name()),
+    })?;
+    Ok(Exit::Fast)
+}

@@ -1,0 +1,80 @@
+//! Where a page is.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The page's name in its folder. A new layout is a new name.
+const NAME: &str = "tickline/page.v1";
+
+/// Where a page is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    page: PathBuf,
+    /// Whether the user has named it: then its folder must exist.
+    is_named: bool,
+}
+
+impl Place {
+    /// The page of this name; by default, that of root, or of the user.
+    pub(super) fn of(named: Option<&Path>) -> io::Result<Self> {
+        if let Some(page) = named {
+            return Ok(Self { page: page.to_owned(), is_named: true });
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        Ok(Self { page: by_default(is_root, std::env::var_os("XDG_RUNTIME_DIR"))?, is_named: false })
+    }
+
+    pub(super) fn page(&self) -> &Path {
+        &self.page
+    }
+
+    /// Makes the default page's folder, if it is not there.
+    pub(super) fn make_folder(&self) -> io::Result<()> {
+        let Some(folder) = self.page.parent().filter(|_| !self.is_named) else { return Ok(()) };
+        let made = match DirBuilder::new().mode(0o755).create(folder) {
+            // Whatever the umask, which can only take away.
+            Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        };
+        made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
+    }
+}
+
+/// Where programs look for a page: that of the machine, then that of the user.
+pub(crate) fn pages() -> Vec<PathBuf> {
+    let of_user = by_default(false, std::env::var_os("XDG_RUNTIME_DIR")).ok();
+    by_default(true, None).into_iter().chain(of_user).collect()
+}
+
+fn by_default(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    if is_root {
+        return Ok(Path::new("/run").join(NAME));
+    }
+    let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = folder.ok_or_else(|| {
+        io::Error::other(
+            "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH",
+        )
+    })?;
+    Ok(folder.join(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_users_have_pages_of_their_own() {
+        let mine = || Some(OsString::from("/run/user/7"));
+        assert_eq!(by_default(true, mine()).unwrap(), Path::new("/run/tickline/page.v1"));
+        assert_eq!(by_default(false, mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        for folder in [None, Some(""), Some("relative")] {
+            let error = by_default(false, folder.map(OsString::from)).unwrap_err().to_string();
+            assert!(error.contains("XDG_RUNTIME_DIR") && error.contains("--page"), "{error}");
+        }
+    }
+}

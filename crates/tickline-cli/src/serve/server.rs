@@ -1,0 +1,126 @@
+//! The loop of the server.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tickline::page::{Phase, Publisher};
+use tickline::{Clock, PerCpu, State};
+
+use crate::exit::Exit;
+
+/// Serves the page until a signal comes, or the page is switched off.
+pub(super) fn run(page: &Path) -> io::Result<Exit> {
+    let signals = Signals::new()?;
+    let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
+    let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
+    let mut log = Log::new(page);
+    log.begins(&publisher);
+    loop {
+        if signals.have_come() {
+            publisher.end();
+        }
+        let next_in = match publisher.step() {
+            Ok(next_in) => next_in,
+            Err(_) if publisher.phase() == Phase::Off => {
+                log.line("it was switched off; another start switches it on");
+                return Ok(Exit::Fast);
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        if signals.have_come() && publisher.is_over() {
+            log.line("stopped: the leases have run out");
+            return Ok(Exit::Fast);
+        }
+        log.changes(&publisher);
+        signals.wait(next_in);
+    }
+}
+
+/// The signals that end the server.
+struct Signals {
+    has_come: Arc<AtomicBool>,
+    /// Becomes readable at each of them.
+    woken: UnixStream,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let has_come = Arc::new(AtomicBool::new(false));
+        let (woken, wakes) = UnixStream::pair()?;
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            // A second signal ends the server at once.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&has_come))?;
+            signal_hook::flag::register(signal, Arc::clone(&has_come))?;
+            signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
+        }
+        Ok(Self { has_come, woken })
+    }
+
+    fn have_come(&self) -> bool {
+        // ORDERING: Relaxed, a flag on its own.
+        self.has_come.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until a signal comes, or the time is up. Once one has come, it only sleeps.
+    fn wait(&self, time: Duration) {
+        if self.have_come() {
+            return std::thread::sleep(time);
+        }
+        let timeout = Timespec::try_from(time).ok();
+        // An interrupted wait is a step that is early, which does nothing.
+        poll(&mut [PollFd::new(&self.woken, PollFlags::IN)], timeout.as_ref()).ok();
+    }
+}
+
+/// What the server says: a line for each change.
+struct Log<'a> {
+    page: &'a Path,
+    said: Option<String>,
+}
+
+impl<'a> Log<'a> {
+    const fn new(page: &'a Path) -> Self {
+        Self { page, said: None }
+    }
+
+    fn line(&self, text: &str) {
+        // Nobody to tell, if this fails.
+        writeln!(io::stderr(), "tickline: {}: {text}", self.page.display()).ok();
+    }
+
+    fn begins(&self, publisher: &Publisher) {
+        self.line(&format!("process {} serves this page", std::process::id()));
+        if !publisher.is_in_memory() {
+            self.line("the page is not locked in memory (ulimit -l)");
+        }
+        if !publisher.is_restartable() {
+            self.line("no restartable sequences here: a stop may come between a look and a store");
+        }
+    }
+
+    fn changes(&mut self, publisher: &Publisher) {
+        let phase = publisher.phase();
+        // The usual case, twice a second.
+        if phase == Phase::Live && self.said.as_deref() == Some(phase.name()) {
+            return;
+        }
+        let text = match (phase, publisher.clock().status().state) {
+            (Phase::Live, _) => phase.name().to_owned(),
+            (Phase::Opening, _) => return,
+            (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
+            // Until the first line, and for moments afterwards.
+            (Phase::Cold, State::Calibrating) if self.said.is_none() => return,
+            (phase, state) => format!("{}: the clock is {state}", phase.name()),
+        };
+        if self.said.as_ref() != Some(&text) {
+            self.line(&text);
+            self.said = Some(text);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A server of a page, as a child process.
+
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long a machine under load may take for what takes a second at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let page = folder.path().join("page");
+    (folder, page)
+}
+
+pub fn serve(page: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    command.arg("serve").args(words).arg("--page").arg(page).env_remove("TICKLINE");
+    command
+}
+
+pub fn run(page: &Path, words: &[&str]) -> Output {
+    serve(page, words).output().expect("the program")
+}
+
+/// A server, which is killed when it is dropped.
+pub struct Server(pub Child);
+
+impl Server {
+    pub fn start(page: &Path) -> Self {
+        Self(serve(page, &[]).stderr(Stdio::piped()).spawn().expect("the program"))
+    }
+
+    pub fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.0.id()).expect("a process");
+        // SAFETY: a child of this process that nobody else waits for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits for the end. The exit code, and what the server said.
+    pub fn ended(&mut self) -> (Option<i32>, String) {
+        let status = until("the server ends", || self.0.try_wait().expect("a child"));
+        let mut said = String::new();
+        self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        (status.code(), said)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = done() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn status(page: &Path) -> Option<Value> {
+    let output = run(page, &["status", "--json", "-"]);
+    matches!(output.status.code(), Some(0 | 1)).then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// Waits until the page has a server, and serves a line if the machine lets it. Returns whether it
+/// does.
+pub fn wait_for_line(page: &Path, server: &Server) -> bool {
+    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.pid()));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if status(page).is_some_and(|status| status["serving"] == true) {
+            return true;
+        }
+        // A closed gate stays closed.
+        if !counter_serves() {
+            return false;
+        }
+    }
+    false
+}
+
+/// Whether a clock of this machine takes its time from the counter.
+pub fn counter_serves() -> bool {
+    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        match clock.status().state {
+            tickline::State::Fast => return true,
+            tickline::State::Fallback(
+                tickline::Reason::Untested | tickline::Reason::KernelUndecided | tickline::Reason::Untestable,
+            )
+            | tickline::State::Calibrating => std::thread::sleep(Duration::from_millis(20)),
+            _ => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,98 @@
+//! `tickline run`: whatever it can do for a program, the program is the one that was named, with its
+//! arguments, its process number, its exit code and its signals.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Output, Stdio};
+
+use common::text;
+
+fn run(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    command.arg("run").args(arguments).env_remove("TICKLINE");
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    run(arguments).output().unwrap()
+}
+
+#[test]
+fn the_exit_code_and_the_signal_are_the_programs() {
+    assert_eq!(output(&["-q", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(output(&["-q", "sh", "-c", "kill -TERM $$"]).status.signal(), Some(15));
+}
+
+#[test]
+fn arguments_and_input_reach_the_program() {
+    let output = output(&["-q", "sh", "-c", "printf '%s|' \"$@\"", "sh", "-q", "--help", "--", "a b"]);
+    assert_eq!(text(&output.stdout), "-q|--help|--|a b|");
+}
+
+#[test]
+fn the_program_takes_this_ones_place() {
+    let child = run(&["-q", "sh", "-c", "echo $$ $PPID"]).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), format!("{pid} {}", std::process::id()));
+}
+
+/// A shell that ignores SIGPIPE, as systemd does for its services, starts programs that ignore it, too.
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let program = env!("CARGO_BIN_EXE_tickline");
+    let status = "grep SigIgn /proc/self/status";
+    for trap in ["trap '' PIPE", "true"] {
+        let shell = |command: &str| {
+            let output = Command::new("sh").args(["-c", &format!("{trap}; {command}")]).output().unwrap();
+            text(&output.stdout)
+        };
+        assert_eq!(shell(&format!("{program} run -q -- {status}")), shell(status), "{trap}");
+    }
+}
+
+/// One line on standard error says what was done, or why not; with `--quiet` there is none.
+#[test]
+fn one_line_says_what_was_done() {
+    let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
+    let said = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());
+    let line = text(&said.stderr);
+    assert_eq!(said.status.code(), Some(3));
+    assert!(line.starts_with("tickline: sh has the kernel's clock: /nonexistent/library.so: "), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let quiet = output(&[&missing[..], &["-q", "sh", "-c", "exit 3"]].concat());
+    assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(3), String::new()));
+    let off = run(&[&missing[..], &["true"]].concat()).env("TICKLINE", "off").output().unwrap();
+    assert_eq!(text(&off.stderr), "tickline: true has the kernel's clock: TICKLINE=off\n");
+}
+
+/// Any file but a library that was built to be mapped is refused, and the program runs.
+#[test]
+fn another_file_is_no_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("library.so");
+    for bytes in [&b""[..], b"\x7fELF\x02\x01", &std::fs::read("/proc/self/exe").unwrap()] {
+        std::fs::write(&file, bytes).unwrap();
+        let said = output(&["--always", "--library", file.to_str().unwrap(), "sh", "-c", "exit 4"]);
+        assert_eq!(said.status.code(), Some(4));
+        assert!(text(&said.stderr).contains("this is no libtickline_preload.so"), "{}", text(&said.stderr));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_an_error() {
+    let said = output(&["-q", "no-such-program-of-tickline"]);
+    assert_eq!(said.status.code(), Some(127));
+    assert!(text(&said.stderr).contains("no-such-program-of-tickline"), "{}", text(&said.stderr));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data");
+    std::fs::write(&file, "text").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(output(&["-q", file.to_str().unwrap()]).status.code(), Some(126));
+    assert_eq!(output(&[]).status.code(), Some(2), "no program was named");
+}

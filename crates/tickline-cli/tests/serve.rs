@@ -1,0 +1,221 @@
+//! `tickline serve`: starts, ends, and what other processes see meanwhile.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use common::server::{Server, folder, run, status, until, wait_for_line};
+use common::{entries, text};
+
+fn is_root() -> bool {
+    // SAFETY: always succeeds, and changes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[test]
+fn a_server_serves_until_it_is_stopped() {
+    let (folder, page) = folder();
+    let mut server = Server::start(&page);
+    let serves = wait_for_line(&page, &server);
+    let shown = status(&page).unwrap();
+    assert_eq!(shown["schema"], "tickline-serve/1");
+    assert_eq!(shown["server_pid"], server.pid());
+    assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
+    if serves {
+        assert_eq!(shown["phase"], "live");
+        assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
+        let words = text(&run(&page, &["status"]).stdout);
+        for part in ["phase   live: ", "above the OS clock", "all leases end in", "server  process "] {
+            assert!(words.contains(part), "{part} is not in:\n{words}");
+        }
+    } else {
+        eprintln!("SKIPPED: the counter does not serve here");
+        assert_eq!(run(&page, &["status"]).status.code(), Some(1));
+    }
+    server.signal(libc::SIGTERM);
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped: the leases have run out"), "{said}");
+    let shown = status(&page).unwrap();
+    assert_eq!((&shown["phase"], &shown["serving"]), (&"cold".into(), &false.into()), "{shown}");
+    assert_eq!(shown["server_pid"], Value::Null);
+    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+}
+
+#[test]
+fn a_second_server_is_told_the_number_of_the_first() {
+    let (folder, page) = folder();
+    let first = Server::start(&page);
+    wait_for_line(&page, &first);
+    let second = run(&page, &[]);
+    assert_eq!(second.status.code(), Some(2));
+    let expected = format!("process {} serves this page; a page has one server", first.pid());
+    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
+    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+    assert_eq!(status(&page).unwrap()["server_pid"], first.pid(), "the first one goes on");
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing() {
+    let (folder, page) = folder();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let output = run(&page, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("777, of which 022 must be clear"), "{}", text(&output.stderr));
+    assert_eq!(entries(folder.path()), <[&str; 0]>::default());
+}
+
+#[test]
+fn off_is_for_all_and_stays() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let output = run(&page, &["off"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(": off; it was "), "{}", text(&output.stdout));
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("it was switched off"), "{said}");
+    assert_eq!(status(&page).unwrap()["phase"], "off");
+    assert!(text(&run(&page, &["off"]).stdout).contains("was off already"));
+    let again = Server::start(&page);
+    until("another start switches it on", || status(&page).filter(|status| status["phase"] != "off"));
+    drop(again);
+}
+
+/// A dead server, and one that is stopped, can't be asked; the page can.
+#[test]
+fn off_needs_no_living_server() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    server.signal(libc::SIGKILL);
+    server.ended();
+    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
+    assert_eq!(status(&page).unwrap()["phase"], "off");
+
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    server.signal(libc::SIGSTOP);
+    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
+    assert_eq!(status(&page).unwrap()["phase"], "off");
+    server.signal(libc::SIGCONT);
+    let (code, said) = server.ended();
+    assert_eq!((code, said.contains("it was switched off")), (Some(0), true), "{said}");
+    assert_eq!(status(&page).unwrap()["phase"], "off", "a late server changes nothing");
+}
+
+/// By default, in a folder of the user's own.
+#[test]
+fn a_user_without_rights_serves_that_users_programs() {
+    const USER: u32 = 4_711;
+    let (folder, _) = folder();
+    let program = folder.path().join("tickline");
+    fs::copy(env!("CARGO_BIN_EXE_tickline"), &program).unwrap();
+    let runtime = folder.path().join("runtime");
+    fs::create_dir(&runtime).unwrap();
+    let as_user = |words: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(words).env_remove("TICKLINE").env("XDG_RUNTIME_DIR", &runtime).stderr(Stdio::piped());
+        if is_root() {
+            command.uid(USER).gid(USER);
+        }
+        command
+    };
+    if is_root() {
+        std::os::unix::fs::chown(&runtime, Some(USER), Some(USER)).unwrap();
+    }
+    fs::set_permissions(&runtime, Permissions::from_mode(0o700)).unwrap();
+    let page = runtime.join("tickline/page.v1");
+    let mut server = Server(as_user(&["serve"]).spawn().unwrap());
+    until("the page is there", || page.exists().then_some(()));
+    let output = until("the server has the page", || {
+        let output = as_user(&["serve", "status"]).output().unwrap();
+        text(&output.stdout).contains(&format!("process {}", server.pid())).then_some(output)
+    });
+    assert!(text(&output.stdout).contains("tickline/page.v1, of user "), "{}", text(&output.stdout));
+    if is_root() {
+        // Root is another user.
+        let output = run(&page, &["status"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("user 4711"), "{}", text(&output.stderr));
+    }
+    server.signal(libc::SIGTERM);
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    let output = as_user(&["serve"]).env_remove("XDG_RUNTIME_DIR").output().unwrap();
+    assert!(text(&output.stderr).contains("--page PATH"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn json_is_for_status() {
+    let (_folder, page) = folder();
+    let output = run(&page, &["--json", "-"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--json is for status"), "{}", text(&output.stderr));
+    let output = run(&page, &["status"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("page: it cannot be opened"), "{}", text(&output.stderr));
+}
+
+/// What programs rely on, and what a page's file needs. `systemd-analyze verify` checks the rest
+/// where it is installed.
+#[test]
+fn the_units_keep_the_page_as_programs_trust_it() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd"));
+    for (name, system) in [("tickline.service", true), ("tickline-user.service", false)] {
+        let unit = fs::read_to_string(folder.join(name)).unwrap();
+        let fields: Vec<(&str, &str)> = unit.lines().filter_map(|line| line.split_once('=')).collect();
+        let has = |key: &str, value: &str| {
+            let found: Vec<_> = fields.iter().filter(|field| field.0 == key).map(|field| field.1).collect();
+            assert_eq!(found, [value], "{name}: {key}");
+        };
+        has("ExecStart", "/usr/bin/tickline serve");
+        // Programs keep the file mapped: after a restart it must be the same one.
+        has("RuntimeDirectory", "tickline");
+        has("RuntimeDirectoryPreserve", "yes");
+        // Nobody else may write to the folder.
+        has("RuntimeDirectoryMode", "0755");
+        has("UMask", "0022");
+        // Switched off is an exit with 0.
+        has("Restart", "on-failure");
+        has("NoNewPrivileges", "yes");
+        has("MemoryDenyWriteExecute", "yes");
+        has("SystemCallFilter", "@system-service adjtimex");
+        if system {
+            has("User", "root");
+            has("CapabilityBoundingSet", "");
+            has("ProtectSystem", "strict");
+            // The boot's id is in /proc/sys.
+            assert!(!unit.contains("ProcSubset=pid"));
+        }
+    }
+}
+
+#[test]
+fn systemd_accepts_the_units() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["tickline.service", "tickline-user.service"] {
+        let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd")).join(name);
+        let unit = fs::read_to_string(source).unwrap();
+        // The program must be where the unit says.
+        let unit = unit.replace("/usr/bin/tickline", env!("CARGO_BIN_EXE_tickline"));
+        let copy = folder.path().join(name);
+        fs::write(&copy, unit.replace("man:tickline-serve(1) ", "")).unwrap();
+        let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&copy).output() else {
+            eprintln!("SKIPPED: there is no systemd-analyze here");
+            return;
+        };
+        let said = text(&output.stderr);
+        let complaints: Vec<_> = said.lines().filter(|line| line.contains(name)).collect();
+        assert!(output.status.success() && complaints.is_empty(), "{name}: {said}");
+    }
+}
