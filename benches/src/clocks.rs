@@ -122,6 +122,8 @@ pub fn subjects() -> Vec<Subject> {
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());
+    #[cfg(target_os = "linux")]
+    subjects.extend(crate::page::subjects());
     subjects.extend(peers::subjects());
     subjects
 }

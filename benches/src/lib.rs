@@ -21,6 +21,8 @@ pub mod bracket;
 pub mod clocks;
 pub mod exchange;
 pub mod os;
+#[cfg(target_os = "linux")]
+mod page;
 pub mod peers;
 pub mod report;
 pub mod subject;

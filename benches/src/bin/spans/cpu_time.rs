@@ -31,8 +31,8 @@ pub(crate) struct CpuTime {
 /// fields, and no places in the source.
 pub(crate) fn of_traces(rounds: u32) -> Vec<CpuTime> {
     let rounds = (rounds / 20).clamp(2, 15);
-    let subjects = ["SpanTiming alone", "SpanTiming, Chrome", "tracing-chrome"];
-    let mut least = [[f64::INFINITY; 2]; 3];
+    let subjects = ["SpanTiming alone", "SpanTiming, Chrome", "tracing-chrome", "tracing-perfetto"];
+    let mut least = [[f64::INFINITY; 2]; 4];
     for _ in 0..rounds {
         for (subject, least) in least.iter_mut().enumerate() {
             for (threads, least) in least.iter_mut().enumerate() {
@@ -58,12 +58,14 @@ fn round(subject: usize, threads: u32) -> f64 {
             let summary = guard.finish().expect("a sink takes all");
             assert_eq!((summary.written, summary.dropped), (u64::from(threads * SPANS), 0));
         }
-        _ => {
+        2 => {
             let (layer, guard) =
                 tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
             run(&shared(registry().with(layer)), threads);
             drop(guard);
         }
+        // It has no writer: each thread formats its own spans.
+        _ => run(&shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink))), threads),
     }
     (process_cpu() - before).as_secs_f64() * 1e9 / f64::from(threads * SPANS)
 }

@@ -199,6 +199,14 @@ fn subjects() -> (Vec<Subject>, Guard) {
             FLIGHT,
             shared(registry().with(SpanTimingLayer::new().with_sink(FlightRecorder::builder().build()))),
         ),
+        #[cfg(unix)]
+        plain(
+            "SpanTiming, CPU time of spans",
+            shared(
+                registry()
+                    .with(SpanTimingLayer::new().with_sink(tickline_tracing::running::RunningTime::new())),
+            ),
+        ),
         plain("tracing-timing (without an event: no value)", shared(registry().with(timing()))),
         Subject {
             name: "tracing-timing, an event in the span",
@@ -218,6 +226,7 @@ fn subjects() -> (Vec<Subject>, Guard) {
             spans: empty_spans,
             _keep: Some(Box::new(their_guard)),
         },
+        plain("tracing-perfetto", shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink)))),
         plain(
             "SpanTiming, close events to fmt, to a sink",
             shared(

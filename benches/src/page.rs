@@ -1,0 +1,71 @@
+//! A page with a line that stays valid for minutes, because only the cost of a reading matters.
+
+use std::sync::OnceLock;
+
+use tickline_core::counter::Counter;
+use tickline_core::unstable::lease::{LeaseLine, LeaseMemory, LeasePhase, LeaseStore, SlotNumber, UnixShift};
+use tickline_core::unstable::line::{Line, Slope};
+use tickline_page::{Attached, Header, Machine, OsClock, PrivateFloor, WritablePage};
+
+use crate::subject::{Subject, counter, subject};
+
+/// Longer than any run of the measurements, ticks.
+const WINDOW_TICKS: u64 = 1 << 42;
+
+/// The kernel's clocks as a program's reader has them; `COARSE` with the kernel's last tick (rule R9).
+struct Os<const COARSE: bool>;
+
+fn clock_ns(clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+impl<const COARSE: bool> OsClock for Os<COARSE> {
+    fn monotonic_ns(&self) -> i64 {
+        clock_ns(libc::CLOCK_MONOTONIC)
+    }
+    fn realtime_ns(&self) -> i64 {
+        clock_ns(libc::CLOCK_REALTIME)
+    }
+    #[cfg(target_os = "linux")]
+    fn coarse_monotonic_ns(&self) -> Option<i64> {
+        COARSE.then(|| clock_ns(libc::CLOCK_MONOTONIC_COARSE))
+    }
+    fn pause(&self) {}
+}
+
+const MACHINE: Machine = Machine { boot_id: [1; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
+
+fn attached() -> Attached<'static> {
+    static PAGE: WritablePage = WritablePage::new();
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        PAGE.claim(&Header::of(&MACHINE)).expect("nobody else has it");
+        let start_ticks = counter().now_ordered();
+        let slope = Slope::from_hz(2_600_000_000).expect("a frequency");
+        let line = Line { start_ticks, base_ns: clock_ns(libc::CLOCK_MONOTONIC), slope };
+        let end_ticks = start_ticks + WINDOW_TICKS;
+        let line = LeaseLine { line, end_ticks, lead_ns: 0, unix: UnixShift::NONE };
+        let (slot, word) = (SlotNumber::from_low_bits(0), PAGE.words().word());
+        PAGE.words().fill(slot, &line.to_words());
+        assert!(PAGE.words().swap(word, word.next(LeasePhase::Live, slot, None)), "nobody else has it");
+    });
+    PAGE.attach(&MACHINE).expect("the page of this machine")
+}
+
+/// Readings of a page, with the kernel's last tick and without.
+pub(crate) fn subjects() -> Vec<Subject> {
+    static PRIVATE: PrivateFloor = PrivateFloor::new();
+    vec![
+        subject!(Internal, "page", {
+            let attached = attached();
+            move || attached.monotonic(&counter(), &Os::<true>, &PRIVATE).ns
+        }),
+        subject!(Internal, "page without coarse time", {
+            let attached = attached();
+            move || attached.monotonic(&counter(), &Os::<false>, &PRIVATE).ns
+        }),
+    ]
+}
