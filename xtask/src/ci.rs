@@ -34,8 +34,9 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The
 ///   cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-///   `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. The only
-///   fence that has it, in `counter/extended.rs`, binds the compiler alone;
+///   `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. Of the two
+///   fences that have it, the one in `counter/extended.rs` binds the compiler alone, and the one
+///   in `lease/cell.rs` is for reads of the counter and the OS clock, see above;
 /// - whether a plain store can come between an exchange and what that has read: loom lets it, so
 ///   `per_cpu::mode` swaps;
 /// - every place at which a thread could be stopped between a load of an atomic and a swap of the
@@ -84,6 +85,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("every target", "cargo xtask targets --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
+        Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
         // What the next compilers will say.
         Step::new(
             "clippy, nightly",
@@ -111,7 +113,7 @@ fn own() -> Vec<Step> {
         ),
         Step::new("docs", "cargo doc --workspace --no-deps --all-features").with(DENY),
         Step::new("tests, as in the README", "cargo test --workspace"),
-        Step::new("tests, all features", "cargo test -p tickline -p tickline-tracing --all-features"),
+        Step::new("tests of tracing, all features", "cargo test -p tickline-tracing --all-features"),
         Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
         Step::new(

@@ -1,8 +1,13 @@
-//! `cargo xtask dist`: the program as one file that needs nothing, for any Linux on x86_64.
+//! `cargo xtask dist`: the program as one file that needs nothing, for any Linux on x86_64, and the
+//! library that `tickline run` maps into others.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use elf::ElfBytes;
+use elf::abi::{PT_INTERP, STB_GLOBAL};
+use elf::endian::AnyEndian;
 
 use crate::step;
 
@@ -10,6 +15,10 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// `[profile.dist]` is in the workspace's `Cargo.toml`.
 const BUILD: &str = "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
+
+/// What `tickline run` maps into programs, and how it is built.
+pub(crate) const LIBRARY: &str = "libtickline_preload.so";
+pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
 /// Builds the program, checks that it is static and runs, and prints where it is and how large.
 pub(crate) fn run() -> ExitCode {
@@ -28,9 +37,11 @@ pub(crate) fn run() -> ExitCode {
 fn build() -> Result<String, String> {
     // A compiler without rustup may have the target all the same: the build will tell.
     Command::new("rustup").args(["target", "add", TARGET]).output().ok();
-    let built = step::command(BUILD).map(|mut command| command.status());
-    if !matches!(built, Some(Ok(status)) if status.success()) {
-        return Err(format!("`{BUILD}` failed"));
+    for line in [BUILD, PRELOAD] {
+        let built = step::command(line).map(|mut command| command.status());
+        if !matches!(built, Some(Ok(status)) if status.success()) {
+            return Err(format!("`{line}` failed"));
+        }
     }
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let path = folder.join(TARGET).join("dist/tickline");
@@ -46,23 +57,57 @@ fn build() -> Result<String, String> {
         return Err(format!("{name} --version failed"));
     }
     let (version, tenths) = (String::from_utf8_lossy(&version.stdout), (bytes + 50_000) / 100_000);
-    Ok(format!("{name}: {}, static, {}.{} MB ({bytes} bytes)", version.trim(), tenths / 10, tenths % 10))
+    let library = library(&folder)?.len();
+    Ok(format!(
+        "{name}: {}, static, {}.{} MB ({bytes} bytes)\n{}: for `tickline run` and LD_PRELOAD, {library} bytes",
+        version.trim(),
+        tenths / 10,
+        tenths % 10,
+        folder.join("preload").join(LIBRARY).display(),
+    ))
 }
 
-/// Whether a little-endian ELF file of 64 bits names a program that loads its libraries: a header
-/// of type PT_INTERP (elf(5)). `None` for another file.
+/// Whether an ELF file names a program that loads its libraries: a header of type PT_INTERP (elf(5)).
+/// `None` for another file.
 fn has_interpreter(file: &[u8]) -> Option<bool> {
-    const INTERPRETER: u64 = 3;
-    let number = |at: usize, bytes: usize| {
-        let bytes = file.get(at..at.checked_add(bytes)?)?;
-        Some(bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
-    };
-    if !file.starts_with(b"\x7fELF\x02\x01") {
-        return None;
+    let file = ElfBytes::<AnyEndian>::minimal_parse(file).ok()?;
+    Some(file.segments()?.iter().any(|header| header.p_type == PT_INTERP))
+}
+
+/// What the library stands before in a program with `LD_PRELOAD`: any other name would stand before
+/// something of the program's, too.
+const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
+
+/// What it must find in libc, even in the oldest one; a library that finds less is not loaded, and
+/// neither is the program. Whatever else it needed would be missing in a static program, too.
+const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
+
+/// Reads the library, and judges what it exports and imports.
+pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
+    let path = folder.join("preload").join(LIBRARY);
+    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    judge(&bytes).map_err(|what| format!("{}: {what}", path.display()))?;
+    Ok(bytes)
+}
+
+fn judge(library: &[u8]) -> Result<(), String> {
+    let wrong = |error: elf::ParseError| error.to_string();
+    let file = ElfBytes::<AnyEndian>::minimal_parse(library).map_err(wrong)?;
+    let (symbols, names) = file.dynamic_symbol_table().map_err(wrong)?.ok_or("it has no symbols")?;
+    let (mut exports, mut imports) = (Vec::new(), Vec::new());
+    for symbol in symbols.iter().filter(|symbol| symbol.st_bind() == STB_GLOBAL) {
+        let name = usize::try_from(symbol.st_name).map_err(|error| error.to_string())?;
+        let list = if symbol.is_undefined() { &mut imports } else { &mut exports };
+        list.push(names.get(name).map_err(wrong)?);
     }
-    let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let kind = |header: u64| number(usize::try_from(first + header * size).ok()?, 4);
-    (0..count).map(kind).collect::<Option<Vec<u64>>>().map(|kinds| kinds.contains(&INTERPRETER))
+    exports.sort_unstable();
+    if exports != EXPORTS {
+        return Err(format!("it exports {exports:?}, not {EXPORTS:?}"));
+    }
+    match imports.iter().find(|name| !IMPORTS.contains(name)) {
+        Some(name) => Err(format!("it imports {name}, which not every program has")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -70,15 +115,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interpreter_is_found_among_the_headers() {
-        let mut file = vec![0_u8; 64 + 2 * 56];
-        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        (file[32], file[54], file[56]) = (64, 56, 2);
-        (file[64], file[64 + 56]) = (1, 2);
-        assert_eq!(has_interpreter(&file), Some(false));
-        file[64 + 56] = 3;
-        assert_eq!(has_interpreter(&file), Some(true));
-        assert_eq!(has_interpreter(&file[..100]), None, "cut off");
+    fn a_program_that_loads_its_libraries_is_not_static() {
+        let own = fs::read("/proc/self/exe").unwrap_or_default();
+        if cfg!(all(target_os = "linux", target_env = "gnu")) {
+            assert_eq!(has_interpreter(&own), Some(true));
+        }
+        assert_eq!(has_interpreter(own.get(..100).unwrap_or_default()), None, "cut off");
         assert_eq!(has_interpreter(b"#!/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn another_library_is_refused() {
+        assert!(judge(b"").is_err());
+        let own = fs::read("/proc/self/exe").unwrap_or_default();
+        assert!(judge(&own).is_err(), "it exports nothing of this kind");
     }
 }

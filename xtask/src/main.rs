@@ -45,7 +45,9 @@ usage: cargo xtask COMMAND
           --sample: the first of each ten rules' mutants;
           --write stores what was run in docs/mutants.md
   page [FILE]
-          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
+          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide;
+          `page trace`: a server's trace in catapult's viewer: no warnings, and as many spans as the server has written;
+          --screenshot FILE: the picture for the documentation, of the report or of the trace
   ports [NAME...]
           published programs over tickline, and quanta's examples over tickline-quanta: their own tests, from the sources that
           cargo fetches
@@ -56,6 +58,9 @@ usage: cargo xtask COMMAND
           measures tickline and its peers in some nine minutes; stores that in benches/record/ in the place of the older
           record of this processor, and writes the tables of benches/README.md and of the README; --secs: the length of each
           long measurement in place of 60 s; --smoke: as short as can be, and nothing is written; --readme: the tables alone
+  record harnesses [delays | compare | harnesses | --readme]
+          known delays, `compare` and other harnesses beside tickline-criterion, alone and with a busy loop on each CPU; stores
+          that in benches/record/harnesses/, and writes the tables of tickline-criterion
   sanitize [thread | address]
           the tests of the libraries under a sanitizer, or both; needs a nightly compiler with rust-src
   soak [--minutes N] [--write]
@@ -64,13 +69,14 @@ usage: cargo xtask COMMAND
   api [--write]
           compares the public API of each published library with docs/api/, or stores it there; needs cargo-public-api
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
-  dist    the program as one static file, for any Linux on x86_64: where it is, and its size
+  dist    the program as one static file, for any Linux on x86_64, and the library for `tickline run`: where they are, and
+          their sizes
   examples
           runs every example in examples/, once more with the counter switched off, and checks what they print
   targets [NAME... | --others | --write]
           what compiles and runs on which target; NAME is a part of a target's name; --others leaves out x86_64 Linux, whose
-          checks are steps of their own, and in emulators all but unit tests; --write stores the table in PLATFORM.md
-  vm [NAME... | --write]
+          checks are steps of their own, and what takes minutes; --write stores the table in PLATFORM.md
+  vm [NAME...] [--write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md";
 

@@ -4,6 +4,7 @@
 //! what it should be. `--screenshot FILE` makes the picture of the documentation.
 
 mod browser;
+mod trace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -71,7 +72,7 @@ fn folder() -> PathBuf {
 /// `--browser` only says whether there is one, so that CI can tell a step that was skipped from
 /// one that has passed. Without an argument, a report of this machine and a sample are made and
 /// checked; with a file's name, that page is. `--screenshot` stores the upper part of a report of
-/// this machine.
+/// this machine. `trace` opens a trace of tickline-tracing in a viewer.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
         ["--browser"] => {
@@ -81,8 +82,10 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
         ["--screenshot", picture] => {
             report(Build::Release).and_then(|report| screenshot(&report, Path::new(picture)))
         }
+        ["trace"] => trace::check(&folder(), None),
+        ["trace", "--screenshot", picture] => trace::check(&folder(), Some(Path::new(picture))),
         [page] if !page.starts_with('-') => check(&[PathBuf::from(page)]),
-        _ => Err("usage: cargo xtask page [FILE | --screenshot FILE]".to_owned()),
+        _ => Err("usage: cargo xtask page [FILE | trace] [--screenshot FILE]".to_owned()),
     };
     match result {
         Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
@@ -146,7 +149,7 @@ fn sample() -> Result<PathBuf, String> {
 /// The faults of the pages, at each width and in each scheme. Leaves screenshots and prints of
 /// them in the folder.
 fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
-    let mut browser = Browser::start(&folder())?;
+    let mut browser = Browser::start(&folder(), &[])?;
     let mut faults = Vec::new();
     for page in pages {
         let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
@@ -169,7 +172,7 @@ fn check(pages: &[PathBuf]) -> Result<Vec<String>, String> {
 /// Stores a picture of the page from its top to the end of the charts. Returns the page's faults,
 /// as [`look`] does.
 fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
-    let mut browser = Browser::start(&folder())?;
+    let mut browser = Browser::start(&folder(), &[])?;
     let path = page.canonicalize().map_err(|error| format!("{}: {error}", page.display()))?;
     let [width, _] = WIDTHS;
     let whole = folder().join("whole.png");
@@ -177,16 +180,21 @@ fn screenshot(page: &Path, picture: &Path) -> Result<Vec<String>, String> {
     let end = browser.evaluate(END_OF_CHARTS)?;
     let height = end.as_f64().ok_or_else(|| format!("the end of the charts: {end}"))?.ceil();
     let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
-    let seen =
-        browser.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true, "clip": clip }))?;
+    store_picture(&mut browser, &json!({ "captureBeyondViewport": true, "clip": clip }), picture)?;
+    Ok(faults)
+}
+
+/// Stores what the browser shows, as a picture for the documentation.
+fn store_picture(browser: &mut Browser, what: &Value, picture: &Path) -> Result<(), String> {
+    let seen = browser.call("Page.captureScreenshot", what)?;
     browser::store(&seen["data"], picture)?;
     // 256 colours are enough for charts, and make a third of the file.
     let small =
         Command::new("pngquant").args(["--force", "--output"]).arg(picture).arg("--").arg(picture).status();
     let how =
         if small.is_ok_and(|status| status.success()) { "" } else { "; smaller with pngquant installed" };
-    println!("{}: {width} x {height} pixels{how}", picture.display());
-    Ok(faults)
+    println!("{}{how}", picture.display());
+    Ok(())
 }
 
 /// Opens the page and checks it. Returns its faults.

@@ -16,6 +16,8 @@ const OLDEST_COMPILER: &[&str] =
 /// file.
 const FEATURES_OF_OLDEST: &str = "chrono,jiff,mock,serde";
 
+const HACK: &[&str] = &["cargo hack --version"];
+
 /// The crates that come with `tickline` on Linux by default: `tickline-core` and `libc`. With
 /// `tickline-core` comes none.
 const MOST_DEPENDENCIES: usize = 2;
@@ -26,7 +28,9 @@ const OLDEST_VERSIONS: &str = "--config resolver.lockfile-path=\"target/minimal-
 /// Every check, in the order of their cost.
 pub(crate) fn steps() -> Vec<Step> {
     let published = packages(PUBLISHED);
-    let others: Vec<&str> = PUBLISHED.iter().copied().filter(|name| *name != "tickline").collect();
+    let without =
+        |name: &str| -> Vec<&str> { PUBLISHED.iter().copied().filter(|other| *other != name).collect() };
+    let others = without("tickline");
     vec![
         Step::new("few dependencies", "cargo xtask dependencies"),
         Step::new(
@@ -73,8 +77,18 @@ pub(crate) fn steps() -> Vec<Step> {
             "cargo +nightly update --config resolver.lockfile-path=\"target/minimal-versions/Cargo.lock\" -Z direct-minimal-versions",
         ])
         .beside(),
-        Step::new("every two features", format!("cargo hack check --feature-powerset --depth 2 --quiet{published}"))
-            .needs(&["cargo hack --version"]),
+        Step::new(
+            "every two features",
+            format!("cargo hack check --feature-powerset --depth 2 --quiet{}", packages(&without("tickline-criterion"))),
+        )
+        .needs(HACK),
+        // It is made for one version of criterion at least.
+        Step::new(
+            "every two features of tickline-criterion",
+            "cargo hack check --feature-powerset --depth 2 --quiet -p tickline-criterion --at-least-one-of \
+             criterion-0-5,criterion-0-6,criterion-0-7,criterion-0-8",
+        )
+        .needs(HACK),
     ]
 }
 

@@ -4,6 +4,7 @@
 
 mod fields;
 mod file;
+mod harnesses;
 mod markdown;
 mod pages;
 mod processor;
@@ -43,7 +44,11 @@ enum Task {
 
 /// Does what the arguments ask for.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
-    match task(arguments).and_then(|task| execute(&task, arguments)) {
+    let result = match arguments {
+        ["harnesses", rest @ ..] => harnesses::run(rest),
+        _ => task(arguments).and_then(|task| execute(&task, arguments)),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("xtask record: {message}");
@@ -92,7 +97,7 @@ fn task(arguments: &[&str]) -> Result<Task, String> {
             Ok(seconds) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Task::Store { seconds }),
             _ => Err(format!("--secs {text} is not a whole number from 1 to {MAX_SECONDS}")),
         },
-        _ => Err(format!("takes --smoke, --secs N or --readme, not '{}'", arguments.join(" "))),
+        _ => Err(format!("takes --smoke, --secs N, --readme or harnesses, not '{}'", arguments.join(" "))),
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) use list::PUBLISHED;
 
 use crate::step::SOME_SKIPPED;
 use crate::vm::BUILD;
-use list::{Counter, HOST, Runner, TARGETS, Target};
+use list::{Counter, HOST, LIBRARIES, RISC_V, Runner, TARGETS, Target};
 use machine::{Files, Machine};
 
 /// The result of a check.
@@ -55,12 +55,14 @@ const RAN: &str = "control loop: ";
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// Unit tests: the rest takes emulators some minutes, and the same code runs on this machine.
+    /// For other targets the libraries alone, since the program takes longest to compile; unit tests
+    /// only, by emulators, and none for RISC-V; no optimised tests for musl, whose code is the
+    /// host's. What is left out the table calls "nightly".
     Short,
 }
 
 /// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but
-/// x86_64 Linux, which other steps of CI check, and only unit tests in emulators; prints the
+/// x86_64 Linux, which other steps of CI check, and less of each (`Extent::Short`); prints the
 /// table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
 /// failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> ExitCode {
@@ -110,7 +112,7 @@ fn check(target: &Target, extent: Extent) -> Row {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled = match Machine::with_compiler(target) {
-        Ok(machine) => compile(target, &machine),
+        Ok(machine) => compile(target, &machine, extent),
         Err(missing) => Outcome::Skipped(missing),
     };
     let machines = Machine::that_runs(target, Files::Hosts)
@@ -120,7 +122,12 @@ fn check(target: &Target, extent: Extent) -> Row {
         (Outcome::Failed | Outcome::Skipped(_), _) => [(); 3].map(|()| compiled.clone()),
         (_, Err(missing)) => [(); 3].map(|()| Outcome::Skipped(missing.clone())),
         (_, Ok((plain, own))) => {
-            [unit_tests(target, &plain, extent), control_loop(target, &own), counter_path(target, &plain)]
+            let tests = unit_tests(target, &plain, extent);
+            if extent == Extent::Short && target.is_static {
+                [tests, nightly(), nightly()]
+            } else {
+                [tests, control_loop(target, &own), counter_path(target, &plain)]
+            }
         }
     };
     let outcomes = [compiled, tests, control_loop, path];
@@ -143,13 +150,21 @@ fn option(target: &Target) -> String {
     if target.triple == HOST { String::new() } else { format!(" --target {}", target.triple) }
 }
 
-fn compile(target: &Target, machine: &Machine) -> Outcome {
-    let (packages, option) = (packages(target.crates), option(target));
+/// What `nightly` checks.
+fn nightly() -> Outcome {
+    Outcome::Nothing("nightly".to_owned())
+}
+
+fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
+    let is_short = extent == Extent::Short && !target.is_static && target.crates == PUBLISHED;
+    let (crates, crates_are) =
+        if is_short { (LIBRARIES, "libraries") } else { (target.crates, target.crates_are) };
+    let (packages, option) = (packages(crates), option(target));
     if machine.run(&format!("cargo check{packages}{option}")).is_none() {
         return Outcome::Failed;
     }
     if !target.is_static {
-        return Outcome::Passed(target.crates_are.to_owned());
+        return Outcome::Passed(crates_are.to_owned());
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
     let binary = format!("target/{}/dist/tickline", target.triple);
@@ -165,10 +180,11 @@ fn compile(target: &Target, machine: &Machine) -> Outcome {
 }
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
+    let is_short = extent == Extent::Short && matches!(target.runner, Runner::Qemu { .. });
     match target.tests {
         Err(why) => Outcome::Nothing(why.to_owned()),
+        Ok(()) if is_short && target.triple == RISC_V => nightly(),
         Ok(()) => {
-            let is_short = extent == Extent::Short && matches!(target.runner, Runner::Qemu { .. });
             let some = if is_short { " --lib" } else { "" };
             let tests = format!("cargo test -p tickline-core -p tickline{some}{}", option(target));
             match machine.run(&tests) {

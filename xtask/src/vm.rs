@@ -31,7 +31,7 @@ fn folder() -> PathBuf {
 /// CI can distinguish a skipped step from one that has passed.
 const PREPARE: &str = "--prepare";
 
-/// Instead of names: runs all, and stores the table.
+/// Instead of names: runs all, and stores the tables. Behind names: stores the rows of these.
 const WRITE: &str = "--write";
 
 /// Instead of names: runs the guests with expected findings of the program `tickline`, and stores
@@ -55,6 +55,10 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         return prepare();
     }
     let store = names == [WRITE];
+    let (store_some, names) = match names {
+        [names @ .., last] if !names.is_empty() && last == WRITE => (true, names),
+        names => (false, names),
+    };
     let store_findings = names == [FINDINGS];
     let scenarios = scenario::all();
     let names = if store || store_findings { &[] } else { names };
@@ -107,6 +111,7 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
     let stored = match (store, store || store_findings) {
         (true, _) => table::store(&rows).and_then(|()| findings::store(&scenarios, &rows)),
         (false, true) => findings::store(&scenarios, &rows),
+        (false, false) if store_some => table::store_some(&scenarios, &rows),
         (false, false) => Ok(()),
     };
     if let Err(error) = stored {

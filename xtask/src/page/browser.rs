@@ -34,8 +34,8 @@ pub(super) fn name() -> Option<&'static str> {
 }
 
 impl Browser {
-    /// Its pipes and its profile are kept in `folder`.
-    pub(super) fn start(folder: &Path) -> Result<Self, String> {
+    /// Its pipes and its profile are kept in `folder`; `options` are further ones of Chromium's.
+    pub(super) fn start(folder: &Path, options: &[&str]) -> Result<Self, String> {
         let name = name().ok_or_else(|| format!("none of {} works here", NAMES.join(", ")))?;
         fs::create_dir_all(folder).map_err(text)?;
         for pipe in ["commands", "messages"] {
@@ -46,9 +46,9 @@ impl Browser {
         // Chromium reads commands from descriptor 3 and writes messages to 4; the shell opens
         // them. As root it has no sandbox.
         let line = "exec \"$0\" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
-                    --user-data-dir=profile --remote-debugging-pipe about:blank 3<commands 4>messages";
+                    --user-data-dir=profile --remote-debugging-pipe \"$@\" about:blank 3<commands 4>messages";
         let mut shell = Command::new("sh");
-        shell.args(["-c", line, name]).current_dir(folder);
+        shell.args(["-c", line, name]).args(options).current_dir(folder);
         let child = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(text)?;
         // In the order of the shell, because opening a pipe waits for its other end.

@@ -1,5 +1,6 @@
 //! The pages that show the records: tables between markers, written anew by each record.
 
+use super::harnesses;
 use super::short;
 use super::stored::Record;
 use super::tables;
@@ -26,6 +27,22 @@ pub(super) const PAGES: [Page; 2] = [
             ("clocks", tables::clocks_block),
             ("tickline", tables::tickline_block),
         ],
+    },
+];
+
+/// The pages of `tickline-criterion`, with the figures of harnesses.
+pub(super) const HARNESS_PAGES: [Page; 3] = [
+    Page {
+        path: "crates/tickline-criterion/README.md",
+        blocks: &[("harnesses", harnesses::harnesses_block)],
+    },
+    Page {
+        path: "crates/tickline-criterion/docs/known_delays.md",
+        blocks: &[("delays", harnesses::delays_block)],
+    },
+    Page {
+        path: "crates/tickline-criterion/docs/compare.md",
+        blocks: &[("compare", harnesses::compare_block)],
     },
 ];
 

@@ -8,6 +8,20 @@ pub(super) fn processor(name: &str) -> String {
     described(name, &fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
+/// The same, from the kernel's name of it.
+pub(super) fn of_this_machine() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    described(value(&cpuinfo, "model name").unwrap_or_default(), &cpuinfo)
+}
+
+/// The first value of a key.
+fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
+    cpuinfo.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == key).then(|| value.trim())
+    })
+}
+
 /// Without trade marks and the clock rate, which add nothing to family and model.
 fn described(name: &str, cpuinfo: &str) -> String {
     let name = name.split('@').next().unwrap_or_default();
@@ -15,14 +29,8 @@ fn described(name: &str, cpuinfo: &str) -> String {
         ["(R)", "(TM)", "(r)", "(tm)"].iter().fold(name.to_owned(), |name, mark| name.replace(mark, ""));
     let words: Vec<&str> =
         plain.split_whitespace().filter(|word| !["CPU", "Processor"].contains(word)).collect();
-    let value = |key: &str| {
-        cpuinfo.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            (found.trim() == key).then(|| value.trim().to_owned())
-        })
-    };
     let name = if words.is_empty() { "unknown".into() } else { words.join(" ") };
-    match value("cpu family").zip(value("model")) {
+    match value(cpuinfo, "cpu family").zip(value(cpuinfo, "model")) {
         Some((family, model)) => format!("{name}, family {family}, model {model}"),
         None => name,
     }

@@ -9,6 +9,9 @@ use super::file;
 /// Where records are kept, seen from the workspace's root.
 pub(super) const FOLDER: &str = "benches/record";
 
+/// Where the figures of harnesses are kept.
+pub(super) const HARNESS_FOLDER: &str = "benches/record/harnesses";
+
 /// The record of one processor.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
@@ -37,8 +40,13 @@ pub(super) fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
 
 /// The stored records, sorted by their processors.
 pub(super) fn stored() -> Result<Vec<Record>, String> {
+    stored_in(FOLDER)
+}
+
+/// The records of a folder, sorted by their processors.
+pub(super) fn stored_in(folder: &str) -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
-    let folder = root().join(FOLDER);
+    let folder = root().join(folder);
     for entry in std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.extension().is_some_and(|extension| extension == "json") {

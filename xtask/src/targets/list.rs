@@ -12,7 +12,8 @@ pub(crate) const PUBLISHED: &[&str] = &[
 ];
 
 /// Those that are libraries: for targets on which a program in a terminal means nothing.
-const LIBRARIES: &[&str] = &["tickline-core", "tickline", "tickline-quanta", "tickline-tracing"];
+pub(super) const LIBRARIES: &[&str] =
+    &["tickline-core", "tickline-page", "tickline", "tickline-quanta", "tickline-tracing"];
 const CORE: &[&str] = &["tickline-core"];
 
 /// What runs a target's programs.
@@ -94,6 +95,8 @@ const fn wasm(triple: &'static str) -> Target {
 /// The machine that this was written on.
 pub(super) const HOST: &str = "x86_64-unknown-linux-gnu";
 
+pub(super) const RISC_V: &str = "riscv64gc-unknown-linux-gnu";
+
 pub(super) const TARGETS: [Target; 14] = [
     Target { runner: Runner::Native, tests: Ok(()), counter: Counter::Read, ..published(HOST) },
     Target {
@@ -139,7 +142,7 @@ pub(super) const TARGETS: [Target; 14] = [
         },
         tests: Ok(()),
         counter: Counter::Read,
-        ..published("riscv64gc-unknown-linux-gnu")
+        ..published(RISC_V)
     },
     Target {
         linker: "x86_64-w64-mingw32-gcc",

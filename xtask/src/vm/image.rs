@@ -1,5 +1,5 @@
 //! A guest boots Debian's cloud kernel, and an initramfs with two static programs: the guest's
-//! own, which is the first process, and `tickline` itself.
+//! own, which is the first process, and `tickline` itself, with its library for `tickline run`.
 
 use std::fs;
 use std::io;
@@ -125,6 +125,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 struct Programs {
     init: Vec<u8>,
     tickline: Vec<u8>,
+    preload: Vec<u8>,
 }
 
 /// Builds all static programs, for `--target` and the target's name behind it. The same profile for
@@ -133,14 +134,17 @@ pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-gue
 
 fn build() -> Result<Programs, Failure> {
     let line = format!("{BUILD} --target {TARGET}");
-    let status = step::command(&line).map(|mut command| command.status());
-    if !matches!(status, Some(Ok(status)) if status.success()) {
-        return Err(Failure::Broken(format!("`{line}` failed")));
+    for line in [line.as_str(), crate::dist::PRELOAD] {
+        let status = step::command(line).map(|mut command| command.status());
+        if !matches!(status, Some(Ok(status)) if status.success()) {
+            return Err(Failure::Broken(format!("`{line}` failed")));
+        }
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
-    Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")? })
+    let preload = crate::dist::library(&target).map_err(Failure::Broken)?;
+    Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
 }
 
 /// A cpio archive in the "newc" format, as
@@ -149,12 +153,13 @@ fn build() -> Result<Programs, Failure> {
 fn archive(programs: &Programs) -> Vec<u8> {
     const FOLDER: u32 = 0o040_755;
     const PROGRAM: u32 = 0o100_755;
-    let entries: [(&str, u32, &[u8]); 6] = [
+    let entries: [(&str, u32, &[u8]); 7] = [
         ("dev", FOLDER, &[]),
         ("proc", FOLDER, &[]),
         ("sys", FOLDER, &[]),
         ("init", PROGRAM, &programs.init),
         ("tickline", PROGRAM, &programs.tickline),
+        (crate::dist::LIBRARY, PROGRAM, &programs.preload),
         ("TRAILER!!!", 0, &[]),
     ];
     let mut archive = Vec::new();
@@ -189,10 +194,11 @@ mod tests {
 
     #[test]
     fn an_archive_is_what_the_kernel_reads() {
-        let archive = archive(&Programs { init: b"12345".to_vec(), tickline: b"1".to_vec() });
+        let archive =
+            archive(&Programs { init: b"12345".to_vec(), tickline: b"1".to_vec(), preload: b"12".to_vec() });
         assert_eq!(archive.len() % 4, 0);
         let text = String::from_utf8_lossy(&archive);
-        assert_eq!(text.matches("070701").count(), 6);
+        assert_eq!(text.matches("070701").count(), 7);
         let init = text.find("init\0").expect("the program");
         // The header of 110 bytes comes before the name: the size is its seventh field, the mode
         // its second.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::image::QEMU;
 use super::judge::{self, Verdict};
 use super::qemu::Run;
+use super::scenario::Scenario;
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/guests.md";
@@ -130,15 +131,35 @@ fn row_start(name: &str, about: &str) -> String {
     format!("| `{name}`: {about} | ")
 }
 
-/// Writes the table to the workspace.
-pub(super) fn store(rows: &[Row]) -> io::Result<()> {
-    let lines: String = rows
+fn line(row: &Row) -> String {
+    let result = row.verdict.word();
+    format!("{}{result} | {} |\n", row_start(row.name, row.about), row.cells().join(" | "))
+}
+
+/// Replaces single rows of the table in the workspace, or adds them. Its head stays that of the last
+/// run of all.
+pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()> {
+    let path = super::root().join(STORED);
+    let stored = fs::read_to_string(&path)?;
+    let head = head_of_table();
+    let (before, rest) =
+        stored.split_once(&head).ok_or_else(|| io::Error::other("another table is stored"))?;
+    let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
+    let (old, after) = rest.split_at(end);
+    let lines: String = scenarios
         .iter()
-        .map(|row| {
-            let result = row.verdict.word();
-            format!("{}{result} | {} |\n", row_start(row.name, row.about), row.cells().join(" | "))
+        .filter_map(|one| {
+            let new = rows.iter().find(|row| row.name == one.name).map(line);
+            let start = format!("| `{}`: ", one.name);
+            new.or_else(|| Some(format!("{}\n", old.lines().find(|old| old.starts_with(&start))?)))
         })
         .collect();
+    fs::write(path, format!("{before}{head}{lines}{after}"))
+}
+
+/// Writes the table to the workspace.
+pub(super) fn store(rows: &[Row]) -> io::Result<()> {
+    let lines: String = rows.iter().map(line).collect();
     let faults: String = rows
         .iter()
         .flat_map(|row| row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.name)))

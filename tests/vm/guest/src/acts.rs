@@ -13,7 +13,7 @@ use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
-use crate::{cost, machine, report, spans, system, who};
+use crate::{cost, machine, report, served, spans, system, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -57,6 +57,7 @@ pub(crate) fn run() -> io::Result<()> {
         report::line(&program("program", &mut tickline()));
         match act.as_str() {
             "ask-program" => done.and(ask_program(&lab)),
+            "serve" => done.and(served::serve_caller()),
             "who" => done.and(who::watch_asker()),
             _ => done,
         }
@@ -154,7 +155,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" | "who" => Ok(()),
+        "none" | "ask-program" | "who" | "serve" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {

@@ -21,6 +21,8 @@ mod readers;
 #[cfg(target_os = "linux")]
 mod report;
 #[cfg(target_os = "linux")]
+mod served;
+#[cfg(target_os = "linux")]
 mod spans;
 #[cfg(target_os = "linux")]
 mod system;
@@ -29,8 +31,10 @@ mod who;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some(who::ASKER) {
-        return who::ask();
+    match std::env::args().nth(1).as_deref() {
+        Some(who::ASKER) => return who::ask(),
+        Some(served::CALLER) => return served::call(),
+        _ => {}
     }
     // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a
     // disaster.

@@ -1,0 +1,111 @@
+//! A static program under `tickline run`, where each call of the clock is a system call: what a call
+//! costs, and whether time goes on in order while the server is killed and started again.
+
+use std::fs;
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::acts::tickline;
+use crate::system::monotonic_ns;
+use crate::{machine, report};
+
+/// The argument with which this program is that other program, which calls the clock.
+pub(crate) const CALLER: &str = "caller";
+
+const CALLS: u64 = 50_000;
+
+/// For how long the server may calibrate, and a killed one's leases run.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LEASES: Duration = Duration::from_millis(1_200);
+
+/// Calls the clock, and prints what it has seen.
+pub(crate) fn call() {
+    let first_ns = monotonic_ns();
+    let (mut last_ns, mut backward) = (first_ns, 0);
+    for _ in 0..CALLS {
+        let now_ns = monotonic_ns();
+        backward += u64::from(now_ns < last_ns);
+        last_ns = now_ns;
+    }
+    let seen = json!({
+        "first_ns": first_ns, "last_ns": last_ns, "backward": backward,
+        "call_ns": (last_ns - first_ns) / CALLS,
+    });
+    #[expect(clippy::print_stdout, reason = "the first process reads it")]
+    {
+        println!("{seen}");
+    }
+}
+
+/// Serves a page where the kernel keeps time with hpet, and runs the caller: plainly, under
+/// `tickline run`, after the server was killed, and with the next server.
+///
+/// # Errors
+///
+/// If a program cannot be started, or the clocksource cannot be chosen.
+pub(crate) fn serve_caller() -> io::Result<()> {
+    let first = machine::clocksource();
+    machine::choose_clocksource("hpet")?;
+    fs::create_dir_all("/run")?;
+    let native = caller(Command::new("/init").arg(CALLER))?;
+    let mut last_ns = native["last_ns"].as_u64();
+    let mut server = serve()?;
+    let mut report_next = |phase: &str, errors: Option<String>| -> io::Result<()> {
+        let mut seen = caller(tickline().args(["run", "--", "/init", CALLER]))?;
+        seen["phase"] = phase.into();
+        seen["clocksource"] = machine::clocksource().into();
+        seen["native_ns"] = native["call_ns"].clone();
+        seen["native_quarter_ns"] = native["call_ns"].as_u64().map(|ns| ns / 4).into();
+        seen["is_in_order"] = (seen["first_ns"].as_u64() >= last_ns).into();
+        seen["server"] = errors.into();
+        last_ns = seen["last_ns"].as_u64();
+        report::line(&seen);
+        Ok(())
+    };
+    report_next("served", None)?;
+    server.kill()?;
+    server.wait()?;
+    thread::sleep(LEASES);
+    report_next("server_killed", None)?;
+    let server = serve()?;
+    report_next("served_again", None)?;
+    let said = terminate(server)?;
+    report_next("server_stopped", Some(said))?;
+    machine::choose_clocksource(&first)
+}
+
+/// Starts a server, and waits until it serves.
+fn serve() -> io::Result<Child> {
+    let server = tickline().arg("serve").stderr(Stdio::piped()).spawn()?;
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let status = tickline().args(["serve", "status"]).output()?;
+        if status.status.success() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(server)
+}
+
+/// Ends a server as `systemctl stop` does. Returns what it has said.
+fn terminate(server: Child) -> io::Result<String> {
+    let pid = i32::try_from(server.id()).map_err(io::Error::other)?;
+    // SAFETY: a signal to a child of this process.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let output = server.wait_with_output()?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// What the caller has seen, and what was said on standard error.
+fn caller(command: &mut Command) -> io::Result<Value> {
+    let output = command.output()?;
+    let mut seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| json!({}));
+    seen["exit_code"] = output.status.code().into();
+    seen["said"] = String::from_utf8_lossy(&output.stderr).into_owned().into();
+    Ok(seen)
+}
