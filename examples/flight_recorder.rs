@@ -1,21 +1,25 @@
-//! A server on tokio with a flight recorder that is always on: a slow request writes what happened
+//! An axum server with a flight recorder that is always on: a slow request writes what happened
 //! before it to a file for <https://ui.perfetto.dev>.
 //!
 //! `cargo run --release --example flight_recorder [FILE]`
 //!
-//! Its output has: "flight.json", "slow request", "200 requests".
+//! Its output has: "flight.json", "1 slow", "200 requests".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::extract::{Path, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::{Router, routing};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;
 use tickline_tracing::flight::FlightRecorder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tracing::{Instrument, Span, info, info_span, instrument};
+use tracing::{Instrument, Span, field, info, info_span, instrument};
 use tracing_subscriber::layer::SubscriberExt;
 
 /// Longer than this is slow. The one slow request takes 300 ms.
@@ -23,6 +27,11 @@ const SLOW: Duration = Duration::from_millis(250);
 
 /// How far the file goes back.
 const BEFORE: Duration = Duration::from_secs(5);
+
+/// Clients that send requests at the same time, one after the other each.
+const CLIENTS: usize = 4;
+
+const REQUESTS: usize = 200;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,20 +52,30 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let server = tokio::spawn(serve(listener));
-    let clients = (0..200).map(|number| {
-        tokio::spawn(async move {
-            let mut stream = TcpStream::connect(address).await?;
-            let page = if number == 150 { "slow" } else { "item" };
-            stream.write_all(format!("GET /{page}/{number} HTTP/1.0\r\n\r\n").as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer.starts_with("HTTP/1.0 200"))
+    let routes = Router::new()
+        .route("/item/{number}", routing::get(item))
+        .route("/slow/{number}", routing::get(slow_item))
+        .layer(from_fn(traced));
+    let server = tokio::spawn(axum::serve(listener, routes).into_future());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            tokio::spawn(async move {
+                let mut answered = 0;
+                for number in (client..REQUESTS).step_by(CLIENTS) {
+                    let page = if number == 150 { "slow" } else { "item" };
+                    let mut stream = TcpStream::connect(address).await?;
+                    stream.write_all(format!("GET /{page}/{number} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+                    let mut answer = String::new();
+                    stream.read_to_string(&mut answer).await?;
+                    answered += u64::from(answer.starts_with("HTTP/1.0 200"));
+                }
+                Ok::<_, std::io::Error>(answered)
+            })
         })
-    });
+        .collect();
     let mut answered = 0;
-    for client in clients.collect::<Vec<_>>() {
-        answered += u64::from(client.await??);
+    for client in clients {
+        answered += client.await??;
     }
     server.abort();
 
@@ -65,38 +84,50 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let summary = recorder.write(&path)?;
     // ORDERING: Relaxed, as above.
     let slow = slow.load(Ordering::Relaxed);
-    println!("{answered} requests, {slow} slow request(s)");
+    println!("{answered} requests, {slow} slow");
     println!(
-        "{path}: {} spans, {} events, {} records overwritten",
-        summary.written, summary.events, summary.overwritten
+        "{path}: {} spans, {} open, {} events, {} records overwritten",
+        summary.written, summary.open, summary.events, summary.overwritten
     );
     Ok(())
 }
 
-async fn serve(listener: TcpListener) {
-    while let Ok((stream, peer)) = listener.accept().await {
-        let request = info_span!("request", port = peer.port(), path = tracing::field::Empty, status = 0);
-        tokio::spawn(answer(stream).instrument(request));
-    }
+/// A span for each request. The layer of tower-http makes one, too.
+async fn traced(request: Request, next: Next) -> Response {
+    let span = info_span!(
+        "request",
+        method = %request.method(),
+        path = request.uri().path(),
+        status = field::Empty
+    );
+    let answer = async {
+        let response = next.run(request).await;
+        Span::current().record("status", response.status().as_u16());
+        response
+    };
+    answer.instrument(span).await
 }
 
-/// Reads a request, and answers it.
-async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
-    let mut request = [0; 1_024];
-    let len = stream.read(&mut request).await?;
-    let text = String::from_utf8_lossy(&request[..len]).into_owned();
-    let path = text.split(' ').nth(1).unwrap_or("/");
-    Span::current().record("path", path);
-    let body = query(path).await;
-    info!(bytes = body.len(), "answered");
-    Span::current().record("status", 200);
-    stream.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{body}").as_bytes()).await?;
-    stream.shutdown().await
+async fn item(Path(number): Path<u64>) -> String {
+    let rows = query(number, Duration::from_millis(2)).await;
+    render(rows)
+}
+
+async fn slow_item(Path(number): Path<u64>) -> String {
+    let rows = query(number, Duration::from_millis(300)).await;
+    render(rows)
+}
+
+/// Waits for a database.
+#[instrument(skip(takes))]
+async fn query(number: u64, takes: Duration) -> u64 {
+    tokio::time::sleep(takes).await;
+    let rows = 100 + number % 50;
+    info!(rows, "answered");
+    rows
 }
 
 #[instrument]
-async fn query(path: &str) -> String {
-    let takes_ms = if path.starts_with("/slow") { 300 } else { 2 };
-    tokio::time::sleep(Duration::from_millis(takes_ms)).await;
-    info_span!("render").in_scope(|| format!("what {path} has\n").repeat(20))
+fn render(rows: u64) -> String {
+    (0..rows).map(|row| format!("<li>row {row}: {:x}\n", row.wrapping_mul(0x9E37_79B9))).collect()
 }

@@ -6,11 +6,12 @@
 //!
 //! Two other tables take half a minute and two minutes, and never fail:
 //!
-//! - `-- --pairs`: quantiles by `bench_pairs`, beside criterion's mean and median by `WallTime`;
+//! - `-- --pairs`: quantiles by `bench_pairs`, beside criterion's mean and median by `WallTime`, and
+//!   divan's by the counter;
 //! - `-- --compare`: `compare`, a hundred times with a routine and itself, and a hundred times with
 //!   one that takes 2 % longer.
 //!
-//! With `--load`, a thread on each CPU computes meanwhile.
+//! With `--load`, a thread on each CPU computes meanwhile; with `--json`, these two print JSON.
 //!
 //! Nothing else should run meanwhile, and the process should be bound to one CPU
 //! (`taskset -c 1`). It takes five minutes.
@@ -62,6 +63,8 @@ mod delays;
 mod load;
 #[path = "known_delays/pairs.rs"]
 mod pairs;
+#[path = "known_delays/peer.rs"]
+mod peer;
 
 use delays::{chain, long, median, truth_ns};
 
@@ -106,18 +109,43 @@ const SHORT: Effort = Effort {
 /// The allowed difference for long routines, ppm: 0.1 %.
 const AGREEMENT_PPM: f64 = 1_000.0;
 
+/// How a table is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// What a table says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    output: Output,
+    is_loaded: bool,
+}
+
+impl Setting {
+    fn what(self) -> &'static str {
+        if self.is_loaded { "With a busy thread on each CPU" } else { "Without other load" }
+    }
+}
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
+    if peer::is_child() {
+        peer::run_child();
+        return Ok(ExitCode::SUCCESS);
+    }
     let has = |name: &str| std::env::args().any(|argument| argument == name);
     let is_short = has("--short");
     let effort = if is_short { SHORT } else { FULL };
     let directory = std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
     if has("--pairs") || has("--compare") {
         let load = has("--load").then(load::Load::start);
-        let what = if load.is_some() { "With a busy thread on each CPU" } else { "Without other load" };
+        let output = if has("--json") { Output::Json } else { Output::Text };
+        let setting = Setting { output, is_loaded: load.is_some() };
         let result = if has("--pairs") {
-            pairs::run(if is_short { &pairs::SHORT } else { &pairs::FULL }, &directory, what)
+            pairs::run(if is_short { &pairs::SHORT } else { &pairs::FULL }, &directory, setting)
         } else {
-            compare::run(if is_short { &compare::SHORT } else { &compare::FULL }, &directory, what)
+            compare::run(if is_short { &compare::SHORT } else { &compare::FULL }, &directory, setting)
         };
         drop(load);
         fs::remove_dir_all(&directory)?;

@@ -2,14 +2,15 @@
 //! one of 2 %.
 
 use std::error::Error;
-use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::Criterion;
+use serde_json::{Value, json};
 use tickline_criterion::{Comparison, CounterTime, compare};
 
-use crate::delays::{chain, long, median, truth_ns};
+use crate::delays::{each, long, median, multiplications, run_ns};
+use crate::{Output, Setting};
 
 /// Of the first routine.
 const DELAY_NS: f64 = 50.0;
@@ -24,12 +25,8 @@ pub(crate) struct Effort {
 pub(crate) const FULL: Effort = Effort { runs: 100, measurement: Duration::from_millis(400) };
 pub(crate) const SHORT: Effort = Effort { runs: 2, measurement: Duration::from_millis(60) };
 
-pub(crate) fn run(effort: &Effort, directory: &Path, what: &str) -> Result<(), Box<dyn Error>> {
-    let truth = Duration::from_millis(100);
-    let call_ns = long(truth, || truth_ns(0));
-    let multiplication_ns = (long(truth, || truth_ns(1_000)) - call_ns) / 1_000.0;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some fifty")]
-    let count = ((DELAY_NS - call_ns) / multiplication_ns).round() as u32;
+pub(crate) fn run(effort: &Effort, directory: &Path, setting: Setting) -> Result<(), Box<dyn Error>> {
+    let count = multiplications(DELAY_NS);
     let time = CounterTime::builder().quiet().output_directory(directory).start_or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
@@ -52,11 +49,24 @@ pub(crate) fn run(effort: &Effort, directory: &Path, what: &str) -> Result<(), B
             (long(short, || run_ns(each::<0>(count))), long(short, || run_ns(each::<1>(count))));
         truths.push((b_ns / a_ns - 1.0) * 100.0);
     }
+    let truth_percent = median(&mut truths);
+    if setting.output == Output::Json {
+        let found = json!({
+            "runs": effort.runs,
+            "measurement_ms": effort.measurement.as_millis(),
+            "truth_percent": truth_percent,
+            "a_against_a": to_json(&same),
+            "a_against_b": to_json(&longer),
+        });
+        println!("{found}");
+        return Ok(());
+    }
     println!(
-        "\n{what}. {} runs each, of {:?}; the truth by long runs is {:+.2} %",
+        "\n{}. {} runs each, of {:?}; the truth by long runs is {:+.2} %",
+        setting.what(),
         effort.runs,
         effort.measurement,
-        median(&mut truths)
+        truth_percent
     );
     println!(
         "{:<22} {:>9} {:>12} | {:^26} | {:>9} {:>9}",
@@ -68,40 +78,49 @@ pub(crate) fn run(effort: &Effort, directory: &Path, what: &str) -> Result<(), B
     Ok(())
 }
 
-/// A chain of so many multiplications, and 4 cycles more, `MORE` times. Each call needs the one
-/// before, so that calls do not overlap.
-fn each<const MORE: u32>(count: u32) -> impl FnMut() -> u64 {
-    let mut value = 3;
-    move || {
-        value = chain(value, black_box(count));
-        for _ in 0..MORE {
-            value = value.wrapping_mul(value).rotate_left(7); // 3 cycles and 1
-        }
-        value
-    }
+fn to_json(found: &[Comparison]) -> Value {
+    let Found { different, excludes_zero, percents, couples, disturbed } = Found::of(found);
+    json!({
+        "different": different,
+        "excludes_zero": excludes_zero,
+        "least_percent": percents[0],
+        "median_percent": percents[1],
+        "most_percent": percents[2],
+        "couples": couples,
+        "disturbed": disturbed,
+    })
 }
 
-/// What a call of `routine` takes, ns: by a run of some 50 us.
-fn run_ns(mut routine: impl FnMut() -> u64) -> f64 {
-    const CALLS: u32 = 1_000;
-    let start = Instant::now();
-    for _ in 0..CALLS {
-        black_box(routine());
+/// What many comparisons found.
+struct Found {
+    different: usize,
+    excludes_zero: usize,
+    /// The least, the median and the most.
+    percents: [f64; 3],
+    couples: u64,
+    disturbed: u64,
+}
+
+impl Found {
+    fn of(found: &[Comparison]) -> Self {
+        let mut percents: Vec<f64> = found.iter().map(Comparison::percent).collect();
+        let middle = median(&mut percents);
+        let count = |of: fn(&Comparison) -> bool| found.iter().filter(|one| of(one)).count();
+        Self {
+            different: count(Comparison::is_different),
+            excludes_zero: count(Comparison::excludes_zero),
+            percents: [percents[0], middle, percents[percents.len() - 1]],
+            couples: found.iter().map(|one| one.couples).sum(),
+            disturbed: found.iter().map(|one| one.disturbed).sum(),
+        }
     }
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
 }
 
 fn print(name: &str, found: &[Comparison]) {
-    let mut percents: Vec<f64> = found.iter().map(Comparison::percent).collect();
-    let middle = median(&mut percents);
-    let count = |of: fn(&Comparison) -> bool| found.iter().filter(|one| of(one)).count();
+    let Found { different, excludes_zero, percents: [least, middle, most], couples, disturbed } =
+        Found::of(found);
     println!(
-        "{name:<22} {:>9} {:>12} | {:>+8.3} {middle:>+8.3} {:>+8.3} | {:>9} {:>9}",
-        count(Comparison::is_different),
-        count(Comparison::excludes_zero),
-        percents[0],
-        percents[percents.len() - 1],
-        found.iter().map(|one| one.couples).sum::<u64>(),
-        found.iter().map(|one| one.disturbed).sum::<u64>(),
+        "{name:<22} {different:>9} {excludes_zero:>12} | {least:>+8.3} {middle:>+8.3} {most:>+8.3} | {couples:>9} \
+         {disturbed:>9}"
     );
 }

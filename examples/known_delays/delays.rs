@@ -49,6 +49,39 @@ pub(crate) fn truth_ns(count: u32) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
 }
 
+/// How many multiplications [`chain`] needs to take `delay_ns`, its call included.
+pub(crate) fn multiplications(delay_ns: f64) -> u32 {
+    let during = Duration::from_millis(100);
+    let call_ns = long(during, || truth_ns(0));
+    let multiplication_ns = (long(during, || truth_ns(1_000)) - call_ns) / 1_000.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some fifty")]
+    let count = ((delay_ns - call_ns) / multiplication_ns).round() as u32;
+    count
+}
+
+/// A chain of so many multiplications, and 4 cycles more, `MORE` times. Each call needs the one
+/// before, so that calls do not overlap.
+pub(crate) fn each<const MORE: u32>(count: u32) -> impl FnMut() -> u64 {
+    let mut value = 3;
+    move || {
+        value = chain(value, black_box(count));
+        for _ in 0..MORE {
+            value = value.wrapping_mul(value).rotate_left(7); // 3 cycles and 1
+        }
+        value
+    }
+}
+
+/// What a call of `routine` takes, ns: by a run of some 50 us.
+pub(crate) fn run_ns(mut routine: impl FnMut() -> u64) -> f64 {
+    const CALLS: u32 = 1_000;
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        black_box(routine());
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+}
+
 /// The median of many of them.
 pub(crate) fn long(during: Duration, truth_ns: impl Fn() -> f64) -> f64 {
     let begin = Instant::now();

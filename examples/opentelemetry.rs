@@ -1,0 +1,71 @@
+//! Spans for OpenTelemetry with tickline's times: those that `tracing-opentelemetry` exports are the
+//! ones that tickline's other layers show.
+//!
+//! `cargo run --release --example opentelemetry --features opentelemetry-0-33`
+//!
+//! Its output has: "request", "query", "rows read", "same start: true".
+#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::otel::OtelTimes;
+use tracing::{Instrument, info, info_span, instrument};
+use tracing_subscriber::layer::SubscriberExt;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let _clock = tickline::start()?;
+    // A program that sends its spans away has the exporter of opentelemetry-otlp here.
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+
+    let times = OtelTimes::new();
+    let otel = tracing_opentelemetry::layer().with_tracer(times.tracer(provider.tracer("example")));
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&starts);
+    let timing = SpanTimingLayer::new().with_callback(move |span| {
+        let start = SystemTime::from(span.times().created());
+        seen.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), start));
+    });
+    // The timing layer is optional. It comes first, so that `busy_ns` and `idle_ns` are its own.
+    let subscriber = tracing_subscriber::registry().with(timing).with(times.layer(otel));
+    tracing::subscriber::set_global_default(subscriber)?;
+
+    request(7).await;
+
+    provider.force_flush()?;
+    for span in exporter.get_finished_spans()? {
+        let took = span.end_time.duration_since(span.start_time)?;
+        println!("{} from {:?}, {took:?}", span.name, tickline::UnixTime::try_from(span.start_time)?);
+        for event in span.events.iter() {
+            println!("    {} after {:?}", event.name, event.timestamp.duration_since(span.start_time)?);
+        }
+        for attribute in span.attributes.iter().filter(|attribute| attribute.key.as_str().ends_with("_ns")) {
+            println!("    {} = {}", attribute.key, attribute.value);
+        }
+        let starts = starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = starts.iter().find(|(name, _)| span.name == *name).map(|(_, start)| *start);
+        // Two layers read the clock one after the other.
+        let distance = own.map_or(Duration::MAX, |own| {
+            own.duration_since(span.start_time).unwrap_or_else(|error| error.duration())
+        });
+        println!("    same start: {}", distance < Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+#[instrument]
+async fn request(user: u64) {
+    let rows = query().instrument(info_span!("query")).await;
+    info!(rows, "answered");
+}
+
+async fn query() -> u64 {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    info!("rows read");
+    3
+}
