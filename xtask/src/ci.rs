@@ -86,6 +86,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
         Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
+        Step::new("clippy, default features", "cargo clippy --workspace --all-targets -- -D warnings"),
         // What the next compilers will say.
         Step::new(
             "clippy, nightly",
@@ -106,15 +107,10 @@ fn own() -> Vec<Step> {
     vec![
         Step::new("format", "cargo fmt --all --check"),
         Step::new("the shell script", "shellcheck crates/tickline-cli/facts.sh").needs(&["shellcheck --version"]),
-        Step::new("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
-        Step::new(
-            "clippy, all features",
-            "cargo clippy --workspace --all-targets --all-features -- -D warnings",
-        ),
+        Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         Step::new("docs", "cargo doc --workspace --no-deps --all-features").with(DENY),
         Step::new("tests, as in the README", "cargo test --workspace"),
         Step::new("tests of tracing, all features", "cargo test -p tickline-tracing --all-features"),
-        Step::new("tracing without its features", "cargo check -p tickline-tracing --no-default-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
         Step::new(
             "ten million spans",

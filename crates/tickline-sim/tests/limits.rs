@@ -3,7 +3,7 @@
 use tickline_sim::scenario::{Driver, Fault, Sleep, What};
 use tickline_sim::{Mark, Scenario, named, run, run_tracked};
 
-/// Seeds that a test tries; fewer without optimisation, for it takes twenty times as long.
+/// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
 
 const MS: u64 = 1_000_000;
