@@ -8,6 +8,9 @@ const DENY: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 /// For the Chrome file; the other tests take so many in every optimised build.
 const MANY_SPANS: &[(&str, &str)] = &[("TICKLINE_TEST_SPANS", "10000000")];
 
+/// A minute for each way to stop a page's server.
+const ROUNDS: &[(&str, &str)] = &[("TICKLINE_TEST_ROUNDS", "10")];
+
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 
 /// Miri finds undefined behaviour and data races in what the unit tests of core execute. Tests
@@ -86,6 +89,12 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
         Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
+        // Seven minutes.
+        Step::new(
+            "handovers while a page's server is stopped",
+            "cargo test -p tickline-cli --test hand_over --test stopped -- --include-ignored --nocapture no_step_back",
+        )
+        .with(ROUNDS),
         Step::new("clippy, default features", "cargo clippy --workspace --all-targets -- -D warnings"),
         // What the next compilers will say.
         Step::new(

@@ -7,160 +7,20 @@
 
 mod common;
 
-use std::env;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::ptr;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use tickline::{Clock, State};
 
+use common::game::{self, Board, Game};
 use common::server::{Server, folder, run, status, until, wait_for_line};
-
-const PAGE: &str = "TICKLINE_TEST_PAGE";
-const BOARD: &str = "TICKLINE_TEST_BOARD";
-const PLAYER: &str = "TICKLINE_TEST_PLAYER";
-
-/// What the players share: a file, mapped.
-#[repr(C)]
-struct Board {
-    /// Number of readings so far; the player of the same parity is next.
-    turn: AtomicU64,
-    /// The last reading, ns.
-    last_ns: AtomicI64,
-    /// Not 0: the players end.
-    end: AtomicU64,
-    /// Readings that were below the one before, and the largest such step, ns.
-    steps_back: AtomicU64,
-    largest_ns: AtomicI64,
-    /// Looks at the state that found a line, or none.
-    by_line: AtomicU64,
-    by_os: AtomicU64,
-}
-
-impl Board {
-    fn open(path: &Path) -> &'static Self {
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
-        file.set_len(4096).expect("room");
-        // SAFETY: a new mapping of a file that is as long as the structure, and stays so.
-        let start = unsafe {
-            mmap(ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
-        };
-        // SAFETY: zeros are valid atomics, and the mapping is never unmapped.
-        unsafe { &*start.expect("memory").cast::<Self>() }
-    }
-
-    /// A player's reading, which comes after the other's.
-    fn take(&self, ns: i64) {
-        let before_ns = self.last_ns.swap(ns, Ordering::SeqCst);
-        if ns < before_ns {
-            self.steps_back.fetch_add(1, Ordering::SeqCst);
-            self.largest_ns.fetch_max(before_ns - ns, Ordering::SeqCst);
-        }
-        self.turn.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn play(&self, player: u64, now_ns: impl Fn() -> i64, mut sometimes: impl FnMut()) {
-        loop {
-            for spins in 0_u32.. {
-                if self.end.load(Ordering::SeqCst) != 0 {
-                    return;
-                }
-                if self.turn.load(Ordering::SeqCst) % 2 == player {
-                    break;
-                }
-                if spins > 200 {
-                    thread::yield_now();
-                }
-            }
-            self.take(now_ns());
-            if self.turn.load(Ordering::SeqCst) % 256 < 2 {
-                sometimes();
-            }
-        }
-    }
-}
 
 /// Not a test of its own: a child process of the tests below.
 #[test]
 fn player() {
-    let (Some(page), Some(board), Some(player)) =
-        (env::var_os(PAGE), env::var_os(BOARD), env::var_os(PLAYER))
-    else {
-        return;
-    };
-    let board = Board::open(Path::new(&board));
-    let clock = Clock::builder().page(PathBuf::from(page)).start().unwrap();
-    let player = u64::from(player == "1");
-    let now_ns = || i64::try_from(clock.now_ordered_ns()).unwrap();
-    board.play(player, now_ns, || {
-        let count = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
-        count.fetch_add(1, Ordering::SeqCst);
-    });
-}
-
-struct Game {
-    board: &'static Board,
-    players: Vec<Child>,
-}
-
-impl Game {
-    fn start(page: &Path, folder: &Path) -> Self {
-        let path = folder.join("board");
-        let board = Board::open(&path);
-        let players = ["0", "1"].map(|player| {
-            Command::new(env::current_exe().expect("this program"))
-                .args(["player", "--exact", "--nocapture"])
-                .env(PAGE, page)
-                .env(BOARD, &path)
-                .env(PLAYER, player)
-                .stdout(Stdio::null())
-                .spawn()
-                .expect("this program")
-        });
-        Self { board, players: players.into() }
-    }
-
-    fn handovers(&self) -> u64 {
-        self.board.turn.load(Ordering::SeqCst)
-    }
-
-    /// Lets the players play for a while, and at least for some handovers.
-    fn go_on(&mut self, time: Duration) {
-        let before = self.handovers();
-        thread::sleep(time);
-        until("the players play", || {
-            for player in &mut self.players {
-                assert!(player.try_wait().expect("a child").is_none(), "a player has ended");
-            }
-            (self.handovers() > before + 1_000).then_some(())
-        });
-    }
-
-    /// Ends the game, and returns what it found: handovers, steps back, and the largest one.
-    fn end(&mut self) -> (u64, u64, i64) {
-        self.board.end.store(1, Ordering::SeqCst);
-        for player in &mut self.players {
-            let status = player.wait().expect("a child");
-            assert!(status.success(), "{status}");
-        }
-        let steps_back = self.board.steps_back.load(Ordering::SeqCst);
-        (self.handovers(), steps_back, self.board.largest_ns.load(Ordering::SeqCst))
-    }
-}
-
-impl Drop for Game {
-    fn drop(&mut self) {
-        for player in &mut self.players {
-            player.kill().ok();
-            player.wait().ok();
-        }
-    }
+    game::play();
 }
 
 /// The end of all leases, and as much again.
@@ -177,55 +37,46 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     let serves = wait_for_line(&page, &server);
     let mut game = Game::start(&page, folder.path());
     game.go_on(ms(700));
-    // Stopped at any moment, for any time.
-    for stop_ms in [1, 40, 300, 900, 1_700, 450, 1_200, 3, 600] {
-        server.signal(libc::SIGSTOP);
-        game.go_on(ms(stop_ms));
-        server.signal(libc::SIGCONT);
-        game.go_on(ms(170 + stop_ms / 3));
-    }
-    // Killed, and another one at once, in the middle of the leases, and after them.
-    for pause_ms in [0, 350, 1_500, 20] {
+    for _ in 0..game::rounds() {
+        // Stopped at any moment, for any time.
+        for stop_ms in [1, 40, 300, 900, 1_700, 450, 1_200, 3, 600] {
+            server.signal(libc::SIGSTOP);
+            game.go_on(ms(stop_ms));
+            server.signal(libc::SIGCONT);
+            game.go_on(ms(170 + stop_ms / 3));
+        }
+        // Killed, and another one at once, in the middle of the leases, and after them.
+        for pause_ms in [0, 350, 1_500, 20] {
+            server.signal(libc::SIGKILL);
+            server.ended();
+            game.go_on(ms(pause_ms));
+            server = Server::start(&page);
+            assert_eq!(wait_for_line(&page, &server), serves, "a restarted server serves as the first one");
+            // Two at once.
+            assert_eq!(run(&page, &[]).status.code(), Some(2));
+            game.go_on(ms(400));
+        }
+        // Stopped while it starts.
         server.signal(libc::SIGKILL);
         server.ended();
-        game.go_on(ms(pause_ms));
+        for start_ms in [2, 5, 9, 14, 30] {
+            server = Server::start(&page);
+            thread::sleep(ms(start_ms));
+            server.signal(libc::SIGSTOP);
+            game.go_on(ms(200));
+            server.signal(libc::SIGCONT);
+            game.go_on(ms(100));
+            server.signal(libc::SIGKILL);
+            server.ended();
+        }
         server = Server::start(&page);
-        assert_eq!(wait_for_line(&page, &server), serves, "a restarted server serves as the first one");
-        // Two at once.
-        assert_eq!(run(&page, &[]).status.code(), Some(2));
-        game.go_on(ms(400));
+        wait_for_line(&page, &server);
+        game.go_on(ms(300));
     }
-    // Stopped while it starts.
-    server.signal(libc::SIGKILL);
-    server.ended();
-    for start_ms in [2, 5, 9, 14, 30] {
-        server = Server::start(&page);
-        thread::sleep(ms(start_ms));
-        server.signal(libc::SIGSTOP);
-        game.go_on(ms(200));
-        server.signal(libc::SIGCONT);
-        game.go_on(ms(100));
-        server.signal(libc::SIGKILL);
-        server.ended();
-    }
-    server = Server::start(&page);
-    wait_for_line(&page, &server);
-    game.go_on(ms(300));
     server.signal(libc::SIGTERM);
     assert_eq!(server.ended().0, Some(0));
     game.go_on(TWO_LEASES);
-    let (handovers, steps_back, largest_ns) = game.end();
-    let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
-    let (by_line, by_os) = (found(&game.board.by_line), found(&game.board.by_os));
-    eprintln!("{handovers} handovers; looks that found a line: {by_line}, none: {by_os}");
-    assert!(handovers > 10_000);
-    assert_eq!(steps_back, 0, "{steps_back} of {handovers} handovers step back, by up to {largest_ns} ns");
-    if serves {
-        assert!(by_line > 0, "no reading was by a line");
-        assert!(by_os > 0, "no reading was by the OS clock");
-    } else {
-        eprintln!("SKIPPED: the counter does not serve here, so all readings were by the OS clock");
-    }
+    game.end(serves);
 }
 
 /// The check itself: a player that adds a lead to some of its readings, as a line without a floor
@@ -239,8 +90,8 @@ fn a_step_back_is_found() {
         let ns = i64::try_from(clock.now_ordered_ns()).unwrap();
         board.take(if reading == 50 { ns + 1_000_000_000 } else { ns });
     }
-    assert_eq!(board.steps_back.load(Ordering::SeqCst), 1);
-    assert!(board.largest_ns.load(Ordering::SeqCst) > 0);
+    assert_eq!(board.steps_back(), 1);
+    assert!(board.largest_ns() > 0);
 }
 
 /// A clock of a page says so, and by which.

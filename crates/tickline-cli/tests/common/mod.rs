@@ -1,6 +1,9 @@
 //! Helpers for the output and the exit code of a program.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
 
+#[cfg(target_os = "linux")]
+pub mod game;
 #[cfg(target_os = "linux")]
 pub mod server;
 

@@ -1,0 +1,271 @@
+//! A server that is stopped at each of its stores to the page, for less and for more than its
+//! leases, while two processes hand readings to each other.
+//!
+//! The processor's debug registers stop it behind a store (Intel SDM Vol. 3B, "Debug Registers"),
+//! by ptrace(2).
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::game::{self, Game};
+use common::server::{Server, folder, status, wait_for_line};
+
+/// Not a test of its own: a child process of the test below.
+#[test]
+fn player() {
+    game::play();
+}
+
+/// The page (`tickline-page`, `layout.rs`): a header, the word in a cache line of its own, slots.
+const WORD: u64 = 64;
+const SLOTS: u64 = 128;
+const SLOT_BYTES: u64 = 64;
+const SLOT_COUNT: u64 = 8;
+
+/// How long the server is stopped, ms: within a lease, and beyond it.
+const STOPS_MS: [u64; 4] = [1_700, 3, 250, 900];
+
+/// How long to wait for a store of one kind. A server publishes twice a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the server is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Behind the first store to a slot, and so many more.
+    Slot(usize),
+    /// Behind the store to the word, and so many instructions.
+    Word(usize),
+    /// Between the look at the counter and the store to the word: so many instructions behind the
+    /// store that announces a restartable sequence (rseq(2)).
+    Sequence(usize),
+}
+
+const PLACES: [Place; 14] = [
+    Place::Slot(0),
+    Place::Slot(1),
+    Place::Slot(2),
+    Place::Slot(3),
+    Place::Slot(4),
+    Place::Slot(5),
+    Place::Slot(6),
+    Place::Slot(7),
+    Place::Sequence(0),
+    Place::Sequence(2),
+    Place::Sequence(4),
+    Place::Sequence(9),
+    Place::Word(0),
+    Place::Word(40),
+];
+
+#[test]
+#[ignore = "half a minute: `cargo xtask nightly` has ten rounds"]
+fn no_step_back_while_the_server_is_stopped_at_each_store() {
+    let (folder, page) = folder();
+    let server = Server::start(&page);
+    let serves = wait_for_line(&page, &server);
+    if !serves {
+        eprintln!("SKIPPED: the counter does not serve here, so nothing is published");
+        return;
+    }
+    let traced = match Traced::seize(&server, &page) {
+        Ok(traced) => traced,
+        Err(error) => {
+            eprintln!("SKIPPED: the server cannot be traced here: {error}");
+            return;
+        }
+    };
+    let mut game = Game::start(&page, folder.path());
+    let mut stops = BTreeMap::<_, u32>::new();
+    for round in 0..game::rounds() {
+        for (index, place) in PLACES.into_iter().enumerate() {
+            let turn = round + index;
+            if !traced.stops_at(place, turn) {
+                eprintln!("SKIPPED: {place:?}: no such store in {PATIENCE:?}");
+                continue;
+            }
+            let stop_ms = STOPS_MS[turn % STOPS_MS.len()];
+            game.go_on(Duration::from_millis(stop_ms));
+            let phase = status(&page).expect("a page")["phase"].as_str().expect("a name").to_owned();
+            *stops.entry((format!("{place:?}"), phase)).or_default() += 1;
+        }
+    }
+    traced.let_go();
+    game.go_on(Duration::from_millis(700));
+    let lines = stops.iter().map(|((place, phase), count)| format!("{place} {phase}: {count}"));
+    eprintln!("stopped at: {}", lines.collect::<Vec<_>>().join(", "));
+    game.end(serves);
+    let stopped_in = |wanted: &str| stops.keys().any(|(_, phase)| phase == wanted);
+    assert!(stopped_in("live") && stopped_in("opening"), "{stops:?}");
+}
+
+/// The first thread of a server, which publishes: traced by this thread, and stopped.
+struct Traced {
+    pid: libc::pid_t,
+    /// Where it has the page.
+    page: u64,
+    /// Where its thread announces restartable sequences, if it does.
+    sequence: Option<u64>,
+    /// The page's file.
+    file: fs::File,
+}
+
+/// ptrace(2), Linux 5.13.
+const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+
+/// `struct ptrace_rseq_configuration` (linux/ptrace.h).
+#[repr(C)]
+#[derive(Default)]
+struct RseqConfiguration {
+    pointer: u64,
+    size: u32,
+    signature: u32,
+    flags: u32,
+    pad: u32,
+}
+
+/// `rseq_cs` in `struct rseq` (linux/rseq.h).
+const SEQUENCE: u64 = 8;
+
+impl Traced {
+    fn seize(server: &Server, page: &Path) -> io::Result<Self> {
+        let pid = libc::pid_t::try_from(server.pid()).unwrap();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let name = page.to_str().expect("a name");
+        let line = maps.lines().find(|line| line.ends_with(name)).expect("the page is mapped");
+        let start = line.split('-').next().expect("an address");
+        let page_start = u64::from_str_radix(start, 16).expect("an address");
+        let mut traced = Self { pid, page: page_start, sequence: None, file: fs::File::open(page)? };
+        traced.ask(libc::PTRACE_SEIZE, 0, 0)?;
+        traced.ask(libc::PTRACE_INTERRUPT, 0, 0)?;
+        assert!(traced.stopped(PATIENCE), "it stops when it is told to");
+        let mut found = RseqConfiguration::default();
+        let size = size_of::<RseqConfiguration>() as u64;
+        if traced
+            .ask(PTRACE_GET_RSEQ_CONFIGURATION, size, (&raw mut found).expose_provenance() as u64)
+            .is_ok()
+            && found.pointer != 0
+        {
+            traced.sequence = Some(found.pointer + SEQUENCE);
+        }
+        Ok(traced)
+    }
+
+    fn ask(&self, request: libc::c_uint, address: u64, data: u64) -> io::Result<()> {
+        // SAFETY: what is written to in this process is what `data` points to, for the one request
+        // that writes.
+        match unsafe { libc::ptrace(request, self.pid, address, data) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for a stop that is no signal's; signals are passed on. `false` if there is none in time.
+    fn stopped(&self, patience: Duration) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            let mut state = 0;
+            // SAFETY: a child of this process; `state` is valid for a write.
+            let ended = unsafe { libc::waitpid(self.pid, &raw mut state, libc::WNOHANG) };
+            if ended == 0 {
+                std::thread::yield_now();
+                continue;
+            }
+            assert!(ended == self.pid && libc::WIFSTOPPED(state), "the server has ended: {state:#x}");
+            match libc::WSTOPSIG(state) {
+                libc::SIGTRAP => return true,
+                signal => {
+                    self.ask(libc::PTRACE_CONT, 0, signal.unsigned_abs().into()).expect("it is stopped")
+                }
+            }
+        }
+        false
+    }
+
+    fn set_register(&self, register: u64, value: u64) {
+        let offset = offset_of!(libc::user, u_debugreg) as u64 + 8 * register;
+        self.ask(libc::PTRACE_POKEUSER, offset, value).expect("a debug register");
+    }
+
+    /// Has the processor stop the server behind stores to 8 bytes at these places, and no others.
+    fn watch(&self, places: &[u64]) {
+        self.set_register(7, 0);
+        let mut control = 0;
+        for (register, place) in (0..).zip(places) {
+            self.set_register(register, *place);
+            // On for this thread; stores; 8 bytes.
+            control |= 1 << (2 * register) | 0b1001 << (16 + 4 * register);
+        }
+        self.set_register(7, control);
+    }
+
+    /// Lets the server run to its next store to one of these places. `false` if there is none.
+    fn runs_to(&self, places: &[u64]) -> bool {
+        self.watch(places);
+        self.ask(libc::PTRACE_CONT, 0, 0).expect("it is stopped");
+        let comes = self.stopped(PATIENCE);
+        if !comes {
+            self.ask(libc::PTRACE_INTERRUPT, 0, 0).expect("it runs");
+            assert!(self.stopped(PATIENCE), "it stops when it is told to");
+        }
+        self.watch(&[]);
+        comes
+    }
+
+    fn step(&self) {
+        self.ask(libc::PTRACE_SINGLESTEP, 0, 0).expect("it is stopped");
+        assert!(self.stopped(PATIENCE), "an instruction ends");
+    }
+
+    fn slots(&self) -> [u8; 512] {
+        let mut bytes = [0; 512];
+        self.file.read_exact_at(&mut bytes, SLOTS).expect("the page");
+        bytes
+    }
+
+    /// Lets the server run until it comes to `place`, and leaves it stopped there. `false` if it does
+    /// not come there.
+    fn stops_at(&self, place: Place, turn: usize) -> bool {
+        let watched = match place {
+            Place::Slot(_) => {
+                let slots: Vec<_> =
+                    (0..SLOT_COUNT).map(|slot| self.page + SLOTS + slot * SLOT_BYTES).collect();
+                // The processor watches four places. The writer uses some slots for a while.
+                (0..3).any(|next| self.runs_to(slots.chunks(3).nth((turn + next) % 3).expect("slots")))
+            }
+            Place::Word(_) => self.runs_to(&[self.page + WORD]),
+            Place::Sequence(_) => self.sequence.is_some_and(|sequence| self.runs_to(&[sequence])),
+        };
+        if !watched {
+            return false;
+        }
+        match place {
+            Place::Slot(stores) => {
+                for _ in 0..stores {
+                    let before = self.slots();
+                    // A store of what was there already is not seen.
+                    (0..1_000).any(|_| {
+                        self.step();
+                        self.slots() != before
+                    });
+                }
+            }
+            Place::Word(instructions) | Place::Sequence(instructions) => {
+                (0..instructions).for_each(|_| self.step());
+            }
+        }
+        true
+    }
+
+    fn let_go(&self) {
+        self.ask(libc::PTRACE_DETACH, 0, 0).expect("it is stopped");
+    }
+}
