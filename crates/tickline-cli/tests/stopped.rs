@@ -137,7 +137,7 @@ const SEQUENCE: u64 = 8;
 
 impl Traced {
     fn seize(server: &Server, page: &Path) -> io::Result<Self> {
-        let pid = libc::pid_t::try_from(server.pid()).unwrap();
+        let pid = libc::pid_t::try_from(server.pid()).expect("a process");
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let name = page.to_str().expect("a name");
         let line = maps.lines().find(|line| line.ends_with(name)).expect("the page is mapped");
