@@ -86,6 +86,8 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate --write"),
         // A quarter of an hour: unit tests, integration tests and doc tests under emulators.
         Step::new("every target", "cargo xtask targets --write"),
+        // Eight minutes.
+        Step::new("every guest", "cargo xtask vm --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
         Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
@@ -132,7 +134,13 @@ fn own() -> Vec<Step> {
             .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
         Step::new("examples run", "cargo xtask examples"),
         Step::new("the report in a browser", "cargo xtask page").needs(&["cargo xtask page --browser"]),
-        Step::new("real kernels with bad clocks", "cargo xtask vm").needs(&["cargo xtask vm --prepare"]),
+        // Four minutes. One guest of each kind: another clocksource, rights, steps, a stop, a sleep.
+        Step::new(
+            "real kernels with bad clocks",
+            "cargo xtask vm tsc asked who served one_cpu hpet_rejected chosen measured_cpus measured_acpi_pm switched \
+             demoted set_clock adjtimex hotplug saved suspended",
+        )
+        .needs(&["cargo xtask vm --prepare"]),
         // From here on two at a time: whatever above measures, or waits for a guest, has had the
         // machine to itself.
         Step::new("Miri on core", "cargo +nightly miri test -p tickline-core --lib")
@@ -164,8 +172,8 @@ fn own() -> Vec<Step> {
         ),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
-        // Two minutes. `nightly` has all of them, and a test whether each still has its text.
-        Step::new("a test goes red for one rule in ten that is taken out", "cargo xtask mutate --sample"),
+        // A minute and a half. `nightly` has all of them, and a test whether each still has its text.
+        Step::new("a test goes red for one rule in twenty that is taken out", "cargo xtask mutate --sample"),
         Step::new("benches run", "cargo bench -- --test"),
         // A third of a minute once it is built.
         Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
