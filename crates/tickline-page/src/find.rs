@@ -1,4 +1,5 @@
-//! What the system says: where this process runs, by `/proc`, and who may write to a file. Nothing here allocates: a child of a fork asks again.
+//! What the system says: where this process runs, by `/proc`, and who may write to a file. Nothing
+//! here allocates: a child of a fork asks again.
 
 use core::ffi::CStr;
 
@@ -30,7 +31,7 @@ impl Machine {
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
         let mut table = [0; 256];
         let table = read(c"/proc/self/timens_offsets", &mut table).unwrap_or_default();
-        let monotonic_offset_ns = if is_own { monotonic_offset_ns(table) } else { None };
+        let monotonic_offset_ns = if is_own { namespace_offset_ns(table, "monotonic") } else { None };
         Ok(Self { boot_id, time_namespace, monotonic_offset_ns })
     }
 }
@@ -73,10 +74,13 @@ fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
     digits.next().is_none().then_some(id)
 }
 
-/// The line `monotonic SECONDS NANOSECONDS`.
-fn monotonic_offset_ns(table: &[u8]) -> Option<i64> {
+/// One clock's offset in `/proc/self/timens_offsets`, ns: lines of a name, seconds and nanoseconds
+/// (time_namespaces(7)). No part of the public interface: the program `tickline` reads it, too.
+#[doc(hidden)]
+#[must_use]
+pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;
-    let line = table.lines().find(|line| line.split_whitespace().next() == Some("monotonic"))?;
+    let line = table.lines().find(|line| line.split_whitespace().next() == Some(clock))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
     let (seconds, nanos) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
@@ -95,10 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_that_of_the_monotonic_clock() {
-        let table = b"monotonic          -7         5\nboottime              9         0\n";
-        assert_eq!(monotonic_offset_ns(table), Some(-6_999_999_995));
-        assert_eq!(monotonic_offset_ns(b"boottime 1 0\n"), None);
-        assert_eq!(monotonic_offset_ns(b"monotonic 9223372036854775807 0\n"), None);
+    fn an_offset_is_that_of_its_clock() {
+        let table = b"monotonic          -7         5\nboottime          86400         0\n";
+        assert_eq!(namespace_offset_ns(table, "monotonic"), Some(-6_999_999_995));
+        assert_eq!(namespace_offset_ns(table, "boottime"), Some(86_400_000_000_000));
+        assert_eq!(namespace_offset_ns(table, "realtime"), None);
+        assert_eq!(namespace_offset_ns(b"monotonic x 0\n", "monotonic"), None);
+        assert_eq!(namespace_offset_ns(b"monotonic 9223372036854775807 0\n", "monotonic"), None);
     }
 }

@@ -6,21 +6,15 @@ use core::sync::atomic::AtomicU32;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use tickline_page::program::{self, Outcome};
 use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, judge_file};
 
-use crate::outcome::Outcome;
 use crate::state::STATE;
-
-const CLOCKSOURCE: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-
-/// The clocksources that the vDSO reads by itself on x86_64.
-const FAST: [&[u8]; 3] = [b"tsc", b"kvm-clock", b"hyperv_clocksource_tsc_page"];
 
 /// Whether the vDSO is fast here, as far as the kernel tells.
 pub(crate) fn is_fast() -> bool {
     let mut text = [0; 64];
-    let name = read(CLOCKSOURCE, &mut text).unwrap_or_default().trim_ascii_end();
-    FAST.contains(&name)
+    read(program::CLOCKSOURCE, &mut text).is_some_and(program::is_fast)
 }
 
 /// Attaches to the page at `path`.
@@ -89,7 +83,7 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
 }
 
 /// The beginning of a small file.
-fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let length = rustix::io::read(&file, &mut *buffer).ok()?;
     buffer.get(..length)

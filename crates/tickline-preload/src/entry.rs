@@ -3,13 +3,14 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
+use tickline_page::program::{
+    ALWAYS, ALWAYS_FLAG, OFF, Outcome, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
+};
+
 use crate::attach;
-use crate::outcome::Outcome;
+use crate::interpose;
 use crate::state::STATE;
 use crate::vdso::{Trouble, Vdso};
-
-/// Serve also where the kernel's own clock needs no system call.
-const ALWAYS: c_int = 1;
 
 /// Where `tickline run` finds what to call: by the name of the section.
 #[used]
@@ -39,7 +40,7 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
         Some(Err(Trouble::Taken)) => return Outcome::AlreadyServed,
         Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
     }
-    if flags & ALWAYS == 0 && attach::is_fast() {
+    if flags & ALWAYS_FLAG == 0 && attach::is_fast() {
         return Outcome::Fast;
     }
     // SAFETY: by the caller's promise.
@@ -57,31 +58,28 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
 /// The page of the machine's server.
 const PAGE: &CStr = c"/run/tickline/page.v1";
 
-/// `TICKLINE_PAGE=PATH` names another page. `TICKLINE_SERVE=always` serves also where the kernel's
-/// clock is fast. `TICKLINE=off` switches the counter off, as for programs that use `tickline`.
-const PAGE_VARIABLE: &[u8] = b"TICKLINE_PAGE=";
-const SERVE_VARIABLE: &[u8] = b"TICKLINE_SERVE=";
-const SWITCH_VARIABLE: &[u8] = b"TICKLINE=";
-
 /// What the dynamic linker runs before the program.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
+    interpose::find_own();
     if STATE.attached().is_some() {
         return;
     }
-    if variable(SWITCH_VARIABLE) == Some(c"off") {
+    let is = |value: &CStr, text: &str| value.to_bytes() == text.as_bytes();
+    if variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF)) {
         return;
     }
     // Who runs a set-user-id program does not choose its clock.
     let is_trusted = auxiliary(AT_SECURE) == Some(0);
     let variable = |name| variable(name).filter(|_| is_trusted);
     let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
-    let flags = if serve == Some(c"always") { ALWAYS } else { 0 };
+    let flags = if serve.is_some_and(|value| is(value, ALWAYS)) { ALWAYS_FLAG } else { 0 };
     let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
-    // SAFETY: the linker calls this once, before the program's own threads begin.
+    // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
+    // nothing leads them here before the state is complete.
     let _: Outcome = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };
 }
 
@@ -116,9 +114,8 @@ fn auxiliary(kind: usize) -> Option<usize> {
     Some(unsafe { getauxval(kind) })
 }
 
-/// The value of a variable of the environment; `name` ends with `=`. It stays where the kernel has
-/// put it.
-fn variable(name: &[u8]) -> Option<&'static CStr> {
+/// The value of a variable of the environment. It stays where the kernel has put it.
+fn variable(name: &str) -> Option<&'static CStr> {
     // SAFETY: libc has set it before it runs this; nobody changes it meanwhile.
     let mut place = unsafe { environ };
     if place.is_null() {
@@ -132,9 +129,10 @@ fn variable(name: &[u8]) -> Option<&'static CStr> {
         }
         // SAFETY: a text with a zero at its end.
         let text = unsafe { CStr::from_ptr(entry) };
-        if text.to_bytes().starts_with(name) {
-            // SAFETY: within the text.
-            let value = unsafe { entry.add(name.len()) };
+        let value = text.to_bytes().strip_prefix(name.as_bytes());
+        if value.is_some_and(|value| value.starts_with(b"=")) {
+            // SAFETY: within the text, which has the name and `=`.
+            let value = unsafe { entry.add(name.len() + 1) };
             // SAFETY: the rest of the text.
             return Some(unsafe { CStr::from_ptr(value) });
         }

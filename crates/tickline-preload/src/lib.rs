@@ -29,7 +29,6 @@ mod interpose;
 #[cfg(panic = "abort")]
 mod memory;
 mod original;
-mod outcome;
 mod serve;
 mod state;
 mod vdso;

@@ -1,37 +1,27 @@
 //! A program with the library in `LD_PRELOAD`, beside system calls of its own: this test, executed
 //! again.
-//!
-//! The page is one whose line is 5 ms above the OS clock, so that a reading tells where it is from.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+mod page;
+
 use std::env;
-use std::fs::{self, File};
+use std::ffi::CString;
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::mem;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr;
 
-use tickline_core::unstable::lease::{Config, Did, Estimate, OsClock, Writer};
-use tickline_core::unstable::line::{Line, Slope};
-use tickline_page::{Counter as _, HardwareCounter, Header, Machine, PAGE_BYTES, WritablePage};
-
-const AHEAD_NS: i64 = 5_000_000;
+use page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
 
 /// The test that a child runs, and what it does there.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
-
-fn system_call_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time.
-    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
-    assert_eq!(result, 0);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
 
 fn libc_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -39,55 +29,6 @@ fn libc_ns(clock: libc::clockid_t) -> i64 {
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(result, 0);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
-struct Os;
-
-impl OsClock for Os {
-    fn monotonic_ns(&self) -> i64 {
-        system_call_ns(libc::CLOCK_MONOTONIC)
-    }
-    fn realtime_ns(&self) -> i64 {
-        system_call_ns(libc::CLOCK_REALTIME)
-    }
-    fn pause(&self) {
-        std::thread::yield_now();
-    }
-}
-
-/// A page with one line of a day, in a folder of its own.
-fn served_page() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = folder.path().join("page");
-    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    file.set_len(PAGE_BYTES as u64).unwrap();
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, at a place of the kernel's choice.
-    let start =
-        unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    assert_ne!(start, libc::MAP_FAILED);
-    // SAFETY: readable, writable, and never unmapped.
-    let page = unsafe { WritablePage::at(start.cast()) };
-    page.claim(&Header::of(&Machine::find().unwrap())).unwrap();
-    let counter = HardwareCounter::if_present().unwrap();
-    let (from_ticks, from_ns) = (counter.now_ordered(), system_call_ns(libc::CLOCK_MONOTONIC));
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    let (ticks, ns) = (counter.now_ordered(), system_call_ns(libc::CLOCK_MONOTONIC));
-    let hz = u128::from(ticks - from_ticks) * 1_000_000_000 / u128::try_from(ns - from_ns).unwrap();
-    let slope = Slope::from_hz(u64::try_from(hz).unwrap()).unwrap();
-    let line = |ahead_ns: i64| Line { start_ticks: ticks, base_ns: ns + ahead_ns, slope };
-    let offset_ns = system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC);
-    let unix_ns = Some((offset_ns - 1_000, offset_ns + 1_000));
-    let estimate = Estimate { lower: line(-1_000_000), upper: line(AHEAD_NS), unix_ns };
-    let config = Config { lease_ns: 86_400_000_000_000, ..Config::DEFAULT };
-    // An opening that was interrupted comes to nothing; the next one may be a new writer's.
-    let opened = (0..100).any(|_| {
-        let mut writer = Writer::start(page.words(), config).unwrap();
-        writer.step(page.words(), &counter, &Os, Some(&estimate)).unwrap().did == Did::Opened
-    });
-    assert!(opened);
-    (folder, path)
 }
 
 /// The library, which cargo builds for this test.
@@ -111,13 +52,6 @@ fn passes(child: &mut Command) {
     assert!(text(&stdout).contains("1 passed"));
 }
 
-fn counter_is_readable() -> bool {
-    let mut mode = 0;
-    // SAFETY: there is room for the answer.
-    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    result == 0 && mode == libc::PR_TSC_ENABLE
-}
-
 /// What the other tests run in a child.
 #[test]
 fn child() {
@@ -127,6 +61,9 @@ fn child() {
         Ok("odd") => odd_calls(),
         Ok("forked") => forked(),
         Ok("elsewhere") => elsewhere(),
+        Ok("closed") => closed(),
+        Ok("denied") => opened(true),
+        Ok("opened") => opened(false),
         _ => {}
     }
 }
@@ -152,6 +89,72 @@ fn a_program_is_served() {
     let link = page.with_file_name("link");
     std::os::unix::fs::symlink(&page, &link).unwrap();
     passes(&mut run("native", &link));
+}
+
+/// Whatever closes it: the vDSO's symbols lead to it.
+#[test]
+fn the_library_stays_where_it_is() {
+    let bytes = fs::read(library()).unwrap();
+    let file = elf::ElfBytes::<elf::endian::LittleEndian>::minimal_parse(&bytes).unwrap();
+    let flags = file.dynamic().unwrap().unwrap().iter().find(|entry| entry.d_tag == elf::abi::DT_FLAGS_1);
+    const NODELETE: u64 = 8;
+    assert_eq!(flags.map(|entry| entry.d_val() & NODELETE), Some(NODELETE));
+    passes(run("closed", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
+}
+
+fn open_library() -> *mut libc::c_void {
+    let path = CString::new(library().as_os_str().as_bytes()).unwrap();
+    // SAFETY: the library asks the kernel, and sets up itself.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!handle.is_null());
+    handle
+}
+
+/// Opens the library, and closes it.
+fn closed() {
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
+    assert!(!is_mapped());
+    let handle = open_library();
+    // SAFETY: opened once, closed once.
+    assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+    assert!(is_mapped());
+}
+
+/// A process that may not read the counter has the kernel's clock, also once it may.
+#[test]
+fn a_process_that_is_denied_the_counter_is_not_served() {
+    if !counter_is_readable() {
+        println!("SKIPPED: the counter may not be read");
+        return;
+    }
+    let (_folder, page) = served_page();
+    for role in ["denied", "opened"] {
+        passes(run(role, &page).env_remove("LD_PRELOAD"));
+    }
+}
+
+/// Opens the library while the counter may not be read, or at any time.
+fn opened(is_denied: bool) {
+    // With a dynamic linker that itself reads the counter at its start, no program is executed so.
+    let set = |mode: libc::c_int| {
+        // SAFETY: no pointer goes in.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
+    };
+    set(if is_denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE });
+    let handle = open_library();
+    set(libc::PR_TSC_ENABLE);
+    // SAFETY: a name with a zero at its end.
+    let function = unsafe { libc::dlsym(handle, c"clock_gettime".as_ptr()) };
+    assert!(!function.is_null());
+    // SAFETY: the library's function of this name, whose type this is.
+    let clock_gettime: extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int =
+        unsafe { mem::transmute(function) };
+    let is_ahead = (0..100).any(|_| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time), 0);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec > system_call_ns(libc::CLOCK_MONOTONIC)
+    });
+    assert_eq!(is_ahead, !is_denied);
 }
 
 const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];

@@ -1,9 +1,12 @@
 //! The time namespace: how far its monotonic clocks are from those of the machine
 //! (time_namespaces(7)).
 
+#[cfg(target_os = "linux")]
 use std::fs;
 
 use serde::{Deserialize, Serialize};
+#[cfg(target_os = "linux")]
+use tickline_page::namespace_offset_ns;
 
 /// The process's time namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,11 +23,12 @@ pub(crate) struct TimeNamespace {
 }
 
 /// `None` where the kernel has no time namespaces (before Linux 5.6), or `/proc` is unreadable.
+#[cfg(target_os = "linux")]
 pub(super) fn read() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;
-    let offsets = fs::read_to_string("/proc/self/timens_offsets").ok()?;
-    let own = |name: &str| if children_elsewhere { None } else { offset_ns(&offsets, name) };
+    let offsets = fs::read("/proc/self/timens_offsets").ok()?;
+    let own = |name: &str| if children_elsewhere { None } else { namespace_offset_ns(&offsets, name) };
     Some(TimeNamespace {
         monotonic_offset_ns: own("monotonic"),
         boottime_offset_ns: own("boottime"),
@@ -32,24 +36,8 @@ pub(super) fn read() -> Option<TimeNamespace> {
     })
 }
 
-/// Reads one clock's offset from lines of name, seconds, nanoseconds.
-fn offset_ns(offsets: &str, name: &str) -> Option<i64> {
-    let line = offsets.lines().find(|line| line.split_whitespace().next() == Some(name))?;
-    let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
-    let (seconds, nanos) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offsets_are_read_from_the_kernels_table() {
-        let table = "monotonic           7         5\nboottime          -86400         0\n";
-        assert_eq!(offset_ns(table, "monotonic"), Some(7_000_000_005));
-        assert_eq!(offset_ns(table, "boottime"), Some(-86_400_000_000_000));
-        assert_eq!(offset_ns(table, "realtime"), None);
-        assert_eq!(offset_ns("monotonic  x 0\n", "monotonic"), None);
-    }
+/// Only Linux has time namespaces.
+#[cfg(not(target_os = "linux"))]
+pub(super) const fn read() -> Option<TimeNamespace> {
+    None
 }

@@ -1,0 +1,100 @@
+//! What `tickline run` and `libtickline_preload.so` agree on. No part of the public interface.
+
+/// The library's file.
+pub const LIBRARY: &str = "libtickline_preload.so";
+
+/// The variable of the environment that names another page than the machine's.
+pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
+
+/// The variable that serves a program also where the kernel's clock is fast, with [`ALWAYS`].
+pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
+
+/// See [`SERVE_VARIABLE`].
+pub const ALWAYS: &str = "always";
+
+/// The same as a flag of the library's `start`.
+pub const ALWAYS_FLAG: i32 = 1;
+
+/// The variable that switches the counter off, as for programs that use `tickline`, with [`OFF`].
+pub const SWITCH_VARIABLE: &str = "TICKLINE";
+
+/// See [`SWITCH_VARIABLE`].
+pub const OFF: &str = "off";
+
+/// The file with the name of the kernel's clocksource.
+pub const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Whether the vDSO reads this clocksource by itself on x86_64. `name` may end with a line break.
+#[must_use]
+pub fn is_fast(name: &[u8]) -> bool {
+    [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page"].contains(&name.trim_ascii_end())
+}
+
+/// What came of the start in a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Outcome {
+    /// The page serves the program.
+    Served = 0,
+    /// The vDSO's symbols lead to such a library already.
+    AlreadyServed = 1,
+    /// The kernel's own clock needs no system call.
+    Fast = 2,
+    /// There is no page at the path, or it cannot be opened.
+    NoPage = 3,
+    /// The page's file is not trusted ([`judge_file`](crate::judge_file)).
+    NotTrusted = 4,
+    /// The page is of another boot, another counter, or a time namespace that is not known.
+    OtherMachine = 5,
+    /// The program may not read the counter (prctl(2), `PR_SET_TSC`).
+    CounterDenied = 6,
+    /// The kernel does not know `MADV_WIPEONFORK`.
+    OldKernel = 7,
+    /// There is no vDSO, or none that is understood. Libc's functions are served all the same, if
+    /// they are interposed.
+    NoVdso = 8,
+    /// The vDSO cannot be changed; otherwise as [`NoVdso`](Self::NoVdso).
+    VdsoReadOnly = 9,
+    /// The page's path does not begin with `/`.
+    NotAbsolute = 10,
+}
+
+impl Outcome {
+    const ALL: [Self; 11] = [
+        Self::Served,
+        Self::AlreadyServed,
+        Self::Fast,
+        Self::NoPage,
+        Self::NotTrusted,
+        Self::OtherMachine,
+        Self::CounterDenied,
+        Self::OldKernel,
+        Self::NoVdso,
+        Self::VdsoReadOnly,
+        Self::NotAbsolute,
+    ];
+
+    /// The outcome of this number; `None` if there is none.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| *outcome as i32 == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_one_outcome() {
+        let found = (0..11).filter_map(Outcome::from_number).zip(0..);
+        assert_eq!(found.filter(|(outcome, number)| *outcome as i32 == *number).count(), 11);
+        assert_eq!((Outcome::from_number(-1), Outcome::from_number(11)), (None, None));
+    }
+
+    #[test]
+    fn only_whole_names_are_fast() {
+        assert!(is_fast(b"tsc\n") && is_fast(b"kvm-clock"));
+        assert!(![&b"tsc-early"[..], b"hpet", b"hyperv_clocksource_msr", b""].map(is_fast).contains(&true));
+    }
+}
