@@ -7,34 +7,25 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tickline_page::program::{
+    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, is_fast,
+};
 use tickline_page::{Machine, PageFile};
 
 use super::image::Image;
-use super::outcome::Outcome;
-use super::tracer::{self, Report};
+use super::outcome::Start;
+use super::privileges;
+use super::tracer::{self, Helper, Report};
 use crate::args;
 use crate::exit::Exit;
 use crate::serve;
 use crate::terminal;
-
-/// What `tickline-preload` looks for in the environment (`entry.rs`).
-const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
-const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
-const ALWAYS: u32 = 1;
-
-const LIBRARY: &str = "libtickline_preload.so";
-
-const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-
-/// As in `tickline-preload` (`attach.rs`).
-const FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 
 /// The exit codes of a shell and of env(1) for a program that cannot be executed, and for one that
 /// is not there.
@@ -46,16 +37,25 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let speaker = Speaker { name: terminal::plain(&args.program.to_string_lossy()), is_quiet: args.quiet };
     let mut command = Command::new(&args.program);
     command.args(&args.arguments);
+    let mut helper = None;
     match obstacle(args) {
         Some(why) => speaker.say_not(&why),
-        None => {
-            if let Err(error) = serve(args, &mut command, &speaker) {
-                speaker.say_not(&error.to_string());
-            }
-        }
+        None => match serve(args, &mut command, &speaker) {
+            Ok(traced_by) => helper = Some(traced_by),
+            Err(error) => speaker.say_not(&error.to_string()),
+        },
     }
     keep_sigpipe(&mut command);
-    let error = command.exec();
+    let mut error = command.exec();
+    let helper = helper.filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+    // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
+    if helper.is_some_and(Helper::dismiss) {
+        if is_executable(&args.program) {
+            let text = format!("it is not executed while it is traced: {error}; {LIBRARY} is in LD_PRELOAD");
+            speaker.say_not(&text);
+        }
+        error = command.exec();
+    }
     writeln!(io::stderr(), "tickline: {}: {error}", speaker.name).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
@@ -95,29 +95,17 @@ fn keep_sigpipe(command: &mut Command) {
 
 /// Why the program is executed plainly.
 fn obstacle(args: &args::Run) -> Option<String> {
-    if env::var_os("TICKLINE").is_some_and(|value| value == "off") {
-        return Some("TICKLINE=off".to_owned());
+    if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
+        return Some(format!("{SWITCH_VARIABLE}={OFF}"));
     }
     let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
-    if !args.always && FAST.contains(&clocksource.trim()) {
+    if !args.always && is_fast(clocksource.as_bytes()) {
         return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
     }
-    let program = path_of(&args.program)?;
-    let facts = fs::metadata(&program).ok()?;
-    let mode = facts.permissions().mode();
-    let other_user = mode & 0o4000 != 0 && facts.uid() != rustix::process::geteuid().as_raw();
-    let other_group = mode & 0o2000 != 0 && facts.gid() != rustix::process::getegid().as_raw();
-    if other_user || other_group {
-        return Some("the program is set-user-id or set-group-id, and would lose that".to_owned());
-    }
-    let mut capabilities = [0; 64];
-    if rustix::fs::getxattr(&program, c"security.capability", &mut capabilities[..]).is_ok() {
-        return Some("the program has capabilities of its own, and would lose them".to_owned());
-    }
-    None
+    privileges::obstacle(&path_of(&args.program)?)
 }
 
-fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Result<()> {
+fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Result<Helper> {
     let image = Image::read(&library(args)?)?;
     let page = match &args.page {
         Some(page) => std::path::absolute(page)?,
@@ -131,9 +119,9 @@ fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Resu
     command.env("LD_PRELOAD", preload(&image.path, env::var_os("LD_PRELOAD").as_deref())?);
     command.env(PAGE_VARIABLE, &page);
     if args.always {
-        command.env(SERVE_VARIABLE, "always");
+        command.env(SERVE_VARIABLE, ALWAYS);
     }
-    let flags = if args.always { ALWAYS } else { 0 };
+    let flags = if args.always { ALWAYS_FLAG } else { 0 };
     let report = Said { speaker, page: &page };
     tracer::prepare(&image, &page, flags, &report).map_err(|error| {
         io::Error::new(error.kind(), format!("it cannot be traced: {error}; {LIBRARY} is in LD_PRELOAD"))
@@ -186,6 +174,11 @@ fn path_of(program: &OsStr) -> Option<PathBuf> {
         .find(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
 }
 
+/// Whether the program may be executed, as far as its file tells.
+fn is_executable(program: &OsStr) -> bool {
+    path_of(program).is_some_and(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
 /// Says once, on standard error, what was done, or why not.
 struct Speaker {
     name: String,
@@ -214,16 +207,12 @@ struct Said<'a> {
 }
 
 impl Report for Said<'_> {
-    fn done(&self, outcome: io::Result<Outcome>) {
-        match outcome {
-            Ok(Outcome::Served) => {
+    fn done(&self, start: io::Result<Start>) {
+        match start.map(Start::why_not) {
+            Ok(None) => {
                 self.speaker.say(&format!("{} has the clock of {}", self.speaker.name, self.page.display()));
             }
-            Ok(outcome) => {
-                if let Some(why) = outcome.why_not() {
-                    self.speaker.say_not(&why);
-                }
-            }
+            Ok(Some(why)) => self.speaker.say_not(&why),
             Err(error) => self.speaker.say_not(&error.to_string()),
         }
     }

@@ -1,62 +1,45 @@
-//! What came of the start in a program, as `tickline-preload` (`outcome.rs`) numbers it.
+//! What came of the start in a program, in words.
+
+use tickline_page::program::Outcome;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Served,
-    AlreadyServed,
-    Fast,
-    NoPage,
-    NotTrusted,
-    OtherMachine,
-    CounterDenied,
-    OldKernel,
-    NoVdso,
-    VdsoReadOnly,
-    NotAbsolute,
+pub(super) enum Start {
+    Said(Outcome),
+    /// The library's result has no meaning here: it is of another version.
+    Unknown(i32),
     Not64Bits,
-    Unknown(u64),
 }
 
-impl Outcome {
-    pub(super) const fn from_number(number: u64) -> Self {
-        match number {
-            0 => Self::Served,
-            1 => Self::AlreadyServed,
-            2 => Self::Fast,
-            3 => Self::NoPage,
-            4 => Self::NotTrusted,
-            5 => Self::OtherMachine,
-            6 => Self::CounterDenied,
-            7 => Self::OldKernel,
-            8 => Self::NoVdso,
-            9 => Self::VdsoReadOnly,
-            10 => Self::NotAbsolute,
-            other => Self::Unknown(other),
-        }
+impl Start {
+    pub(super) fn from_number(number: i32) -> Self {
+        Outcome::from_number(number).map_or(Self::Unknown(number), Self::Said)
     }
 
     /// Why the program has the kernel's clock; `None` if it is served.
     pub(super) fn why_not(self) -> Option<String> {
-        let text = match self {
-            Self::Served | Self::AlreadyServed => return None,
-            Self::Fast => "the kernel's clock needs no system call here",
-            Self::NoPage => "the page cannot be opened by the program",
-            Self::NotTrusted => {
+        let outcome = match self {
+            Self::Said(outcome) => outcome,
+            Self::Unknown(number) => return Some(format!("libtickline_preload.so says {number}")),
+            Self::Not64Bits => return Some("it is no program of 64 bits".to_owned()),
+        };
+        let text = match outcome {
+            Outcome::Served | Outcome::AlreadyServed => return None,
+            Outcome::Fast => "the kernel's clock needs no system call here",
+            Outcome::NoPage => "the page cannot be opened by the program",
+            Outcome::NotTrusted => {
                 "the program's user does not trust the page's owner, or others may write to it"
             }
-            Self::OtherMachine => "the page is of another boot, counter or time namespace",
-            Self::CounterDenied => "the program may not read the counter (PR_SET_TSC)",
-            Self::OldKernel => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
-            Self::NoVdso => {
+            Outcome::OtherMachine => "the page is of another boot, counter or time namespace",
+            Outcome::CounterDenied => "the program may not read the counter (PR_SET_TSC)",
+            Outcome::OldKernel => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
+            Outcome::NoVdso => {
                 "the kernel maps no vDSO that is understood; functions of a shared libc are served"
             }
-            Self::VdsoReadOnly => {
+            Outcome::VdsoReadOnly => {
                 "the kernel does not let the vDSO be changed; functions of a shared libc are served"
             }
-            Self::NotAbsolute => "the page's path does not begin with /",
-            Self::Not64Bits => "it is no program of 64 bits",
-            Self::Unknown(number) => return Some(format!("libtickline_preload.so says {number}")),
+            Outcome::NotAbsolute => "the page's path does not begin with /",
         };
         Some(text.to_owned())
     }

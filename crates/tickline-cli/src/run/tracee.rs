@@ -1,0 +1,177 @@
+//! A traced process, from one stop to the next (ptrace(2)).
+//!
+//! Before its exec, and while the library is mapped into it, its signals do what they do without a
+//! tracer: those that are blocked wait in the kernel, the others reach it, and one that stops it
+//! stops it until SIGCONT comes.
+
+#![allow(unsafe_code, reason = "requests of ptrace(2) that nix does not know")]
+
+use std::io;
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::unistd::Pid;
+
+/// Signals 1 to 64, as the kernel has them: a bit each.
+pub(super) type SignalMask = u64;
+
+/// The size of a [`SignalMask`], as those requests of ptrace(2) want it.
+const MASK_BYTES: usize = size_of::<SignalMask>();
+
+/// How a process that has stopped goes on.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// To its next signal.
+    On,
+    /// To its next system call, or the end of that.
+    ToSystemCall,
+    /// Not before SIGCONT.
+    Stopped,
+}
+
+/// Where a process has stopped for its tracer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It has been executed.
+    Exec,
+    /// A system call begins or ends.
+    SystemCall,
+    /// This signal is about to be delivered.
+    Signal(libc::c_int),
+    /// It is stopped as by SIGSTOP.
+    Group,
+    /// Any other, such as the end of [`Group`](Self::Group).
+    Other,
+    /// It exists no more.
+    Ended,
+}
+
+impl Stop {
+    /// What waitpid(2) says.
+    const fn from_status(status: libc::c_int) -> Self {
+        if !libc::WIFSTOPPED(status) {
+            return if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+                Self::Ended
+            } else {
+                Self::Other
+            };
+        }
+        const SYSTEM_CALL: libc::c_int = libc::SIGTRAP | 0x80;
+        match (status >> 16, libc::WSTOPSIG(status)) {
+            (libc::PTRACE_EVENT_EXEC, _) => Self::Exec,
+            (libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => Self::Other,
+            (libc::PTRACE_EVENT_STOP, _) => Self::Group,
+            (0, SYSTEM_CALL) => Self::SystemCall,
+            (0, signal) => Self::Signal(signal),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A process that this one traces.
+#[derive(Debug)]
+pub(super) struct Tracee {
+    pub(super) pid: Pid,
+}
+
+impl Tracee {
+    pub(super) fn seize(pid: Pid) -> nix::Result<Self> {
+        ptrace::seize(pid, Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD)?;
+        Ok(Self { pid })
+    }
+
+    /// Waits until a running process has been executed; `false` if it ends before.
+    pub(super) fn wait_for_exec(&self) -> io::Result<bool> {
+        loop {
+            match self.wait()? {
+                Stop::Exec => return Ok(true),
+                Stop::Ended => return Ok(false),
+                Stop::Signal(signal) => self.resume(Way::On, signal)?,
+                Stop::Group => self.resume(Way::Stopped, 0)?,
+                Stop::SystemCall | Stop::Other => self.resume(Way::On, 0)?,
+            }
+        }
+    }
+
+    /// Goes on to where a system call begins or ends. All signals must be blocked.
+    pub(super) fn to_system_call(&self) -> io::Result<()> {
+        self.resume(Way::ToSystemCall, 0)?;
+        loop {
+            match self.wait()? {
+                Stop::SystemCall => return Ok(()),
+                Stop::Signal(libc::SIGSTOP) => self.resume(Way::ToSystemCall, libc::SIGSTOP)?,
+                Stop::Group => self.resume(Way::Stopped, 0)?,
+                Stop::Exec | Stop::Other => self.resume(Way::ToSystemCall, 0)?,
+                // The kernel delivers no other blocked signal, but for an instruction that failed.
+                Stop::Signal(signal) => {
+                    let text = format!("the library could not be started in the program: signal {signal}");
+                    return Err(io::Error::other(text));
+                }
+                Stop::Ended => return Err(io::Error::other("the program ended while it was prepared")),
+            }
+        }
+    }
+
+    /// The signals that the process blocks.
+    pub(super) fn blocked(&self) -> io::Result<SignalMask> {
+        // PTRACE_GETSIGMASK: musl and glibc have it with different types.
+        let (request, mut mask): (_, SignalMask) = (0x420a, 0);
+        // SAFETY: there is room for the mask.
+        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw mut mask) };
+        Errno::result(result)?;
+        Ok(mask)
+    }
+
+    pub(super) fn block(&self, mask: SignalMask) -> io::Result<()> {
+        // PTRACE_SETSIGMASK.
+        let request = 0x420b;
+        // SAFETY: the kernel reads the mask, no more.
+        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw const mask) };
+        Errno::result(result)?;
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Stop> {
+        // nix's own fails on real-time signals.
+        let mut status = 0;
+        // SAFETY: there is room for the status.
+        let result = unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, libc::__WALL) };
+        Errno::result(result)?;
+        Ok(Stop::from_status(status))
+    }
+
+    fn resume(&self, way: Way, signal: libc::c_int) -> io::Result<()> {
+        let request = match way {
+            Way::On => libc::PTRACE_CONT,
+            Way::ToSystemCall => libc::PTRACE_SYSCALL,
+            Way::Stopped => libc::PTRACE_LISTEN,
+        };
+        let (nowhere, signal) = (ptr::null_mut::<libc::c_void>(), libc::c_long::from(signal));
+        // SAFETY: these requests take no pointer.
+        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), nowhere, signal) };
+        match Errno::result(result) {
+            // It was killed: `wait` will say so.
+            Ok(_) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_a_stop_tells_its_kind() {
+        let stopped = |event: libc::c_int, signal: libc::c_int| event << 16 | signal << 8 | 0x7f;
+        let found = |event, signal| Stop::from_status(stopped(event, signal));
+        assert_eq!(found(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), Stop::Exec);
+        assert_eq!(found(0, libc::SIGTRAP | 0x80), Stop::SystemCall);
+        assert_eq!(found(0, libc::SIGTRAP), Stop::Signal(libc::SIGTRAP));
+        assert_eq!(found(0, 64), Stop::Signal(64), "a real-time signal");
+        assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTSTP), Stop::Group);
+        assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTRAP), Stop::Other);
+        assert_eq!((Stop::from_status(7 << 8), Stop::from_status(9)), (Stop::Ended, Stop::Ended));
+    }
+}

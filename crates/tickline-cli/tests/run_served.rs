@@ -1,0 +1,368 @@
+//! Programs that `tickline run` serves: by a page whose line is 5 ms above the OS clock, on any host
+//! whose counter may be read.
+//!
+//! Some of them are this test, executed again.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+#![expect(clippy::print_stdout, reason = "what was skipped, and what a child has found")]
+
+mod common;
+#[path = "../../tickline-preload/tests/page/mod.rs"]
+mod page;
+mod served;
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{ptr, thread};
+
+use common::text;
+use served::{Served, blocked, ignored, output};
+
+/// What a child that is this test does.
+const ROLE: &str = "TICKLINE_TEST_ROLE";
+
+#[test]
+fn child() {
+    if env::var_os(ROLE).is_some() {
+        execute_again();
+    }
+}
+
+/// The status of a process says which signals it blocks and ignores, and which are pending.
+#[test]
+fn signals_are_as_the_caller_has_set_them() {
+    let Some(served) = Served::new() else { return };
+    let program = ["grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
+    // SIGCHLD because of the helper, SIGTRAP because of tracing.
+    let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGUSR1, libc::SIGRTMIN()];
+    let with = |mut command: Command, set: fn(libc::c_int) -> io::Result<()>| {
+        // SAFETY: system calls alone.
+        unsafe { command.pre_exec(move || signals.into_iter().try_for_each(set)) };
+        output(&mut command)
+    };
+    let sets: [fn(libc::c_int) -> io::Result<()>; 3] = [|_| Ok(()), blocked, ignored];
+    for (index, set) in sets.into_iter().enumerate() {
+        let mut plain = Command::new(program[0]);
+        plain.args(&program[1..]);
+        let (plain, run) = (with(plain, set), with(served.run(&program), set));
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "set {index}");
+        assert!(text(&run.stderr).contains("has the clock of"), "{}", text(&run.stderr));
+    }
+}
+
+/// A helper is quick: of so many signals some come in time.
+const MOST_ROUNDS: u64 = 200;
+
+/// A signal that ends a program, at any time before and after its exec.
+#[test]
+fn a_program_ends_by_the_signal_that_it_gets() {
+    let Some(served) = Served::new() else { return };
+    // Before the exec, the standard library takes the first SIGSEGV for a fault, and returns.
+    let signals = [libc::SIGRTMIN(), libc::SIGRTMAX(), libc::SIGTRAP, libc::SIGTERM, libc::SIGSEGV];
+    let mut in_time = 0;
+    for round in 0..MOST_ROUNDS {
+        if in_time == 40 {
+            return;
+        }
+        let signal = signals[usize::try_from(round).unwrap() % signals.len()];
+        let mut command = served.run(&["sleep", "100"]);
+        // SAFETY: a system call.
+        unsafe { command.pre_exec(no_core_file) };
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        in_time += u32::from(wait_until_traced(&child));
+        thread::sleep(Duration::from_micros(40 * (round % 60)));
+        let status = loop {
+            send(&child, signal);
+            thread::sleep(Duration::from_millis(5));
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+        };
+        let mut said = String::new();
+        io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
+        assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
+    }
+    println!("SKIPPED: {in_time} signals, not 40, came to a program that was traced");
+}
+
+/// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
+#[test]
+fn a_stopped_program_stays_stopped() {
+    let Some(served) = Served::new() else { return };
+    let mut in_time = 0;
+    for round in 0..MOST_ROUNDS {
+        if in_time == 5 {
+            return;
+        }
+        let mut command = served.run(&["sh", "-c", "read line; exit 7"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        in_time += u32::from(wait_until_traced(&child));
+        thread::sleep(Duration::from_micros(100 * (round % 20)));
+        send(&child, libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(30));
+        let state = state(&child);
+        assert!(matches!(state, Some('T' | 't')), "round {round}: {state:?}");
+        send(&child, libc::SIGCONT);
+        tell(child.stdin.as_mut().unwrap(), 0);
+        assert_eq!(child.wait().unwrap().code(), Some(7), "round {round}");
+    }
+    println!("SKIPPED: {in_time} signals, not 5, came to a program that was traced");
+}
+
+const EXECS: u32 = 25;
+const EXECS_LEFT: &str = "TICKLINE_TEST_EXECS";
+
+/// A process that executes itself under `tickline run`, again and again, while it gets signals: those
+/// that it blocks are there in the end, each once and in order.
+#[test]
+fn each_signal_arrives_once_and_in_order() {
+    let Some(served) = Served::new() else { return };
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]);
+    command.env(ROLE, "again").env(EXECS_LEFT, EXECS.to_string()).envs(served.paths());
+    // SAFETY: system calls alone.
+    unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_last = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let sender = scope.spawn(|| bombard(&child, &is_last));
+        let found = lines.by_ref().any(|line| line.unwrap().contains("executed for the last time"));
+        is_last.store(true, Ordering::SeqCst);
+        assert!(found);
+        sender.join().unwrap()
+    });
+    assert!(sent > EXECS, "{sent} signals");
+    tell(&mut input, sent);
+    let found: Vec<_> = lines.map_while(Result::ok).filter(|line| line.contains("served execs")).collect();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(found, [format!("{EXECS} served execs, {sent} signals")]);
+}
+
+/// Signals with numbers in order, and in between others that stop the process, wake it, or are ignored.
+fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
+    let pid = i32::try_from(child.id()).unwrap();
+    let mut sent: u32 = 0;
+    for round in 0.. {
+        let value = libc::sigval { sival_ptr: ptr::without_provenance_mut(sent as usize) };
+        // SAFETY: a signal to a child, with a number. It is refused if too many are pending.
+        sent += u32::from(unsafe { libc::sigqueue(pid, libc::SIGRTMIN(), value) } == 0);
+        match round % 8 {
+            0 => send(child, libc::SIGSTOP),
+            1 => send(child, libc::SIGWINCH),
+            2 => send(child, libc::SIGURG),
+            3 => send(child, libc::SIGCHLD),
+            _ => {}
+        }
+        thread::sleep(Duration::from_micros(200));
+        send(child, libc::SIGCONT);
+        if is_last.load(Ordering::SeqCst) {
+            break;
+        }
+        // Most of the time it must get on.
+        thread::sleep(Duration::from_millis(2));
+    }
+    sent
+}
+
+fn tell(input: &mut ChildStdin, number: u32) {
+    writeln!(input, "{number}").unwrap();
+}
+
+/// The child of that test.
+fn execute_again() {
+    let left: u32 = env::var(EXECS_LEFT).unwrap().parse().unwrap();
+    let served: u32 = env::var(served::COUNT).map_or(0, |count| count.parse().unwrap());
+    // The first one is executed plainly.
+    let served = served + u32::from(left < EXECS && page_is_mapped());
+    if left > 0 {
+        let own = env::current_exe().unwrap();
+        let mut next =
+            served::run_by_environment(&[own.to_str().unwrap(), "--exact", "child", "--nocapture"]);
+        next.arg("-q").env(EXECS_LEFT, (left - 1).to_string()).env(served::COUNT, served.to_string());
+        panic!("{}", next.exec());
+    }
+    println!("executed for the last time");
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).unwrap();
+    let count: u32 = line.trim().parse().unwrap();
+    for expected in 0..count {
+        assert_eq!(served::pending(libc::SIGRTMIN()), Some(expected as usize));
+    }
+    assert_eq!(served::pending(libc::SIGRTMIN()), None);
+    println!("{served} served execs, {count} signals");
+}
+
+fn page_is_mapped() -> bool {
+    let page = env::var(served::PAGE).unwrap();
+    fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| line.ends_with(&page))
+}
+
+fn no_core_file() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads the limits, no more.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    Ok(())
+}
+
+fn send(child: &Child, signal: libc::c_int) {
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: a signal to a child that nobody has waited for.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn state(child: &Child) -> Option<char> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("State:\t"))?.chars().next()
+}
+
+/// Waits for the helper; `false` if it has come and gone.
+fn wait_until_traced(child: &Child) -> bool {
+    loop {
+        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return false };
+        if !status.contains("TracerPid:\t0\n") {
+            return true;
+        }
+        if !status.starts_with("Name:\ttickline\n") || status.contains("State:\tZ") {
+            return false;
+        }
+    }
+}
+
+/// SELinux and AppArmor refuse some execs of a process that is traced. So does a supervisor here, who
+/// is asked about each exec (seccomp_unotify(2)).
+#[test]
+fn a_program_that_may_not_be_traced_is_executed_plainly() {
+    let Some(served) = Served::new() else { return };
+    for error in [libc::EACCES, libc::EPERM] {
+        let Some(run) = served::supervised(served.run(&["sh", "-c", "exit 5"]), error) else { return };
+        let said = text(&run.output.stderr);
+        assert_eq!(run.output.status.code(), Some(5), "{said}");
+        // One for each folder in PATH.
+        assert!(run.refused > 0, "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.contains("sh has the kernel's clock: it is not executed while it is traced: "),
+            "{said}"
+        );
+        // One that cannot be executed anyway: nothing is said of tracing.
+        let file = served.folder().join("data");
+        fs::write(&file, "text").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let Some(run) = served::supervised(served.run(&[file.to_str().unwrap()]), error) else { return };
+        let said = text(&run.output.stderr);
+        assert_eq!(run.output.status.code(), Some(126), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// A script has the privileges of its interpreter.
+#[test]
+fn privileged_interpreters_run_plainly() {
+    let Some(served) = Served::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can make a file that is another user's");
+        return;
+    }
+    let folder = served.folder();
+    let (interpreter, script, second) =
+        (folder.join("interpreter"), folder.join("script"), folder.join("second"));
+    fs::copy("/bin/cat", &interpreter).unwrap();
+    for (path, first) in [(&script, &interpreter), (&second, &script)] {
+        fs::write(path, format!("#! {} /proc/self/status\n", first.display())).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let ids = |output: &std::process::Output| {
+        let text = text(&output.stdout);
+        text.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:")).collect::<String>()
+    };
+    let check = |path: &Path, what: Option<&str>| {
+        let (plain, run) =
+            (output(&mut Command::new(path)), output(&mut served.run(&[path.to_str().unwrap()])));
+        assert_eq!(ids(&run), ids(&plain), "{}", path.display());
+        let said = text(&run.stderr);
+        match what {
+            Some(what) => assert!(said.contains(&format!("{} {what}", interpreter.display())), "{said}"),
+            None => assert!(said.contains("has the clock of"), "{said}"),
+        }
+    };
+    let other = Some(65_534);
+    let (set, capable) = ("is set-user-id or set-group-id", "has capabilities of its own");
+    for path in [&script, &second] {
+        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
+        check(path, None);
+        for mode in [0o4755, 0o2755] {
+            std::os::unix::fs::chown(&interpreter, other, other).unwrap();
+            fs::set_permissions(&interpreter, Permissions::from_mode(mode)).unwrap();
+            check(path, Some(set));
+        }
+        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
+    }
+    // CAP_NET_RAW (Linux, `linux/capability.h`, `vfs_cap_data`, revision 2).
+    let mut capabilities = [0; 20];
+    capabilities[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
+    let flags = rustix::fs::XattrFlags::empty();
+    if let Err(error) = rustix::fs::setxattr(&interpreter, c"security.capability", &capabilities, flags) {
+        println!("SKIPPED: a file with capabilities: {error}");
+        return;
+    }
+    check(&script, Some(capable));
+    check(&second, Some(capable));
+}
+
+/// The vDSO stays writable where the kernel refuses to change that back; the program is served.
+#[test]
+fn a_vdso_that_stays_writable_is_served() {
+    let Some(served) = Served::new() else { return };
+    let mut command = served.run(&["true"]);
+    let refused = libc::PROT_READ | libc::PROT_EXEC;
+    served::refuse(&mut command, libc::SYS_mprotect, 2, u64::try_from(refused).unwrap());
+    let said = output(&mut command);
+    assert_eq!(said.status.code(), Some(0));
+    assert!(text(&said.stderr).contains("true has the clock of"), "{}", text(&said.stderr));
+}
+
+/// Whatever is asked of the clocks, and in whatever way the page comes into the program.
+#[test]
+fn every_call_answers_as_without_a_page() {
+    let Some(served) = Served::new() else { return };
+    let Some((dynamic, fixed)) = served::compile() else { return };
+    let offset = ["unshare", "-T", "-f", "--monotonic", "100000", "--boottime", "200000", "--"];
+    let has_namespaces = Command::new(offset[0]).args(&offset[1..]).arg("true").output();
+    let mut prefixes = vec![&[][..]];
+    if has_namespaces.is_ok_and(|output| output.status.success()) {
+        prefixes.push(&offset);
+    } else {
+        println!("SKIPPED: programs in a time namespace: unshare -T makes none here");
+    }
+    for prefix in prefixes {
+        let calls = |command: &Command| served::calls(prefix, command);
+        let plain = calls(&Command::new(&dynamic));
+        assert_eq!(plain.is_served, ["at first: 000", "in a fork: 000", "executed: 000"]);
+        let all = ["at first: 111", "in a fork: 111", "executed: 111"];
+        let run = |program: &str| calls(&served.run(&[program]));
+        let mut preloaded = Command::new(&dynamic);
+        preloaded.env("LD_PRELOAD", served.library()).env("TICKLINE_SERVE", "always");
+        preloaded.env("TICKLINE_PAGE", served.page());
+        let ways = [
+            ("LD_PRELOAD", calls(&preloaded), all),
+            ("run, dynamic", run(&dynamic), all),
+            // A static program that a static one executes is not reached.
+            ("run, static", run(&fixed), ["at first: 111", "in a fork: 111", "executed: 000"]),
+        ];
+        for (way, found, is_served) in ways {
+            assert_eq!(found.answers, plain.answers, "{way} {prefix:?}");
+            assert_eq!(found.is_served, is_served, "{way} {prefix:?}");
+        }
+    }
+}
