@@ -90,6 +90,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("every guest", "cargo xtask vm --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
+        Step::new("programs on Debian, served", "cargo xtask vm --programs --write"),
         Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
         // Seven minutes.
         Step::new(

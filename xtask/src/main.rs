@@ -78,7 +78,10 @@ usage: cargo xtask COMMAND
           checks are steps of their own, and what takes minutes; --write stores the table in PLATFORM.md
   vm [NAME...] [--write]
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
-          docs/guests.md";
+          docs/guests.md
+  vm --programs [GUEST... PROGRAM... | --write]
+          unmodified programs on Debian, in such guests, natively and served; and the unit of systemd; an hour at most; --write
+          stores the table in docs/programs.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

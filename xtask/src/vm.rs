@@ -5,6 +5,7 @@ mod check;
 mod findings;
 mod image;
 mod judge;
+mod programs;
 mod qemu;
 mod scenario;
 mod table;
@@ -38,6 +39,9 @@ const WRITE: &str = "--write";
 /// the table of findings.
 const FINDINGS: &str = "--findings";
 
+/// Before names of its own: real programs on Debian.
+const PROGRAMS: &str = "--programs";
+
 fn prepare() -> ExitCode {
     match image::fetch() {
         Ok(_) => ExitCode::SUCCESS,
@@ -53,6 +57,9 @@ fn prepare() -> ExitCode {
 pub(crate) fn run(names: &[String]) -> ExitCode {
     if names == [PREPARE] {
         return prepare();
+    }
+    if names.first().is_some_and(|first| first == PROGRAMS) {
+        return programs::run(&names[1..]);
     }
     let store = names == [WRITE];
     let (store_some, names) = match names {

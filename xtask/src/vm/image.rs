@@ -48,11 +48,8 @@ pub(super) fn fetch() -> Result<PathBuf, Failure> {
     if !works("rustup", &["target", "add", TARGET]) {
         return Err(Failure::Missing(format!("rustup cannot add the target {TARGET}")));
     }
-    if !works(QEMU, &["--version"]) {
-        works("apt-get", &["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"]);
-        if !works(QEMU, &["--version"]) {
-            return Err(Failure::Missing(format!("{QEMU} is not here, and apt-get cannot install it")));
-        }
+    if !works(QEMU, &["--version"]) && !install("qemu-system-x86") {
+        return Err(Failure::Missing(format!("{QEMU} is not here, and apt-get cannot install it")));
     }
     kernel()
 }
@@ -66,9 +63,14 @@ pub(super) fn prepare() -> Result<Image, Failure> {
     Ok(Image { kernel, initramfs })
 }
 
-fn works(program: &str, arguments: &[&str]) -> bool {
+pub(super) fn works(program: &str, arguments: &[&str]) -> bool {
     let output = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
     output.is_ok_and(|output| output.status.success())
+}
+
+/// Installs a package on this machine, if apt can.
+pub(super) fn install(package: &str) -> bool {
+    works("apt-get", &["install", "-y", "-qq", "--no-install-recommends", package])
 }
 
 /// The kernel, unpacked from its package into `target/vm`: nothing is installed on this machine.
@@ -116,23 +118,23 @@ fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
     entries(&unpacked.join("boot")).into_iter().find(is_kernel)
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 /// The programs, as they are called in the guest.
-struct Programs {
-    init: Vec<u8>,
-    tickline: Vec<u8>,
-    preload: Vec<u8>,
+pub(super) struct Programs {
+    pub(super) init: Vec<u8>,
+    pub(super) tickline: Vec<u8>,
+    pub(super) preload: Vec<u8>,
 }
 
 /// Builds all static programs, for `--target` and the target's name behind it. The same profile for
 /// all of them, so that none is built twice; without symbols, since unpacking is most of the boot.
 pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
-fn build() -> Result<Programs, Failure> {
+pub(super) fn build() -> Result<Programs, Failure> {
     let line = format!("{BUILD} --target {TARGET}");
     for line in [line.as_str(), crate::dist::PRELOAD] {
         let status = step::command(line).map(|mut command| command.status());

@@ -172,7 +172,11 @@ pub(super) fn store(rows: &[Row]) -> io::Result<()> {
 /// When and on what the guests were run.
 pub(super) fn conditions(rows: &[Row]) -> String {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
-    let kernel = kernels.filter_map(Value::as_str).next().unwrap_or("unknown");
+    on(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"))
+}
+
+/// The same, with guests of this kernel.
+pub(super) fn on(kernel: &str) -> String {
     let (date, qemu) = (said("date", &["-u", "+%F"]), said(QEMU, &["--version"]));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
 }

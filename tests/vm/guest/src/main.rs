@@ -17,6 +17,8 @@ mod lab;
 #[cfg(target_os = "linux")]
 mod machine;
 #[cfg(target_os = "linux")]
+mod programs;
+#[cfg(target_os = "linux")]
 mod readers;
 #[cfg(target_os = "linux")]
 mod report;
@@ -36,6 +38,15 @@ fn main() {
         Some(served::CALLER) => return served::call(),
         _ => {}
     }
+    let act = machine::setting("tickline.act");
+    if std::env::args().nth(1).as_deref() == Some(programs::units::CHECK) && act.as_deref() == Some("systemd")
+    {
+        let done = report::open().and_then(|()| programs::units::check());
+        if let Err(error) = done {
+            report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
+        }
+        return;
+    }
     // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a
     // disaster.
     if std::process::id() != 1 {
@@ -45,7 +56,13 @@ fn main() {
         }
         std::process::exit(2);
     }
-    let outcome = std::panic::catch_unwind(|| system::prepare().and_then(|()| acts::run()));
+    let live = || match act.as_deref() {
+        // Debian has mounted its file systems.
+        Some("programs") => report::open().and_then(|()| programs::run()),
+        Some("systemd") => report::open().and_then(|()| programs::units::boot()),
+        _ => system::prepare().and_then(|()| acts::run()),
+    };
+    let outcome = std::panic::catch_unwind(live);
     if let Ok(Err(error)) = outcome {
         report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::acts::tickline;
 use crate::system::monotonic_ns;
-use crate::{machine, report};
+use crate::{machine, report, system};
 
 /// The argument with which this program is that other program, which calls the clock.
 pub(crate) const CALLER: &str = "caller";
@@ -53,7 +53,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     fs::create_dir_all("/run")?;
     let native = caller(Command::new("/init").arg(CALLER))?;
     let mut last_ns = native["last_ns"].as_u64();
-    let mut server = serve()?;
+    let mut server = serve(Stdio::piped())?;
     let mut report_next = |phase: &str, errors: Option<String>| -> io::Result<()> {
         let mut seen = caller(tickline().args(["run", "--", "/init", CALLER]))?;
         seen["phase"] = phase.into();
@@ -71,7 +71,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     server.wait()?;
     thread::sleep(LEASES);
     report_next("server_killed", None)?;
-    let server = serve()?;
+    let server = serve(Stdio::piped())?;
     report_next("served_again", None)?;
     let said = terminate(server)?;
     report_next("server_stopped", Some(said))?;
@@ -79,8 +79,8 @@ pub(crate) fn serve_caller() -> io::Result<()> {
 }
 
 /// Starts a server, and waits until it serves.
-fn serve() -> io::Result<Child> {
-    let server = tickline().arg("serve").stderr(Stdio::piped()).spawn()?;
+pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
+    let server = tickline().arg("serve").stderr(errors).spawn()?;
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         let status = tickline().args(["serve", "status"]).output()?;
@@ -94,9 +94,7 @@ fn serve() -> io::Result<Child> {
 
 /// Ends a server as `systemctl stop` does. Returns what it has said.
 fn terminate(server: Child) -> io::Result<String> {
-    let pid = i32::try_from(server.id()).map_err(io::Error::other)?;
-    // SAFETY: a signal to a child of this process.
-    unsafe { libc::kill(pid, libc::SIGTERM) };
+    system::send(server.id(), libc::SIGTERM)?;
     let output = server.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -93,6 +93,13 @@ pub(crate) fn sleep_until(at_ns: u64) {
     };
 }
 
+/// Sends a signal.
+pub(crate) fn send(pid: u32, signal: i32) -> io::Result<()> {
+    let pid = i32::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: a signal, to a child of this process.
+    check(unsafe { libc::kill(pid, signal) })
+}
+
 /// Makes the calling thread nicer.
 pub(crate) fn be_nice(nice: i32) {
     // SAFETY: changes nothing but this thread's weight.

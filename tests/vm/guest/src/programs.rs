@@ -1,0 +1,104 @@
+//! Real programs on Debian: what each one sees of the clock natively, under `tickline run` and with
+//! the library in LD_PRELOAD, and while the server is killed, stopped and started again.
+//!
+//! `/opt/programs.json` lists them. Each is a load that prints `ready`, and then answers each line
+//! with a number of calls by a line of JSON (`tests/vm/programs/load.c`).
+
+mod handover;
+mod load;
+pub(crate) mod units;
+
+use std::fs::{self, File};
+use std::io;
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use crate::acts::tickline;
+use crate::{machine, report, served};
+use load::{Load, MODES, Mode, Program};
+
+/// For the count of system calls: each of them is stopped at twice.
+const COUNTED_CALLS: u64 = 300;
+
+/// How often a program is asked for a time, and at most for a count: the host may be busy with
+/// something else meanwhile, so that programs are slow and the server comes late. The least one counts.
+const TIMES: u32 = 5;
+
+/// What the servers say, one after the other.
+const LOG: &str = "/tmp/serve";
+
+fn serve() -> io::Result<Child> {
+    served::serve(File::options().create(true).append(true).open(LOG)?.into())
+}
+
+/// Tries all programs, one after the other, and then all at once.
+///
+/// # Errors
+///
+/// If the list cannot be read, or nothing serves.
+pub(crate) fn run() -> io::Result<()> {
+    report::line(&machine::facts());
+    let list: Value = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
+    let programs: Vec<Program> = list.as_array().into_iter().flatten().map(Program::new).collect();
+    install()?;
+    let server = serve()?;
+    report::line(&json!({ "phase": "serve", "status": status() }));
+    for program in &programs {
+        for mode in MODES.into_iter().filter(|mode| program.has(*mode)) {
+            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
+            seen["phase"] = "program".into();
+            seen["program"] = program.name.as_str().into();
+            seen["mode"] = mode.name().into();
+            seen["lead_ns"] = status()["lead_ns"].clone();
+            seen["unix_lead_ns"] = status()["unix_lead_ns"].clone();
+            report::line(&seen);
+        }
+    }
+    handover::run(&programs, server)?;
+    report::line(&json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }));
+    Ok(())
+}
+
+/// Puts the program where this one expects it.
+fn install() -> io::Result<()> {
+    std::os::unix::fs::symlink("/opt/tickline", "/tickline")
+}
+
+/// A few calls that are counted by strace, and many that are not.
+fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
+    let mut load = Load::start(program, mode)?;
+    let mut counted = load.counted(COUNTED_CALLS)?;
+    for _ in 1..TIMES {
+        if mode == Mode::Native || counted["served_clocks"] == 0 {
+            break;
+        }
+        let again = load.counted(COUNTED_CALLS)?;
+        if again["served_clocks"].as_u64() < counted["served_clocks"].as_u64() {
+            counted = again;
+        }
+    }
+    let timed = (0..TIMES).map(|_| load.ask(program.calls)).collect::<Result<Vec<_>, _>>()?;
+    let (exit_code, said) = load.end()?;
+    Ok(json!({ "counted": counted, "timed": timed, "exit_code": exit_code, "said": said }))
+}
+
+/// What `tickline serve status` says.
+fn status() -> Value {
+    let output = tickline().args(["serve", "status", "--json", "-"]).output();
+    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+}
+
+/// The last lines of a text.
+fn last_lines(text: &[u8], count: usize) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// A command from its words.
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(words.first().map_or("", String::as_str));
+    command.args(words.get(1..).unwrap_or_default());
+    command
+}

@@ -1,0 +1,141 @@
+//! Programs that read the clock while the server is killed, started, stopped and ended.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Child;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::load::{Load, Mode, Program};
+use crate::{report, system};
+
+/// How long each state of the server lasts: longer than all leases.
+const STATE: Duration = Duration::from_secs(3);
+
+/// For each answer; short, so that each state has many of them.
+const CALLS: u64 = 500;
+
+/// What one program has seen, over all its answers.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    answers: u64,
+    calls: u64,
+    backward: u64,
+    /// Its first reading was below one that another program had told before.
+    below_others: u64,
+    /// How far readings were outside of the OS clock's around them, ns.
+    below_os_ns: u64,
+    above_os_ns: u64,
+    error: Option<String>,
+}
+
+impl Seen {
+    fn count(&mut self, clock: &Value, told_ns: Option<u64>) -> Option<u64> {
+        let number = |index: usize| clock[index].as_u64();
+        let (calls, back) = (number(0)?, number(1)?);
+        let (first_ns, last_ns, resolution_ns) = (number(2)?, number(3)?, number(4)?);
+        let (before_ns, after_ns) = (number(5)?, number(6)?);
+        self.calls += calls;
+        self.backward += back;
+        self.below_others += u64::from(told_ns.is_some_and(|told_ns| first_ns < told_ns));
+        self.below_os_ns = self.below_os_ns.max(before_ns.saturating_sub(first_ns + resolution_ns));
+        self.above_os_ns = self.above_os_ns.max(last_ns.saturating_sub(after_ns));
+        Some(last_ns)
+    }
+
+    pub(super) fn report(&self, program: &str) -> Value {
+        json!({
+            "phase": "handover", "program": program, "answers": self.answers, "calls": self.calls,
+            "backward": self.backward, "below_others": self.below_others, "error": self.error,
+            "below_os_ns": self.below_os_ns, "above_os_ns": self.above_os_ns,
+        })
+    }
+}
+
+/// What is done to the server, one after the other.
+const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
+
+pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
+    let mut loads = Vec::new();
+    for program in programs.iter().filter(|program| program.is_handed_over) {
+        match Load::start(program, Mode::Run) {
+            Ok(load) => loads.push((program.name.as_str(), load)),
+            Err(error) => {
+                report::line(&json!({ "phase": "handover", "program": program.name, "error": error }));
+            }
+        }
+    }
+    let (stop, told_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let all = Mutex::new(BTreeMap::new());
+    let done = thread::scope(|scope| {
+        for (name, load) in &mut loads {
+            scope.spawn(|| {
+                let seen = watch(load, &stop, &told_ns);
+                all.lock().expect("nobody panics with it").insert(*name, seen);
+            });
+        }
+        let done = hand_over(server);
+        stop.store(true, Ordering::Relaxed);
+        done
+    });
+    for (name, seen) in all.into_inner().unwrap_or_default() {
+        report::line(&seen.report(name));
+    }
+    let served = done?;
+    report::line(&json!({ "phase": "states", "done": STATES, "served": served }));
+    Ok(())
+}
+
+/// Asks a program again and again.
+pub(super) fn watch(load: &mut Load, stop: &AtomicBool, told_ns: &AtomicU64) -> Seen {
+    let mut seen = Seen::default();
+    let mut unix_ns = None;
+    while !stop.load(Ordering::Relaxed) {
+        // Acquire: with the store below, so that what was told came before this question.
+        let before_ns = told_ns.load(Ordering::Acquire);
+        match load.ask(CALLS) {
+            Ok(answer) => {
+                seen.answers += 1;
+                if let Some(last_ns) = seen.count(&answer["monotonic"], Some(before_ns)) {
+                    // Release: see above.
+                    told_ns.fetch_max(last_ns, Ordering::Release);
+                }
+                unix_ns = seen.count(&answer["realtime"], unix_ns).or(unix_ns);
+            }
+            Err(error) => {
+                seen.error = Some(error);
+                break;
+            }
+        }
+    }
+    seen
+}
+
+/// Brings the server through its states. Returns whether a page was served at the end of each.
+fn hand_over(mut server: Child) -> io::Result<Vec<bool>> {
+    let mut served = Vec::new();
+    for state in STATES {
+        match state {
+            "killed" => {
+                server.kill()?;
+                server.wait()?;
+            }
+            "started" => server = super::serve()?,
+            "stopped" => system::send(server.id(), libc::SIGSTOP)?,
+            "continued" => system::send(server.id(), libc::SIGCONT)?,
+            _ => {
+                system::send(server.id(), libc::SIGTERM)?;
+                server.wait()?;
+            }
+        }
+        thread::sleep(STATE);
+        served.push(super::status()["serving"] == true);
+    }
+    server.kill()?;
+    server.wait()?;
+    Ok(served)
+}

@@ -1,0 +1,223 @@
+//! One running load: it is asked for a number of calls, and answers what its clock has told.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::system::{monotonic_ns, realtime_ns, send};
+
+/// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const LIBRARY: &str = "/opt/libtickline_preload.so";
+const RUN: &str = "/opt/tickline run --";
+
+/// Where strace writes.
+const TRACE: &str = "/tmp/trace";
+
+/// What strace names: `time` is a system call of its own, which nobody serves.
+const TRACED: &str = "trace=clock_gettime,gettimeofday,time";
+
+/// How the clock gets into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Native,
+    Run,
+    Preload,
+}
+
+pub(super) const MODES: [Mode; 3] = [Mode::Native, Mode::Run, Mode::Preload];
+
+impl Mode {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Run => "run",
+            Self::Preload => "preload",
+        }
+    }
+}
+
+/// A program of the list.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) calls: u64,
+    words: Vec<String>,
+    /// The command starts a server, with the words of `RUN` before it.
+    is_server: bool,
+    is_static: bool,
+    pub(super) is_handed_over: bool,
+}
+
+impl Program {
+    pub(super) fn new(entry: &Value) -> Self {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            name: text("name"),
+            calls: entry["calls"].as_u64().unwrap_or(0),
+            words: text("command").split(' ').map(str::to_owned).collect(),
+            is_server: entry["server"] == true,
+            is_static: entry["static"] == true,
+            is_handed_over: entry["handed_over"] == true,
+        }
+    }
+
+    pub(super) fn has(&self, mode: Mode) -> bool {
+        mode != Mode::Preload || !self.is_static
+    }
+
+    fn command(&self, mode: Mode) -> Command {
+        let prefix = match mode {
+            Mode::Native => String::new(),
+            Mode::Run => RUN.to_owned(),
+            Mode::Preload => format!("env LD_PRELOAD={LIBRARY}"),
+        };
+        if self.is_server {
+            let mut command = super::command(&self.words);
+            command.env("RUN", prefix);
+            return command;
+        }
+        let prefix = prefix.split_whitespace().map(str::to_owned);
+        super::command(&prefix.chain(self.words.iter().cloned()).collect::<Vec<_>>())
+    }
+}
+
+/// A running load; killed when dropped.
+pub(super) struct Load {
+    child: Child,
+    answers: Receiver<String>,
+    errors: String,
+    pids: Vec<String>,
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+impl Load {
+    /// Starts it, and waits until it is ready.
+    pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
+        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
+        let mut child = program
+            .command(mode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors).map_err(text)?)
+            .spawn()
+            .map_err(text)?;
+        let output = child.stdout.take().ok_or("no standard output")?;
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut load = Self { child, answers, errors, pids: Vec::new() };
+        let ready = load.answer()?;
+        let pids = ready.strip_prefix("ready").ok_or_else(|| format!("it says '{ready}'"))?;
+        load.pids = pids.split_whitespace().map(str::to_owned).collect();
+        if load.pids.is_empty() {
+            load.pids.push(load.child.id().to_string());
+        }
+        Ok(load)
+    }
+
+    fn answer(&self) -> Result<String, String> {
+        self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
+    }
+
+    /// The last of what it has written on standard error.
+    fn said(&self) -> String {
+        super::last_lines(&fs::read(&self.errors).unwrap_or_default(), 8)
+    }
+
+    /// Has it make so many calls of each clock, and adds the OS clock before and after them.
+    pub(super) fn ask(&mut self, calls: u64) -> Result<Value, String> {
+        let before_ns = [monotonic_ns(), realtime_ns()];
+        let input = self.child.stdin.as_mut().ok_or("no standard input")?;
+        input.write_all(format!("{calls}\n").as_bytes()).map_err(text)?;
+        let answer = self.answer()?;
+        let after_ns = [monotonic_ns(), realtime_ns()];
+        let mut seen: Value =
+            serde_json::from_str(&answer).map_err(|error| format!("{error}: it says '{answer}'"))?;
+        for (clock, (before_ns, after_ns)) in
+            ["monotonic", "realtime"].into_iter().zip(before_ns.into_iter().zip(after_ns))
+        {
+            if let Value::Array(entry) = &mut seen[clock] {
+                entry.extend([before_ns.into(), after_ns.into()]);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// The same under strace, which is attached to what runs already: a traced program cannot be
+    /// started by `tickline run`. Counts the calls of the clocks that are served, and others.
+    pub(super) fn counted(&mut self, calls: u64) -> Result<Value, String> {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
+        for pid in &self.pids {
+            strace.args(["-p", pid]);
+        }
+        let errors = "/tmp/strace.errors";
+        let mut strace = strace.stderr(File::create(errors).map_err(text)?).spawn().map_err(text)?;
+        let end = Instant::now() + PATIENCE;
+        while self.pids.iter().any(|pid| !is_traced(pid)) {
+            if Instant::now() > end || strace.try_wait().map_err(text)?.is_some() {
+                return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let seen = self.ask(calls);
+        send(strace.id(), libc::SIGINT).map_err(text)?;
+        strace.wait().map_err(text)?;
+        seen?;
+        let trace = fs::read_to_string(TRACE).map_err(text)?;
+        let count = |wanted: fn(&str) -> bool| trace.lines().filter(|line| wanted(line)).count();
+        let (all, served) = (count(is_call), count(is_served));
+        Ok(json!({ "calls": calls, "served_clocks": served, "others": all - served }))
+    }
+
+    /// Ends it by the end of its input. Returns its exit code, and what it said on standard error.
+    pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
+        self.child.stdin.take();
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().map_err(text)? {
+                return Ok((status.code(), self.said()));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err("it does not end".to_owned())
+    }
+}
+
+/// Whether a process has a tracer.
+fn is_traced(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
+}
+
+/// A line of strace that tells of a call, and not of its end or of a signal.
+fn is_call(line: &str) -> bool {
+    ["clock_gettime(", "gettimeofday(", " time("].iter().any(|name| line.contains(name))
+}
+
+/// A call that the page could have served.
+fn is_served(line: &str) -> bool {
+    ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
+}

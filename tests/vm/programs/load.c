@@ -1,0 +1,47 @@
+// Calls the clocks, as other programs of this folder do: for each line with a number N on standard
+// input, N calls of each clock, and a line of JSON: calls, steps back, first, last, resolution; in ns.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static int64_t monotonic(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int64_t realtime(void) {
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_usec * INT64_C(1000);
+}
+
+static void measure(const char *name, int64_t (*clock)(void), long calls, int resolution_ns) {
+    int64_t first = clock(), last = first;
+    long back = 0;
+    for (long i = 1; i < calls; i++) {
+        int64_t now = clock();
+        back += now < last;
+        last = now;
+    }
+    printf("\"%s\":[%ld,%ld,%lld,%lld,%d]", name, calls, back, (long long)first, (long long)last,
+           resolution_ns);
+}
+
+int main(void) {
+    char line[32];
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        long calls = atol(line);
+        printf("{");
+        measure("monotonic", monotonic, calls, 1);
+        printf(",");
+        measure("realtime", realtime, calls, 1000);
+        puts("}");
+        fflush(stdout);
+    }
+    return 0;
+}

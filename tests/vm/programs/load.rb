@@ -1,0 +1,25 @@
+# As load.c.
+require "json"
+
+def measure(calls)
+  first = last = yield
+  back = 0
+  (calls - 1).times do
+    now = yield
+    back += 1 if now < last
+    last = now
+  end
+  [calls, back, first, last, 1]
+end
+
+puts "ready"
+$stdout.flush
+while (line = $stdin.gets)
+  calls = line.to_i
+  seen = {
+    monotonic: measure(calls) { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) },
+    realtime: measure(calls) { Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond) },
+  }
+  puts JSON.generate(seen)
+  $stdout.flush
+end

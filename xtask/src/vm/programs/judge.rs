@@ -1,0 +1,303 @@
+//! What the guests have reported, against what must hold; a row for each program and guest.
+
+use serde_json::Value;
+
+use super::guest::{Guest, Run};
+use super::list::{PROGRAMS, Program};
+
+/// Of so many counted calls, at most one in this many may still be a system call: the program's own
+/// start of a thread, or a timer.
+const REMAINING: u64 = 20;
+
+/// A program in a guest.
+pub(super) struct Row {
+    pub(super) guest: &'static str,
+    pub(super) program: &'static str,
+    /// As in `TITLES`.
+    pub(super) cells: Vec<String>,
+    /// What else the program has measured.
+    pub(super) figures: String,
+    pub(super) faults: Vec<String>,
+}
+
+/// The columns behind guest, program and result.
+pub(super) const TITLES: [&str; 8] =
+    ["native ns", "`run` ns", "preload ns", "ratio", "system calls", "back", "outside ns", "handed over"];
+
+/// The rows of one guest.
+pub(super) fn rows(guest: &Guest, run: &Run) -> Vec<Row> {
+    let mut rows: Vec<Row> = PROGRAMS
+        .iter()
+        .filter(|program| run.lines.iter().any(|line| line["program"] == program.name))
+        .map(|program| row(guest, run, program))
+        .collect();
+    let mut own = Vec::new();
+    if let Some(why) = &run.broken {
+        own.push(why.clone());
+    }
+    let machine = &run.lines.iter().find(|line| line["phase"] == "machine").unwrap_or(&Value::Null);
+    if machine["clocksource"] != guest.clocksource {
+        own.push(format!("the clocksource is {}", machine["clocksource"]));
+    }
+    let states = run.lines.iter().find(|line| line["phase"] == "states").unwrap_or(&Value::Null);
+    let expected = serde_json::json!([false, true, false, true, false, true]);
+    if states["served"] != expected {
+        own.push(format!(
+            "served after killed, started, stopped, continued, ended, started: {}",
+            states["served"]
+        ));
+    }
+    rows.push(Row {
+        guest: guest.name,
+        program: "the guest",
+        cells: vec![String::new(); TITLES.len()],
+        figures: String::new(),
+        faults: own,
+    });
+    rows
+}
+
+/// One clock's calls in one mode.
+struct Calls {
+    count: u64,
+    back: u64,
+    first_ns: u64,
+    last_ns: u64,
+    resolution_ns: u64,
+    before_ns: u64,
+    after_ns: u64,
+}
+
+impl Calls {
+    fn of(entry: &Value) -> Option<Self> {
+        let number = |index: usize| entry[index].as_u64();
+        Some(Self {
+            count: number(0)?,
+            back: number(1)?,
+            first_ns: number(2)?,
+            last_ns: number(3)?,
+            resolution_ns: number(4)?,
+            before_ns: number(5)?,
+            after_ns: number(6)?,
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    fn ns_a_call(&self) -> f64 {
+        self.last_ns.saturating_sub(self.first_ns) as f64 / self.count.max(1) as f64
+    }
+
+    /// How far it was below the OS clock before, and above the one after.
+    fn outside_ns(&self) -> (u64, u64) {
+        let below = self.before_ns.saturating_sub(self.first_ns + self.resolution_ns);
+        (below, self.last_ns.saturating_sub(self.after_ns))
+    }
+}
+
+fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
+    let mode = |mode: &str| {
+        let is_it = |line: &&Value| {
+            line["phase"] == "program" && line["program"] == program.name && line["mode"] == mode
+        };
+        run.lines.iter().find(is_it).unwrap_or(&Value::Null)
+    };
+    let mut faults = Vec::new();
+    let (mut times, mut counts, mut back, mut outside) = (Vec::new(), Vec::new(), 0, (0, 0));
+    let mut counted_calls = 0;
+    for name in ["native", "run", "preload"] {
+        let seen = mode(name);
+        if program.is_static && name == "preload" {
+            times.push(None);
+            continue;
+        }
+        let mut fault = |what: String| faults.push(format!("{name}: {what}"));
+        if seen["exit_code"] != 0 {
+            fault(format!("exit code {}, error {}, said {}", seen["exit_code"], seen["error"], seen["said"]));
+        }
+        let asked = seen["timed"].as_array().map_or(&[][..], Vec::as_slice);
+        for clock in ["monotonic", "realtime"] {
+            let all: Vec<Calls> = asked.iter().filter_map(|answer| Calls::of(&answer[clock])).collect();
+            if all.is_empty() && !(program.is_server && clock == "monotonic") {
+                fault(format!("no times of clock {clock}"));
+            }
+            let lead = if clock == "monotonic" { "lead_ns" } else { "unix_lead_ns" };
+            // The largest in this guest: the lead changes from line to line.
+            let stated = run.lines.iter().filter_map(|line| line[lead].as_u64()).max().unwrap_or(0);
+            let lead_ns = if name == "native" { 0 } else { stated };
+            for calls in &all {
+                let (below, above) = calls.outside_ns();
+                if calls.count != program.calls || calls.back > 0 || below > 0 || above > lead_ns {
+                    fault(format!(
+                        "{clock}: {} calls of {}, {} back, {below} ns below the OS clock, {above} ns above it \
+                         (lead {lead_ns} ns)",
+                        calls.count, program.calls, calls.back
+                    ));
+                }
+                back += calls.back;
+                outside = (outside.0.max(below), outside.1.max(above));
+            }
+        }
+        let counted = &seen["counted"];
+        let (calls, left) = (counted["calls"].as_u64(), counted["served_clocks"].as_u64());
+        counts.push(left.map_or_else(|| "-".to_owned(), |left| left.to_string()));
+        counted_calls = calls.unwrap_or(counted_calls);
+        match (calls, left) {
+            (Some(calls), Some(left)) if name == "native" && left < calls => {
+                fault(format!("strace has seen {left} system calls of {calls}"));
+            }
+            (Some(calls), Some(left)) if name != "native" && left > calls / REMAINING => {
+                fault(format!("{left} system calls of {calls} remain"));
+            }
+            (Some(_), Some(_)) => {}
+            _ => fault("nothing was counted".to_owned()),
+        }
+        if name == "run"
+            && !program.is_server
+            && seen["said"].as_str().is_none_or(|said| !said.contains("has the clock of"))
+        {
+            fault(format!("`tickline run` says {}", seen["said"]));
+        }
+        let all = asked.iter().filter_map(|answer| Calls::of(&answer[program.least.0]));
+        times.push(all.map(|calls| calls.ns_a_call()).min_by(f64::total_cmp));
+    }
+    let ratio = times[0].zip(times[1]).map(|(native, served)| native / served);
+    if program.least.1 > 0.0 && ratio.is_none_or(|ratio| ratio < program.least.1) {
+        faults.push(format!("{ratio:.1?} times as fast, expected {}", program.least.1));
+    }
+    let handed_over = handed_over(run, program, &mut faults);
+    let ns = |time: &Option<f64>| time.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+    let mut cells: Vec<String> = times.iter().map(ns).collect();
+    cells.push(ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}")));
+    cells.push(format!("{} of {counted_calls}", counts.join(" / ")));
+    cells.push(back.to_string());
+    cells.push(format!("-{} +{}", outside.0, outside.1));
+    cells.push(handed_over);
+    let figures =
+        figures(program, &["native", "run", "preload"].map(|name| mode(name)["timed"].clone()), &mut faults);
+    Row { guest: guest.name, program: program.name, cells, figures, faults }
+}
+
+/// What Postgres has measured, natively, under `run` and with the library; with the project's goals for it.
+fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> String {
+    const FASTER: f64 = 8.0;
+    const ON_TO_OFF: f64 = 1.5;
+    if program.name != "Postgres" {
+        return String::new();
+    }
+    let number = |mode: usize, key: &str| {
+        let answers = modes[mode].as_array().into_iter().flatten();
+        answers.filter_map(|answer| answer["figures"][key].as_f64()).fold(f64::NAN, f64::min)
+    };
+    let faster = number(0, "pg_test_timing_ns") / number(1, "pg_test_timing_ns");
+    if faster.is_nan() || faster < FASTER {
+        faults.push(format!("pg_test_timing is {faster:.1} times as fast, expected {FASTER}"));
+    }
+    let on_to_off = number(1, "explain_on_ms") / number(1, "explain_off_ms");
+    if on_to_off.is_nan() || on_to_off > ON_TO_OFF {
+        faults.push(format!(
+            "EXPLAIN ANALYZE takes {on_to_off:.2} times as long with its timing, expected {ON_TO_OFF}"
+        ));
+    }
+    let all = |key: &str| [0, 1, 2].map(|mode| format!("{:.0}", number(mode, key))).join(" / ");
+    format!(
+        "pg_test_timing {} ns; EXPLAIN ANALYZE of 200,000 rows {} ms, without its timing {} ms",
+        all("pg_test_timing_ns"),
+        all("explain_on_ms"),
+        all("explain_off_ms")
+    )
+}
+
+/// What the program saw while the server was killed, started and stopped.
+fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String {
+    if !program.is_handed_over {
+        return "-".to_owned();
+    }
+    let is_it = |line: &&Value| line["phase"] == "handover" && line["program"] == program.name;
+    let Some(seen) = run.lines.iter().find(is_it) else {
+        faults.push("it was not handed over".to_owned());
+        return "-".to_owned();
+    };
+    let number = |key: &str| seen[key].as_u64().unwrap_or(u64::MAX);
+    if !seen["error"].is_null() || number("answers") < 5 {
+        faults.push(format!("handed over: {} answers, error {}", seen["answers"], seen["error"]));
+    }
+    if number("backward") > 0 || number("below_others") > 0 {
+        faults.push(format!(
+            "handed over: {} steps back, {} times below what another program had told",
+            seen["backward"], seen["below_others"]
+        ));
+    }
+    format!("{} calls, {} back", seen["calls"], number("backward") + number("below_others"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PROGRAM: &Program = &PROGRAMS[0];
+
+    type Change = fn(&mut Vec<Value>);
+
+    /// What a guest reports of the first program if everything is right: 1,000 ns a call natively,
+    /// 100 ns served.
+    fn good() -> Vec<Value> {
+        let mode = |name: &str, ns: u64, left: u64, said: &str| {
+            let entry = json!([
+                PROGRAM.calls,
+                0,
+                1_000,
+                1_000 + ns * PROGRAM.calls,
+                1,
+                900,
+                900 + ns * PROGRAM.calls
+            ]);
+            json!({
+                "phase": "program", "program": PROGRAM.name, "mode": name, "exit_code": 0, "said": said,
+                "lead_ns": 100, "unix_lead_ns": 100, "counted": { "calls": 300, "served_clocks": left },
+                "timed": [{ "monotonic": entry, "realtime": entry }],
+            })
+        };
+        let mut native = mode("native", 1_000, 600, "");
+        for clock in ["monotonic", "realtime"] {
+            native["timed"][0][clock][6] = 1_000_000_000.into();
+        }
+        vec![
+            native,
+            mode("run", 100, 0, "tickline: it has the clock of a page"),
+            json!({
+                "phase": "handover", "program": PROGRAM.name, "answers": 9, "calls": 900, "backward": 0,
+                "below_others": 0, "error": null,
+            }),
+        ]
+    }
+
+    fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
+        let guest = Guest { name: "one", kernel: "", clocksource: "hpet", cpus: 1, act: "" };
+        let mut lines = good();
+        change(&mut lines);
+        row(&guest, &Run { lines, broken: None }, PROGRAM).faults
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_a_fault() {
+        assert_eq!(faults(|_| {}), Vec::<String>::new());
+        let changes: [(&str, Change); 9] = [
+            ("1 back", |lines| lines[1]["timed"][0]["monotonic"][1] = 1.into()),
+            ("101 ns above", |lines| lines[1]["timed"][0]["realtime"][6] = 5_000_899_u64.into()),
+            ("99 ns below", |lines| lines[1]["timed"][0]["monotonic"][5] = 1_100.into()),
+            ("16 system calls of 300 remain", |lines| lines[1]["counted"]["served_clocks"] = 16.into()),
+            ("strace has seen 0", |lines| lines[0]["counted"]["served_clocks"] = 0.into()),
+            ("exit code 1", |lines| lines[1]["exit_code"] = 1.into()),
+            ("times as fast", |lines| lines[1]["timed"][0]["monotonic"][3] = 6_500_000.into()),
+            ("`tickline run` says", |lines| lines[1]["said"] = "tickline: not served".into()),
+            ("1 times below", |lines| lines[2]["below_others"] = 1.into()),
+        ];
+        for (expected, change) in changes {
+            let found = faults(change);
+            assert!(found.iter().any(|fault| fault.contains(expected)), "{expected}: {found:?}");
+        }
+        assert!(faults(|lines| lines.truncate(1)).len() > 2, "nothing is said of `run`");
+    }
+}
