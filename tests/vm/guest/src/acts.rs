@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default
 /// interval (2 s). At another interval it sleeps for as long as that, which is within a line's
 /// window.
-const SLEEP_S: u64 = 4;
+const SLEEP_S: u64 = 6;
 
 /// How long the guest watches the clock after that.
 const RESUMED: Duration = Duration::from_secs(2);

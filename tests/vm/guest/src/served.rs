@@ -16,7 +16,9 @@ use crate::{machine, report, system};
 /// The argument with which this program is that other program, which calls the clock.
 pub(crate) const CALLER: &str = "caller";
 
-const CALLS: u64 = 50_000;
+/// Calls in a row, and how often: the fastest counts, because a busy host takes time from some.
+const CALLS: u64 = 1_000;
+const BATCHES: u32 = 50;
 
 /// For how long the server may calibrate, and a killed one's leases run.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,15 +27,19 @@ const LEASES: Duration = Duration::from_millis(1_200);
 /// Calls the clock, and prints what it has seen.
 pub(crate) fn call() {
     let first_ns = monotonic_ns();
-    let (mut last_ns, mut backward) = (first_ns, 0);
-    for _ in 0..CALLS {
-        let now_ns = monotonic_ns();
-        backward += u64::from(now_ns < last_ns);
-        last_ns = now_ns;
+    let (mut last_ns, mut backward, mut least_ns) = (first_ns, 0, u64::MAX);
+    for _ in 0..BATCHES {
+        let begin_ns = last_ns;
+        for _ in 0..CALLS {
+            let now_ns = monotonic_ns();
+            backward += u64::from(now_ns < last_ns);
+            last_ns = now_ns;
+        }
+        least_ns = least_ns.min(last_ns.saturating_sub(begin_ns));
     }
+    let call_ns = least_ns / CALLS;
     let seen = json!({
-        "first_ns": first_ns, "last_ns": last_ns, "backward": backward,
-        "call_ns": (last_ns - first_ns) / CALLS,
+        "first_ns": first_ns, "last_ns": last_ns, "backward": backward, "call_ns": call_ns,
     });
     #[expect(clippy::print_stdout, reason = "the first process reads it")]
     {
@@ -59,7 +65,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
         seen["phase"] = phase.into();
         seen["clocksource"] = machine::clocksource().into();
         seen["native_ns"] = native["call_ns"].clone();
-        seen["native_quarter_ns"] = native["call_ns"].as_u64().map(|ns| ns / 4).into();
+        seen["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
         seen["is_in_order"] = (seen["first_ns"].as_u64() >= last_ns).into();
         seen["server"] = errors.into();
         last_ns = seen["last_ns"].as_u64();

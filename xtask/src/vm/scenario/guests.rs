@@ -199,8 +199,8 @@ fn served() -> Scenario {
         guest.check(
             phase,
             "call_ns",
-            AtMostTimes(1, "native_quarter_ns"),
-            "four times as fast a call, though the host be busy",
+            AtMostTimes(1, "native_third_ns"),
+            "three times as fast a call, though the host be busy",
         );
     }
     guest.expect("server_stopped", "server", Has("the leases have run out"), "the server ends in order")
