@@ -14,6 +14,7 @@ use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr;
@@ -238,6 +239,7 @@ fn forked() {
 
 /// What a forked process could not do here.
 const SKIPPED: i32 = 77;
+const PANICKED: i32 = 101;
 
 /// A child of a fork in another time namespace has the kernel's clock there.
 fn elsewhere() {
@@ -274,8 +276,10 @@ fn in_a_fork(act: impl Fn() -> i32) -> i32 {
     // SAFETY: the child asks clocks and the kernel, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // A panic would end the only thread that there is, and the process with it: with code 0.
+        let code = catch_unwind(AssertUnwindSafe(act)).unwrap_or(PANICKED);
         // SAFETY: ends this process alone.
-        unsafe { libc::_exit(act()) };
+        unsafe { libc::_exit(code) };
     }
     let mut status = 0;
     // SAFETY: there is room for the status.

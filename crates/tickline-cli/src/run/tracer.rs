@@ -117,9 +117,10 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
 /// As fork(2), but this process gets no signal when the child ends. If it blocks SIGCHLD, that would
 /// still be pending when the program begins.
 fn fork_silently() -> io::Result<ForkResult> {
+    let none: libc::c_long = 0;
     // SAFETY: clone(2) without any flag and without a signal is a fork, and this process has one
     // thread.
-    let result = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_clone, none, none, none, none, none) };
     match i32::try_from(Errno::result(result)?).map_err(io::Error::other)? {
         0 => Ok(ForkResult::Child),
         child => Ok(ForkResult::Parent { child: Pid::from_raw(child) }),
