@@ -140,7 +140,8 @@ pub(crate) const SERVE: &str = "\
 Exit codes:
   0  the server was stopped, or the page was switched off; with status: a line is served
   1  with status: no line is served, and programs ask the OS clock
-  2  an error: another process serves the page, the page is not trusted, or it cannot be made
+  2  an error: another process serves the page, the page is not trusted, or it cannot be made; with
+     status and off: there is no page
 
 How it ends:
   At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits. No

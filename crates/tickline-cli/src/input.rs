@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, has more than 256 MiB, or is not UTF-8.
+/// If the file cannot be read, is empty, has more than 256 MiB, or is not UTF-8.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     if path == Path::new("-") {
         text(io::stdin().lock(), MOST_BYTES)
@@ -26,6 +26,9 @@ fn text(input: impl Read, most_bytes: u64) -> io::Result<String> {
     let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
     let mut bytes = Vec::new();
     input.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.is_empty() {
+        return bad("it is empty");
+    }
     // A device such as /dev/zero has no end.
     if bytes.first() == Some(&0) {
         return bad("it begins with a zero byte, and JSON is text");
@@ -52,7 +55,7 @@ mod tests {
     fn a_byte_order_mark_is_no_part_of_the_text() {
         assert_eq!(text("\u{feff}{}".as_bytes(), 5).unwrap(), "{}");
         assert_eq!(text("{}".as_bytes(), 2).unwrap(), "{}");
-        assert_eq!(text("".as_bytes(), 0).unwrap(), "");
+        assert_eq!(error(io::empty()), "it is empty");
         assert!(error(&b"\xff\xfe{\0}\0"[..]).contains("UTF-16"));
         assert!(error(&b"{\xff}"[..]).contains("UTF-8"));
     }

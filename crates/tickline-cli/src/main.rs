@@ -39,6 +39,7 @@ mod terminal;
 mod warp;
 mod watch;
 mod who;
+mod wrap;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
 /// the usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
-        return doctor::unknown(error).unwrap_or(Exit::Unknown).into();
+        return doctor::unknown(error).into();
     }
     if error.use_stderr() {
         error.exit();

@@ -499,6 +499,29 @@ mod terminal {
         assert!(code == 0 || code == 1, "exit code {code}");
     }
 
+    /// Tables of 80 to 100 columns were broken by the terminal, in the middle of words.
+    #[test]
+    fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
+        for columns in [40, 80] {
+            for arguments in [
+                &["bench", "--rounds", "2", "--calls", "100"][..],
+                &["warp"],
+                &["doctor"],
+                &["who", "--secs", "1"],
+            ] {
+                let terminal = Terminal::open(columns, 30);
+                let child = terminal.run(arguments, Some("1"));
+                let shown = terminal.rest();
+                ended(child);
+                // Lines of the progress bar steer the cursor. Commands stay whole, to be copied.
+                let is_text = |line: &&str| !line.contains('\u{1b}') && !line.contains("sudo ");
+                let long = |line: &&str| line.trim_end().chars().count() > usize::from(columns);
+                let long: Vec<&str> = shown.lines().filter(is_text).filter(long).collect();
+                assert!(long.is_empty(), "{arguments:?} on {columns} columns: {long:?}");
+            }
+        }
+    }
+
     #[test]
     fn the_doctor_fits_a_terminal_of_40_columns_in_colour() {
         let facts = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");

@@ -166,6 +166,20 @@ fn a_full_disk_is_an_error() {
     assert!(text(&output.stderr).starts_with("tickline: "), "{}", text(&output.stderr));
 }
 
+/// A check that could not write its line exited with 2, which means critical.
+#[test]
+fn a_check_on_a_full_disk_is_unknown() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    for arguments in [&["--check"][..], &["--check", "--nonsense"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = tickline().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).starts_with("tickline: "), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     for arguments in [&[][..], &["--json", "-"]] {

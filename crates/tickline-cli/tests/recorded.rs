@@ -37,6 +37,13 @@ const EXPECTED: [(&str, &str, &str); 12] = [
     ("numa-watchdog", "tsc_watchdog_delay", "tsc=nowatchdog clocksource=tsc"),
 ];
 
+/// Machines with notes alone, and their codes.
+const NOTES: [(&str, &[&str]); 3] = [
+    ("chrony-plain", &["ntp_flag"]),
+    ("chrony-rtcsync", &[]),
+    ("chrony-slewing", &["ntp_slewing", "ntp_flag"]),
+];
+
 #[test]
 fn recorded_machines_are_diagnosed() {
     for (name, code, fix) in EXPECTED {
@@ -44,6 +51,8 @@ fn recorded_machines_are_diagnosed() {
         let said: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
         let findings = said["findings"].as_array().unwrap();
+        let is_host = findings.iter().any(|finding| finding["steps"]["place"] == "host");
+        assert_eq!(is_host, name == "virtualbox-debian7", "{name}: commands for the host");
         if code.is_empty() {
             assert_eq!((findings.as_slice(), output.status.code()), (&[][..], Some(0)), "{name}");
             continue;
@@ -53,6 +62,40 @@ fn recorded_machines_are_diagnosed() {
         assert!(first["fix"].as_str().unwrap().contains(fix), "{name}: {first}");
         assert!(!first["evidence"].as_array().unwrap().is_empty(), "{name}: {first}");
         assert_eq!(output.status.code(), Some(1), "{name}");
+    }
+}
+
+/// Account D: the cause, and the commands for the host, which stand beside their step.
+#[test]
+fn a_guest_of_virtualbox_has_commands_for_its_host() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tickline"))
+        .arg("--facts")
+        .arg(folder().join("virtualbox-debian7.json"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "run:  the following commands on the host",
+        "check: VBoxManage showvminfo ",
+        "--paravirtprovider kvm && VBoxManage setextradata ",
+        "undo keep: VBoxManage modifyvm ",
+        "this one is 3.2.0-4-amd64",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
+/// The kernel's state under a real chronyd: without `rtcsync` the flag stays set, which is no lack of a
+/// daemon.
+#[test]
+fn notes_on_recorded_daemons() {
+    for (name, codes) in NOTES {
+        let output = diagnose(&folder().join(format!("{name}.json")));
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = said["findings"].as_array().unwrap();
+        let found: Vec<_> = findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect();
+        assert_eq!((found.as_slice(), output.status.code()), (codes, Some(0)), "{name}");
+        assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{name}");
     }
 }
 
@@ -132,7 +175,8 @@ fn every_recorded_machine_names_its_source_and_is_expected() {
         let facts: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert!(facts["source"].as_str().is_some_and(|source| source.len() > 20), "{}", path.display());
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        assert!(EXPECTED.iter().any(|(expected, ..)| *expected == name), "{name} is expected nowhere");
+        let mut expected = EXPECTED.iter().map(|(expected, ..)| *expected).chain(NOTES.map(|(name, _)| name));
+        assert!(expected.any(|expected| expected == name), "{name} is expected nowhere");
     }
 }
 

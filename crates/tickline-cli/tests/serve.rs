@@ -163,7 +163,7 @@ fn json_is_for_status() {
     assert!(text(&output.stderr).contains("--json is for status"), "{}", text(&output.stderr));
     let output = run(&page, &["status"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("page: it cannot be opened"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("there is no page"), "{}", text(&output.stderr));
 }
 
 /// What programs rely on, and what a page's file needs. `systemd-analyze verify` checks the rest

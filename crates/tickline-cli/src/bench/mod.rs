@@ -12,6 +12,7 @@ use crate::measure::costs::{self, Cost, LongRun};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::wrap::Look;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let compared = earlier.map(|earlier| earlier.against(&document, args.fail_above));
     let slower = compared.as_ref().is_some_and(|compared| !compared.too_slow.is_empty());
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, compared });
-    outputs.emit(&document, |out| text::write(&document, out))?;
+    outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
     // With a limit, the exit code is about the comparison alone.
     Ok(match args.fail_above {
         Some(_) if slower => Exit::Closed,

@@ -1,22 +1,31 @@
-//! The costs as text for people.
+//! The costs as text for people: tables, or a sentence for each row on a narrow terminal.
 
 use std::io::{self, Write};
 
-use crate::document::{Bench, Compared, Document};
+use crate::document::{Bench, Compared, CostRow, Document};
+use crate::measure::costs::LongRun;
 use crate::terminal::plain;
+use crate::wrap::{Look, TABLE};
 
 /// Writes the document as text.
-pub(crate) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", document.verdict)?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
+pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", look.wrap("", &document.verdict))?;
+    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
     let Some(bench) = &document.bench else { return Ok(()) };
-    costs(document, bench.rounds, out)?;
-    long_run(bench, out)?;
-    bench.compared.as_ref().map_or(Ok(()), |found| compared(found, out))
+    costs(document, bench.rounds, look, out)?;
+    long_run(bench, look, out)?;
+    bench.compared.as_ref().map_or(Ok(()), |found| compared(found, look, out))
 }
 
-fn costs(document: &Document, rounds: u32, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nCosts, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved")?;
+fn costs(document: &Document, rounds: u32, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
+    writeln!(out, "\n{}", look.wrap("", &title))?;
+    if look.columns < TABLE {
+        return document
+            .costs
+            .iter()
+            .try_for_each(|cost| writeln!(out, "{}", look.wrap("  ", &spelled(cost))));
+    }
     writeln!(out, "  {:<36} {:>9} {:>9} {:>9} {:>9}", "", "fastest", "median", "90 %", "ratio to")?;
     writeln!(out, "  {:<36} {:>9} {:>9} {:>9} {:>9}", "clock", "round", "round", "below", "counter")?;
     for cost in &document.costs {
@@ -36,11 +45,36 @@ fn costs(document: &Document, rounds: u32, out: &mut dyn Write) -> io::Result<()
     Ok(())
 }
 
-fn long_run(bench: &Bench, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nLong run: {} calls of each clock, with all interruptions", bench.calls)?;
+/// A row as a sentence.
+fn spelled(cost: &CostRow) -> String {
+    let Some(ns) = cost.cost_ns else { return format!("{}: not here", cost.clock) };
+    let mut text = format!("{}: fastest round {ns:.2}", cost.clock);
+    for (name, figure) in
+        [("median", cost.median_ns), ("90 % below", cost.p90_ns), ("ratio to counter", cost.ratio_to_counter)]
+    {
+        if let Some(figure) = figure {
+            text += &format!(", {name} {figure:.2}");
+        }
+    }
+    text
+}
+
+fn long_run(bench: &Bench, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("Long run: {} calls of each clock, with all interruptions", bench.calls);
+    writeln!(out, "\n{}", look.wrap("", &title))?;
+    let figures = |run: &LongRun| run.mean_ns.zip(run.total_s);
+    if look.columns < TABLE {
+        return bench.long_run.iter().try_for_each(|run| {
+            let text = match figures(run) {
+                Some((ns, s)) => format!("{}: {ns:.2} ns a call, {s:.3} s in all", run.clock),
+                None => format!("{}: not here", run.clock),
+            };
+            writeln!(out, "{}", look.wrap("  ", &text))
+        });
+    }
     writeln!(out, "  {:<36} {:>9} {:>9}", "clock", "ns a call", "s in all")?;
     for run in &bench.long_run {
-        match run.mean_ns.zip(run.total_s) {
+        match figures(run) {
             Some((ns, s)) => writeln!(out, "  {:<36} {ns:>9.2} {s:>9.3}", run.clock)?,
             None => writeln!(out, "  {:<36} not here", run.clock)?,
         }
@@ -48,22 +82,24 @@ fn long_run(bench: &Bench, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
+fn compared(compared: &Compared, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let (file, version) = (plain(&compared.file), plain(&compared.program_version));
-    writeln!(out, "\nCompared with {file} (tickline {version}), fastest rounds")?;
+    let title = format!("Compared with {file} (tickline {version}), fastest rounds");
+    writeln!(out, "\n{}", look.wrap("", &title))?;
     for difference in &compared.differences {
-        writeln!(out, "  another {}", plain(difference))?;
+        writeln!(out, "{}", look.wrap("  ", &format!("another {difference}")))?;
     }
-    writeln!(out, "  {:<36} {:>9} {:>9} {:>9}", "clock", "then, ns", "now, ns", "now/then")?;
+    if look.columns >= TABLE {
+        writeln!(out, "  {:<36} {:>9} {:>9} {:>9}", "clock", "then, ns", "now, ns", "now/then")?;
+    }
     for row in &compared.clocks {
-        writeln!(
-            out,
-            "  {:<36} {:>9.2} {:>9.2} {:>9.3}",
-            plain(&row.clock),
-            row.then_ns,
-            row.now_ns,
-            row.ratio_to_then
-        )?;
+        let (clock, then_ns, now_ns, ratio) = (plain(&row.clock), row.then_ns, row.now_ns, row.ratio_to_then);
+        if look.columns < TABLE {
+            let text = format!("{clock}: {then_ns:.2} ns then, {now_ns:.2} now, ratio {ratio:.3}");
+            writeln!(out, "{}", look.wrap("  ", &text))?;
+        } else {
+            writeln!(out, "  {clock:<36} {then_ns:>9.2} {now_ns:>9.2} {ratio:>9.3}")?;
+        }
     }
     for (which, clocks) in [("then", &compared.only_then), ("now", &compared.only_now)] {
         for clock in clocks {
@@ -71,8 +107,9 @@ fn compared(compared: &Compared, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     let Some(percent) = compared.fail_above_percent else { return Ok(()) };
-    match compared.too_slow.join(", ") {
-        none if none.is_empty() => writeln!(out, "  no clock is slower by more than {percent} %"),
-        clocks => writeln!(out, "  slower by more than {percent} %: {}", plain(&clocks)),
-    }
+    let text = match compared.too_slow.join(", ") {
+        none if none.is_empty() => format!("no clock is slower by more than {percent} %"),
+        clocks => format!("slower by more than {percent} %: {clocks}"),
+    };
+    writeln!(out, "{}", look.wrap("  ", &text))
 }

@@ -35,6 +35,8 @@ pub(super) fn slow(facts: &Facts) -> Option<Finding> {
         (Some(finding), _) => finding,
         (None, current) => by_clocksource(current, facts),
     };
+    let host = if finding.steps.is_none() { fix::host_steps(&finding.fix, facts) } else { None };
+    let finding = if host.is_some() { finding.steps(host) } else { finding };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
     let finding = finding.seen_if(asked).seen_if(fix::provider(facts).map(str::to_owned));

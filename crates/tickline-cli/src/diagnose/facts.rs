@@ -129,6 +129,16 @@ impl Facts {
         log::blame(self.machine.kernel_log.as_deref()?)
     }
 
+    /// Whether the kernel's release is at least this one; `None` where it is unknown.
+    pub(crate) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
+        let release = self.machine.kernel.as_deref()?;
+        let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(first)), Some(Ok(second))) => Some((first, second) >= (major, minor)),
+            _ => None,
+        }
+    }
+
     pub(super) fn hypervisor(&self) -> &str {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }

@@ -109,7 +109,16 @@ pub(super) fn invariant_tsc(facts: &Facts) -> String {
 pub(super) fn trust_tsc(facts: &Facts) -> String {
     match facts.invariant() {
         Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
-        _ => format!("boot with tsc=reliable clocksource=tsc (kernel 3.3 or later); {CAVEAT}"),
+        _ => format!("boot with tsc=reliable clocksource=tsc ({}); {CAVEAT}", needs_3_3(facts)),
+    }
+}
+
+/// Which kernels compare no counters with `tsc=reliable` (`unsynchronized_tsc` in
+/// `arch/x86/kernel/tsc.c`), and whether this one does not.
+fn needs_3_3(facts: &Facts) -> String {
+    match facts.machine.kernel.as_deref().filter(|_| facts.is_kernel_at_least(3, 3) == Some(false)) {
+        Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
+        None => "kernel 3.3 or later".to_owned(),
     }
 }
 
@@ -207,6 +216,12 @@ fn another_type(facts: &Facts) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// The commands of a fix that begins with what `on_the_host` says; `None` where those are no commands.
+pub(super) fn host_steps(fix: &str, facts: &Facts) -> Option<Steps> {
+    let is_virtualbox = facts.hypervisor() == "virtualbox" && facts.machine.cloud.is_none();
+    (is_virtualbox && fix.starts_with(on_the_host(facts)?)).then(steps::virtualbox)
 }
 
 /// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without

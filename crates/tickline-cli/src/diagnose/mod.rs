@@ -39,6 +39,8 @@ mod tests;
 pub(crate) use facts::{Facts, Row};
 pub(crate) use finding::{Finding, Severity};
 pub(crate) use health::{Health, Level};
+#[cfg(test)]
+pub(crate) use steps::Place;
 pub(crate) use steps::Steps;
 
 type Rule = fn(&Facts) -> Option<Finding>;

@@ -1,15 +1,29 @@
-//! A fix as commands, one for each step. A fix that needs somebody's judgement, or another machine,
-//! has no steps.
+//! A fix as commands, one for each step, for this machine or for its host. A fix that needs somebody's
+//! judgement, or an unknown machine, has no steps.
 
 use serde::Serialize;
 
 use super::facts::Facts;
 use crate::machine::CLOCKSOURCE;
 
+/// Where the commands of a fix are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Place {
+    /// On the machine that the finding is about.
+    #[default]
+    Here,
+    /// On the host, below the hypervisor.
+    Host,
+}
+
 /// The commands of a fix, for a POSIX shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
+    /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a guest.
+    pub(crate) place: Place,
     /// What must succeed before; null where nothing needs to be checked.
     pub(crate) check: Option<String>,
     /// What mends it now, until the machine restarts; null where only a restart does.
@@ -27,6 +41,14 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
+    /// Where to run them, in words; `None` for the machine itself.
+    pub(crate) const fn on(&self) -> Option<&'static str> {
+        match self.place {
+            Place::Here => None,
+            Place::Host => Some("the following commands on the host"),
+        }
+    }
+
     /// Each command, with the name of its step.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let steps = [
@@ -67,6 +89,7 @@ pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
         None => (Some(parameters(None, Some(&word))), Some(parameters(Some(&word), None))),
     };
     Some(Steps {
+        place: Place::Here,
         // The CPUs' counters must agree, and the kernel must not have rejected the TSC. Any other
         // timer has only one counter, and needs no check.
         check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
@@ -84,6 +107,7 @@ pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
 /// Takes a word off the kernel's command line.
 pub(super) fn take_off(word: &str) -> Steps {
     Steps {
+        place: Place::Here,
         check: None,
         now: None,
         keep: Some(parameters(Some(word), None)),
@@ -97,11 +121,36 @@ pub(super) fn take_off(word: &str) -> Steps {
 pub(super) fn setting(now: &str, undo: &str) -> Steps {
     let command = |text: &str| Some(text.to_owned());
     Steps {
+        place: Place::Here,
         check: None,
         now: command(now),
         keep: None,
         undo: command(undo),
         undo_keep: None,
+        clocksource: None,
+    }
+}
+
+/// Gives a guest of VirtualBox the clock of KVM, and the host's own counter with an offset
+/// (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting without a value is removed).
+/// Both take effect when the machine is started the next time. The variable VM has its name.
+pub(super) fn virtualbox() -> Steps {
+    const NAME: &str = "${VM:?has no name: VM=NAME, with a name of: VBoxManage list vms}";
+    const MODE: &str = "VBoxInternal/TM/TSCMode";
+    let set = |provider: &str, mode: &str| {
+        Some(format!(
+            "VBoxManage modifyvm \"{NAME}\" --paravirtprovider {provider} && VBoxManage setextradata \"$VM\" {MODE}{mode}"
+        ))
+    };
+    Steps {
+        place: Place::Host,
+        check: Some(format!(
+            "VBoxManage showvminfo \"{NAME}\" --machinereadable | grep '^VMState=\"poweroff\"'"
+        )),
+        now: None,
+        keep: set("kvm", " RealTSCOffset"),
+        undo: None,
+        undo_keep: set("default", ""),
         clocksource: None,
     }
 }
@@ -190,5 +239,54 @@ mod tests {
         let kept = run(&steps.keep.unwrap());
         assert_eq!(kept, "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=tsc\"\n");
         assert_eq!(run(&steps.undo_keep.unwrap()), original);
+    }
+
+    /// A stand-in for VirtualBox, which keeps the settings of the machine `sbc` in files.
+    #[cfg(unix)]
+    const VBOXMANAGE: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 9
+[ "$2" = sbc ] || { echo "no machine '$2'"; exit 1; }
+case "$1 $3" in
+"showvminfo --machinereadable") echo 'name="sbc"'; cat state ;;
+"modifyvm --paravirtprovider") echo "$4" >provider ;;
+"setextradata VBoxInternal/TM/TSCMode") if [ $# = 4 ]; then echo "$4" >mode; else rm -f mode; fi ;;
+*) exit 2 ;;
+esac
+"#;
+
+    #[cfg(unix)]
+    #[test]
+    fn virtualbox_is_told_and_told_back() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        std::fs::write(place("VBoxManage"), VBOXMANAGE).unwrap();
+        std::fs::set_permissions(place("VBoxManage"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(place("provider"), "default\n").unwrap();
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let run = |command: &str, machine: Option<&str>| {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", command]).env("PATH", &path).env_remove("VM");
+            let output = shell.envs(machine.map(|name| ("VM", name))).output().unwrap();
+            (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let settings = || ["provider", "mode"].map(|name| std::fs::read_to_string(place(name)).ok());
+        let original = settings();
+        let Steps { check, keep, undo_keep, .. } = virtualbox();
+        let (check, keep, undo_keep) = (check.unwrap(), keep.unwrap(), undo_keep.unwrap());
+        for (state, is_off) in [("VMState=\"running\"\n", false), ("VMState=\"poweroff\"\n", true)] {
+            std::fs::write(place("state"), state).unwrap();
+            assert_eq!(run(&check, Some("sbc")).0, is_off, "{state}");
+        }
+        for command in [&check, &keep, &undo_keep] {
+            let (passed, said) = run(command, None);
+            assert!(!passed && said.contains("VBoxManage list vms"), "{command}: {said}");
+            assert!(!run(command, Some("another")).0, "{command}");
+        }
+        assert_eq!(settings(), original, "nothing was changed yet");
+        assert!(run(&keep, Some("sbc")).0);
+        assert_eq!(settings(), ["kvm\n", "RealTSCOffset\n"].map(|text| Some(text.to_owned())));
+        assert!(run(&undo_keep, Some("sbc")).0);
+        assert_eq!(settings(), original);
     }
 }

@@ -39,9 +39,14 @@ pub(super) fn line(health: &Health, findings: &[Finding], facts: &Facts) -> (Str
     (line, exit)
 }
 
-/// Prints the line of an error, which leaves everything unknown.
-pub(crate) fn unknown(error: &dyn std::error::Error) -> io::Result<Exit> {
-    let text = plain(error.to_string().lines().next().unwrap_or_default()).replace('|', "/");
-    to_stdout(|out| writeln!(out, "TICKLINE UNKNOWN - {text}"))?;
-    Ok(Exit::Unknown)
+/// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error goes
+/// to standard error, and the exit code stays: 2, the usual code of an error, would mean critical.
+pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
+    let text = plain(error.to_string().lines().next().unwrap_or_default());
+    let line = format!("TICKLINE UNKNOWN - {}", text.replace('|', "/"));
+    if to_stdout(|out| writeln!(out, "{line}")).is_err() {
+        // A failure here cannot be reported any more.
+        io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
+    }
+    Exit::Unknown
 }

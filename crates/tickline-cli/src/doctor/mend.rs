@@ -141,6 +141,7 @@ mod tests {
     #[test]
     fn without_the_kernels_log_the_tsc_is_not_taken() {
         let steps = Steps {
+            place: crate::diagnose::Place::Here,
             check: Some("tickline warp".to_owned()),
             now: None,
             keep: None,

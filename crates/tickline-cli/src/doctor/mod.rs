@@ -5,7 +5,6 @@ mod check;
 mod mend;
 mod recorded;
 mod text;
-mod wrap;
 
 use std::io;
 
@@ -16,15 +15,15 @@ use crate::openmetrics::Metrics;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::wrap::Look;
 
 use mend::Consent;
-use wrap::Look;
 
 pub(crate) use check::unknown;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {
-        Err(error) if args.check => unknown(&error),
+        Err(error) if args.check => Ok(unknown(&error)),
         result => result,
     }
 }

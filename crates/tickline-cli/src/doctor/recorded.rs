@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::wrap::Look;
 use super::{check, text};
 use crate::args::Doctor;
 use crate::diagnose::{Facts, Health, diagnose};
@@ -13,6 +12,7 @@ use crate::document::upgrade;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
+use crate::wrap::Look;
 
 /// Diagnoses the machine of the file. The JSON output is that of the file, in the present schema,
 /// with these findings.

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::wrap::{BAD, GOOD, Look, SLOW, TABLE};
 use crate::diagnose::{Facts, Finding, Health, Level, Row, Severity, Steps};
 use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::plot;
 use crate::terminal::plain;
+use crate::wrap::{BAD, GOOD, Look, SLOW, TABLE};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -74,9 +74,12 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
             writeln!(out, "{}", look.wrap("         seen: ", seen))?;
         }
         writeln!(out, "{}", look.wrap("         fix:  ", &finding.fix))?;
+        if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
+            writeln!(out, "{}", look.wrap("         run:  ", place))?;
+        }
         for (name, command) in finding.steps.iter().flat_map(Steps::named) {
             // Not wrapped, so that it can be copied.
-            writeln!(out, "         {name}: {}", plain(command))?;
+            writeln!(out, "         {:<5} {}", format!("{name}:"), plain(command))?;
         }
         if let Some(gain) = finding.gain() {
             writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
@@ -272,7 +275,7 @@ fn clocks(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     if look.columns >= TABLE {
         writeln!(
             out,
-            "{:<32} {:>10} {:>12} {:>13}   answered by",
+            "{:<32} {:>9} {:>10} {:>13}  answered by",
             "", "cost ns", "to counter", "resolution ns"
         )?;
     }
@@ -287,7 +290,6 @@ fn clocks(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
 
 fn clock(row: &Row, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-    let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
     let served = match row.served_by {
         Some(ServedBy::Vdso) => "vDSO",
         Some(ServedBy::SystemCall) => "system call",
@@ -297,13 +299,15 @@ fn clock(row: &Row, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let (cost, ratio) = (figure(row.cost_ns), figure(row.ratio_to_counter));
     if look.columns < TABLE {
         let answered = if served.is_empty() { String::new() } else { format!(", answered by: {served}") };
-        let text = format!(
-            "{}: {cost} ns, {ratio} times the counter, resolution {resolution} ns{answered}",
-            plain(&row.clock)
-        );
+        let mut text = format!("{}: {cost} ns, {ratio} times the counter", plain(&row.clock));
+        if let Some(ns) = row.resolution_ns {
+            text += &format!(", resolution {ns} ns");
+        }
+        text += &answered;
         return writeln!(out, "{}", look.wrap("  ", &text));
     }
-    let line = format!("  {:<30} {cost:>10} {ratio:>12} {resolution:>13}   {served}", plain(&row.clock));
+    let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+    let line = format!("  {:<30} {cost:>9} {ratio:>10} {resolution:>13}  {served}", plain(&row.clock));
     writeln!(out, "{}", line.trim_end())
 }
 
@@ -322,7 +326,11 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
 }
 
 fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", look.heading("Offset from CLOCK_MONOTONIC (*) and claimed bound (.)"))?;
+    writeln!(
+        out,
+        "\n{}",
+        look.heading(&look.wrap("", "Offset from CLOCK_MONOTONIC (*) and claimed bound (.)"))
+    )?;
     for line in plot::lines(&track.points, look.columns) {
         writeln!(out, "{line}")?;
     }

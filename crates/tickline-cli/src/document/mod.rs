@@ -444,19 +444,24 @@ fn gates(status: &Status) -> Vec<Gate> {
     status.verdicts().iter().map(gate).collect()
 }
 
+/// How much faster a reading by tickline is than one by the OS; on a busy machine it may have been slower.
+fn times(now_ns: f64, os_ns: f64) -> String {
+    if os_ns < now_ns { "which is faster".to_owned() } else { format!("{:.1} times as fast", os_ns / now_ns) }
+}
+
 /// The result in one sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
 fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
     match (state, calls, track) {
         (State::Fast, Some((now, os)), Some(track)) => format!(
-            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast; \
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {}; \
              its largest offset from CLOCK_MONOTONIC was {:.0} ns (its own bound: {} ns).",
-            os / now,
+            times(now, os),
             track.largest_offset_ns(),
             track.largest_bound_ns()
         ),
         (State::Fast, Some((now, os)), None) => format!(
-            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {:.1} times as fast.",
-            os / now
+            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {}.",
+            times(now, os)
         ),
         (State::Fast, _, _) => "tickline reads the counter here.".to_owned(),
         (State::Fallback(reason), _, _) => {

@@ -10,10 +10,15 @@ pub(crate) struct Who {
     pub(crate) process: Option<u32>,
     /// How long calls were counted, s; null where they could not be.
     pub(crate) counted_s: Option<f64>,
+    /// `CLOCK_MONOTONIC` when counting began, ns; null where calls could not be counted.
+    pub(crate) from_monotonic_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` when counting ended, ns; null where calls could not be counted.
+    pub(crate) until_monotonic_ns: Option<u64>,
     /// One call in this many was sampled, and stands for the others; null where calls could not be
     /// counted.
     pub(crate) sampled_every: Option<u64>,
-    /// Calls that the kernel had no room to report; they are in no other figure.
+    /// Calls whose samples the kernel has dropped, of this program and of all others; they are in no
+    /// other figure.
     pub(crate) lost_calls: u64,
     /// The calls of each process to each clock, the costliest first. This program is left out.
     pub(crate) callers: Vec<Caller>,

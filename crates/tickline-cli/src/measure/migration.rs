@@ -36,19 +36,21 @@ pub(crate) struct Monitor {
     clocksource: Option<String>,
     /// The counter, ticks, and `CLOCK_MONOTONIC`, ns.
     last: Option<(u64, u64)>,
+    /// The newest known frequency. After a jump the clock knows none, until it has calibrated anew.
+    frequency_hz: Option<u64>,
 }
 
 impl Monitor {
     /// `readable` says whether the process may read the counter.
     pub(crate) fn new(readable: bool) -> Self {
         let counter = HardwareCounter::if_present().filter(|_| readable);
-        let mut this = Self { counter, clocksource: clocksource(), last: None };
+        let mut this = Self { counter, clocksource: clocksource(), last: None, frequency_hz: None };
         this.last = this.read();
         this
     }
 
-    /// The changes since the last call. `frequency_hz` is the counter's frequency as measured
-    /// before.
+    /// The changes since the last call. `frequency_hz` is the counter's frequency by the clock's
+    /// present status.
     pub(crate) fn changes(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
         let (now, before) = (clocksource(), self.clocksource.take());
         self.clocksource.clone_from(&now);
@@ -58,10 +60,7 @@ impl Monitor {
             kind: "clocksource",
             what: format!("the kernel's clocksource was {} and is {}", name(before), name(now)),
         });
-        let (last, read) = (self.last, self.read());
-        self.last = read;
-        let jump_s = last.zip(read).zip(frequency_hz).and_then(|((last, now), hz)| jump_s(last, now, hz));
-        let jumped = jump_s.map(|jump_s| Change {
+        let jumped = self.jump_s(self.read(), frequency_hz).map(|jump_s| Change {
             at_s,
             kind: "counter_jump",
             what: format!(
@@ -69,6 +68,15 @@ impl Monitor {
             ),
         });
         changed.into_iter().chain(jumped).collect()
+    }
+
+    /// The counter's jump since the last readings, s.
+    fn jump_s(&mut self, read: Option<(u64, u64)>, frequency_hz: Option<u64>) -> Option<f64> {
+        let last = std::mem::replace(&mut self.last, read);
+        // One that was measured across the jump would hide it.
+        let before_hz = self.frequency_hz.or(frequency_hz);
+        self.frequency_hz = frequency_hz.or(self.frequency_hz);
+        jump_s(last?, read?, before_hz?)
     }
 
     fn read(&self) -> Option<(u64, u64)> {
@@ -124,6 +132,21 @@ mod tests {
         let hour = |hz: u64| jump_s(start, (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000), HZ);
         assert_eq!(hour(HZ + HZ / 2_000), None);
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
+    }
+
+    /// Seen in the guest `migrated_hpet`: after a jump the clock's status has no frequency, and `watch`
+    /// reported no jump at all.
+    #[test]
+    fn a_jump_is_seen_though_the_clock_has_forgotten_its_frequency() {
+        let mut monitor = Monitor::new(false);
+        let mut at = |ticks: u64, ms: u64, hz: Option<u64>| {
+            monitor.jump_s(Some((1_000_000_000_000 + ticks, ms * 1_000_000)), hz)
+        };
+        assert_eq!(at(0, 0, Some(HZ)), None);
+        assert_eq!(at(HZ / 10, 100, Some(HZ)), None);
+        assert!(at(HZ * 10 + HZ / 5, 200, None).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
+        assert_eq!(at(HZ * 10 + HZ / 10 * 3, 300, None), None);
+        assert!(at(HZ * 9, 400, Some(HZ / 2)).is_some_and(|jump_s| jump_s < -1.0), "by the rate before");
     }
 
     #[test]

@@ -124,6 +124,10 @@ fn findings(found: &[Finding]) -> Markup {
                         @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
                         dt { "fix" }
                         dd { (finding.fix) }
+                        @if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
+                            dt { "run" }
+                            dd { (place) }
+                        }
                         @for (name, command) in finding.steps.iter().flat_map(Steps::named) {
                             dt { (name) }
                             dd.step { code { (command) } button hidden type="button" { "Copy" } }

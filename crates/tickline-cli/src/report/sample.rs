@@ -1,7 +1,7 @@
 //! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`,
 //! which opens the page in a browser.
 
-use crate::diagnose::{Finding, Severity, Steps};
+use crate::diagnose::{Finding, Place, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::pattern::Pattern;
@@ -109,6 +109,7 @@ pub(super) fn document() -> Document {
         [Severity::Wrong, Severity::Slow, Severity::Note]
             .map(|severity| Finding {
                 steps: (severity == Severity::Slow).then(|| Steps {
+                    place: Place::Host,
                     check: None,
                     now: Some("echo a_clock | sudo tee /a/place".to_owned()),
                     keep: Some(format!("sed -i {}", "long".repeat(60))),

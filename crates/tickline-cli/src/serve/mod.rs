@@ -12,6 +12,7 @@ use std::path::Path;
 
 pub(crate) use place::pages;
 use tickline::page::Phase;
+use tickline_page::PageError;
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -37,8 +38,19 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     }
 }
 
+/// What is wrong with a page, or that there is none.
+fn no_page(error: PageError) -> io::Error {
+    if error.is_not_found() {
+        let page = error.path().display();
+        return io::Error::other(format!(
+            "there is no page {page}, so nothing is served there: `tickline serve` makes it"
+        ));
+    }
+    io::Error::other(error)
+}
+
 fn off(page: &Path) -> io::Result<Exit> {
-    let before = Phase::from(tickline_page::switch_off(page).map_err(io::Error::other)?);
+    let before = Phase::from(tickline_page::switch_off(page).map_err(no_page)?);
     output::to_stdout(|out| match before {
         Phase::Off => writeln!(out, "{}: was off already", page.display()),
         before => writeln!(out, "{}: off; it was {}", page.display(), before.name()),

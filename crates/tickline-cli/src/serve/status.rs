@@ -30,7 +30,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn of(page: &Path) -> io::Result<Self> {
-        let file = PageFile::open(page).map_err(io::Error::other)?;
+        let file = PageFile::open(page).map_err(super::no_page)?;
         file.attach(&Machine::find()?).map_err(io::Error::other)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
@@ -76,9 +76,12 @@ impl Status {
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
             let (age, left, lease) = (Seconds(age_ns), Seconds(left_ns), Seconds(lease_ns));
-            writeln!(out, "lease   {lease}; in use for {age}; all leases end in {left}")?;
+            match left_ns {
+                0.. => writeln!(out, "lease   {lease}; in use for {age}; all leases end in {left}")?,
+                _ => writeln!(out, "lease   {lease}; all leases ended {left} ago")?,
+            }
         }
-        if let Some(lead_ns) = self.lead_ns {
+        if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
             write!(out, "lead    at most {lead_ns} ns above the OS clock")?;
             match self.unix_lead_ns {
                 Some(unix_ns) => writeln!(out, "; Unix time at most {unix_ns} ns")?,
@@ -89,13 +92,12 @@ impl Status {
     }
 }
 
-/// Nanoseconds as seconds.
+/// Nanoseconds as seconds, without a sign.
 struct Seconds(i64);
 
 impl std::fmt::Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
         let ms = self.0.unsigned_abs() / 1_000_000;
-        write!(f, "{sign}{}.{:03} s", ms / 1_000, ms % 1_000)
+        write!(f, "{}.{:03} s", ms / 1_000, ms % 1_000)
     }
 }

@@ -7,6 +7,7 @@ use anstyle::{Ansi256Color, AnsiColor, Style};
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::Warp;
 use crate::terminal::{self, Colour};
+use crate::wrap::Look;
 
 /// How the map is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +76,11 @@ pub(crate) fn write(warp: &Warp, display: &Display, out: &mut dyn Write) -> io::
     let merged = warp.cpus.len().div_ceil(places).max(1);
     let heads: Vec<u32> = warp.cpus.iter().step_by(merged).copied().collect();
     let cells = cells(warp, merged, heads.len());
-    writeln!(out, "\nLargest possible difference between the counters of two CPUs")?;
+    let look = Look { colour: Colour::None, columns: display.columns };
+    writeln!(out, "\n{}", look.wrap("", "Largest possible difference between the counters of two CPUs"))?;
     if merged > 1 {
-        writeln!(out, "(a cell is {merged} by {merged} CPUs, and shows their worst pair)")?;
+        let text = format!("(a cell is {merged} by {merged} CPUs, and shows their worst pair)");
+        writeln!(out, "{}", look.wrap("", &text))?;
     }
     for line in headings(&heads) {
         writeln!(out, "{:LABEL$}{line}", "")?;
@@ -97,7 +100,7 @@ pub(crate) fn write(warp: &Warp, display: &Display, out: &mut dyn Write) -> io::
         }
         writeln!(out)?;
     }
-    legend(out)
+    legend(look, out)
 }
 
 fn paint(text: &str, colour: u8, out: &mut dyn Write) -> io::Result<()> {
@@ -142,15 +145,13 @@ fn headings(heads: &[u32]) -> Vec<String> {
     (0..digits).map(|line| names.iter().flat_map(|name| [' ', name[line]]).collect()).collect()
 }
 
-fn legend(out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "      ")?;
-    for (end, character, _) in CLASSES {
-        match end {
-            end if end.is_finite() => write!(out, "{character} <{end:.0} ns  ")?,
-            _ => writeln!(out, "{character} more")?,
-        }
-    }
-    writeln!(out, "      ! unsynchronised   ? could not be compared   \\ the same CPU")
+fn legend(look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let classes = CLASSES.map(|(end, character, _)| match end {
+        end if end.is_finite() => format!("{character} <{end:.0} ns"),
+        _ => format!("{character} more"),
+    });
+    writeln!(out, "{}", look.wrap("      ", &classes.join(", ")))?;
+    writeln!(out, "{}", look.wrap("      ", "! unsynchronised, ? could not be compared, \\ the same CPU"))
 }
 
 #[cfg(test)]

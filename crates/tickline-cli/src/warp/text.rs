@@ -8,6 +8,8 @@ use crate::cpu_list::ranges;
 use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
+use crate::terminal::Colour;
+use crate::wrap::{Look, TABLE};
 
 /// The most pairs in the table. Of more pairs, it shows the worst.
 const ROWS: usize = 28;
@@ -64,19 +66,20 @@ fn farthest_ns(pair: &WarpPair) -> Option<f64> {
 
 /// Writes the document as text.
 pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", document.verdict)?;
+    let look = Look { colour: Colour::None, columns: display.columns };
+    writeln!(out, "{}", look.wrap("", &document.verdict))?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
-    writeln!(
-        out,
+    let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
-    )?;
-    table(warp, out)?;
+    );
+    writeln!(out, "{}", look.wrap("", &counter))?;
+    table(warp, look, out)?;
     map::write(warp, display, out)
 }
 
-fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
+fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
     let which = match warp.pattern {
         Pattern::All => "all pairs",
@@ -85,21 +88,39 @@ fn table(warp: &Warp, out: &mut dyn Write) -> io::Result<()> {
     if pairs.len() > ROWS {
         pairs.sort_by(|a, b| badness(b).partial_cmp(&badness(a)).unwrap_or(Ordering::Equal));
         pairs.truncate(ROWS);
-        writeln!(out, "\nPairs: {which}; the worst {ROWS} of {} (--json has them all)", warp.pairs.len())?;
+        let title = format!("Pairs: {which}; the worst {ROWS} of {} (--json has them all)", warp.pairs.len());
+        writeln!(out, "\n{}", look.wrap("", &title))?;
     } else {
         writeln!(out, "\nPairs: {which}")?;
     }
-    writeln!(out, "   CPU    CPU  exchanges    warps  largest warp      offset, at least      at most")?;
+    if look.columns < TABLE {
+        return pairs.into_iter().try_for_each(|pair| writeln!(out, "{}", look.wrap("  ", &spelled(pair))));
+    }
+    writeln!(out, "   CPU   CPU  exchanges    warps  largest warp    offset, at least      at most")?;
     for pair in pairs {
-        write!(out, "  {:>4}   {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.exchanges, pair.warps)?;
+        write!(out, "  {:>4}  {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.exchanges, pair.warps)?;
         write!(out, "  {:>9.1} ns", pair.largest_warp_ns)?;
         match (pair.offset_least_ns, pair.offset_most_ns) {
-            (Some(least), Some(most)) => write!(out, "  {least:>+17.1} ns  {most:>+8.1} ns")?,
+            (Some(least), Some(most)) => write!(out, "  {least:>+15.1} ns  {most:>+8.1} ns")?,
             _ => write!(out, "  too few exchanges")?,
         }
         writeln!(out, "{}", if pair.synchronised == Some(false) { "  unsynchronised" } else { "" })?;
     }
     Ok(())
+}
+
+/// A row as a sentence.
+fn spelled(pair: &WarpPair) -> String {
+    let (from, to, exchanges) = (pair.from_cpu, pair.to_cpu, pair.exchanges);
+    let offset = match (pair.offset_least_ns, pair.offset_most_ns) {
+        (Some(least), Some(most)) => format!("offset {least:+.1} to {most:+.1} ns"),
+        _ => "too few exchanges".to_owned(),
+    };
+    let found = if pair.synchronised == Some(false) { "; unsynchronised" } else { "" };
+    let (warps, largest_ns) = (pair.warps, pair.largest_warp_ns);
+    format!(
+        "CPUs {from} and {to}: {exchanges} exchanges, {warps} warps, largest {largest_ns:.1} ns, {offset}{found}"
+    )
 }
 
 /// The order of the table: unsynchronised, then unknown, then synchronised pairs.
@@ -160,7 +181,8 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        table(&warp(Some(false), 500), &mut out).unwrap();
+        let look = Look { colour: Colour::None, columns: TABLE };
+        table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");
         assert!(text.lines().nth(3).unwrap().contains("500000.0 ns"), "{text}");

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use crate::document::{CpuWatch, Document, Ending, Watch};
 use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::terminal::plain;
+use crate::wrap::{Look, TABLE};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -63,7 +64,7 @@ pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, 
 }
 
 /// The summary.
-pub(crate) fn summary(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let Some(watch) = &document.watch else { return Ok(()) };
     let why = match watch.ended_by {
         Ending::Time => "as requested",
@@ -71,29 +72,31 @@ pub(crate) fn summary(document: &Document, out: &mut dyn Write) -> io::Result<()
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    writeln!(out, "{}", document.verdict)?;
-    writeln!(
-        out,
-        "Watched for {:.1} s, {why}: {} samples, {} served by the counter",
+    writeln!(out, "{}", look.wrap("", &document.verdict))?;
+    let samples = if all.samples == 1 { "sample" } else { "samples" };
+    let watched = format!(
+        "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
         watch.watched_s, all.samples, all.fast_samples
-    )?;
-    writeln!(out, "  offset   {:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns)?;
-    writeln!(out, "  bound    {} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated)?;
+    );
+    writeln!(out, "{}", look.wrap("", &watched))?;
+    let mut fact = |name: &str, text: &str| writeln!(out, "{}", look.wrap(&format!("  {name:<8} "), text));
+    fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns))?;
+    fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated))?;
     match watch.skew_ppb {
-        Some(ppb) => writeln!(out, "  skew     {ppb:+.2} ppb while the counter served")?,
-        None => writeln!(out, "  skew     unknown: less than three samples were served by the counter")?,
+        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served"))?,
+        None => fact("skew", "unknown: less than three samples were served by the counter")?,
     }
     let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
     let text = events.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
     let text = text.collect::<Vec<_>>().join(", ");
     for change in &watch.changes {
-        writeln!(out, "  changed  after {:.1} s: {}", change.at_s, plain(&change.what))?;
+        fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what))?;
     }
-    writeln!(out, "  events   {}", if text.is_empty() { "none" } else { &text })?;
-    cpus(watch, out)
+    fact("events", if text.is_empty() { "none" } else { &text })?;
+    cpus(watch, look, out)
 }
 
-fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
+fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let mut cpus: Vec<_> = watch.cpus.iter().collect();
     if cpus.is_empty() {
         return Ok(());
@@ -102,7 +105,11 @@ fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
         let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
-        writeln!(out, "  the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len())?;
+        let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
+        writeln!(out, "{}", look.wrap("  ", &title))?;
+    }
+    if look.columns < TABLE {
+        return cpus.into_iter().try_for_each(|cpu| writeln!(out, "{}", look.wrap("  ", &spelled(cpu))));
     }
     writeln!(
         out,
@@ -119,4 +126,17 @@ fn cpus(watch: &Watch, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A row as a sentence.
+fn spelled(row: &CpuWatch) -> String {
+    let (cpu, state, figures) = (row.cpu, row.state, &row.figures);
+    format!(
+        "CPU {cpu}: {state}, samples: {}, offset {:+.1} to {:+.1} ns, bound {} ns, violated {} times",
+        figures.samples,
+        figures.least_offset_ns,
+        figures.most_offset_ns,
+        figures.largest_bound_ns,
+        figures.bound_violated
+    )
 }

@@ -22,6 +22,7 @@ use crate::measure::watch::{Sample, Watcher};
 use crate::output::{Destination, Outputs, STDOUT};
 use crate::rights;
 use crate::terminal;
+use crate::wrap::Look;
 
 use rows::Table;
 use screen::Screen;
@@ -101,9 +102,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
-        lines::summary(&document, &mut io::stderr()).ok();
+        lines::summary(&document, Look::of_stdout(), &mut io::stderr()).ok();
     } else {
-        outputs.emit(&document, |out| lines::summary(&document, out))?;
+        outputs.emit(&document, |out| lines::summary(&document, Look::of_stdout(), out))?;
     }
     Ok(exit)
 }

@@ -65,7 +65,9 @@ impl Asked {
             Vdso::Never => return now_ns,
             Vdso::Coarse => by_vdso,
             Vdso::Precise => by_vdso.or_else(|| facts.attainable_ns()),
-            Vdso::PreciseSince5_3 if is_5_3(facts) => by_vdso.or_else(|| facts.attainable_ns()),
+            Vdso::PreciseSince5_3 if facts.is_kernel_at_least(5, 3) == Some(true) => {
+                by_vdso.or_else(|| facts.attainable_ns())
+            }
             Vdso::PreciseSince5_3 => by_vdso,
         };
         // A fix makes nothing slower: a smaller present cost is an error of the measurement.
@@ -93,16 +95,6 @@ fn clock_name(number: i32) -> String {
         _ => return format!("number {number}"),
     };
     name.to_owned()
-}
-
-/// Whether the kernel's release is at least 5.3.
-fn is_5_3(facts: &Facts) -> bool {
-    let release = facts.machine.kernel.as_deref().unwrap_or_default();
-    let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 3),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -160,8 +152,10 @@ mod tests {
 
     #[test]
     fn releases_are_compared_as_numbers() {
-        for (kernel, new) in [("5.3.0", true), ("5.10.1-a", true), ("4.19.0", false), ("x", false)] {
-            assert_eq!(is_5_3(&facts("vdso", kernel)), new, "{kernel}");
+        for (kernel, new) in
+            [("5.3.0", Some(true)), ("5.10.1-a", Some(true)), ("4.19.0", Some(false)), ("x", None)]
+        {
+            assert_eq!(facts("vdso", kernel).is_kernel_at_least(5, 3), new, "{kernel}");
         }
     }
 }

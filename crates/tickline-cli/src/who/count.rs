@@ -17,6 +17,7 @@ use super::obstacle::Obstacle;
 use super::tally::{Counted, Tally};
 use super::tracepoint::{self, Tracepoint};
 use crate::cpu_list;
+use crate::measure::calls::monotonic_ns;
 
 /// The time for which calls are counted but not sampled, to choose the sampling period.
 const TRIAL: Duration = Duration::from_millis(100);
@@ -57,7 +58,7 @@ pub(super) fn count(
     // again for the next user.
     drop(trial);
     let mut tally = Tally::default();
-    let start = Instant::now();
+    let (start, from_ns) = (Instant::now(), monotonic_ns());
     probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
     while start.elapsed() < time {
         thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
@@ -65,9 +66,12 @@ pub(super) fn count(
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
     probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
-    let counted_s = start.elapsed().as_secs_f64();
-    probes.iter_mut().for_each(|probe| probe.drain(process, every, &mut tally));
-    Ok(Counted { tally, seconds: counted_s, every })
+    let (counted_s, until_ns) = (start.elapsed().as_secs_f64(), monotonic_ns());
+    for probe in &mut probes {
+        probe.drain(process, every, &mut tally);
+        tally.lost += probe.lost(every)?;
+    }
+    Ok(Counted { tally, seconds: counted_s, every, from_ns, until_ns })
 }
 
 /// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
@@ -106,6 +110,7 @@ fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
 /// One tracepoint on one CPU.
 struct Probe {
     sampler: Sampler,
+    samples: u64,
     call: &'static str,
     clock_at: Option<usize>,
 }
@@ -119,6 +124,7 @@ impl Probe {
             .build()?;
         Ok(Self {
             sampler: counter.sampled(BUFFER_BYTES)?,
+            samples: 0,
             call: tracepoint.call,
             clock_at: tracepoint.clock_at,
         })
@@ -127,21 +133,30 @@ impl Probe {
     /// Adds the samples that have arrived.
     fn drain(&mut self, process: Option<u32>, every: u64, tally: &mut Tally) {
         while let Some(record) = self.sampler.next_record() {
-            // An unreadable record is a kind that this program did not ask for.
-            match record.parse_record() {
-                Ok(Record::Sample(sample)) => {
-                    let pid = sample.pid().unwrap_or(0);
-                    let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
-                    let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
-                    if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
-                        tally.add(pid, asked, every, name);
-                    }
-                }
-                Ok(Record::Lost(lost)) => tally.lost += lost.lost * every,
-                _ => {}
+            // Any other record, such as one of lost samples, is no call: see `lost`.
+            let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
+            self.samples += 1;
+            let pid = sample.pid().unwrap_or(0);
+            let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
+            let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
+            if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
+                tally.add(pid, asked, every, name);
             }
         }
     }
+
+    /// The calls for which no sample stands.
+    fn lost(&mut self, every: u64) -> io::Result<u64> {
+        Ok(lost(self.sampler.read()?, self.samples, every))
+    }
+}
+
+/// The calls for which no sample stands: the kernel counts every call, but drops samples where a
+/// buffer is full, or where there are too many for its limit (`perf_event_max_sample_rate`). The calls
+/// since the last sample, less than a step, are none of them.
+fn lost(calls: u64, samples: u64, every: u64) -> u64 {
+    let rest = calls.saturating_sub(samples.saturating_mul(every));
+    if rest < every { 0 } else { rest }
 }
 
 /// The clock's number in an event's data. The argument has 64 bits there, and the clock 32.
@@ -177,6 +192,14 @@ mod tests {
             assert_eq!(choose_step(calls_per_second), step, "{calls_per_second}");
         }
         assert!(STEPS.is_sorted());
+    }
+
+    #[test]
+    fn calls_without_a_sample_are_lost() {
+        assert_eq!(lost(1_000, 90, 11), 0, "the rest is no whole step");
+        assert_eq!(lost(1_001, 90, 11), 11, "one sample is missing");
+        assert_eq!(lost(500, 500, 1), 0);
+        assert_eq!(lost(500, 499, 1), 1);
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::exit::Exit;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::wrap::Look;
 
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     progress.finish();
     let exit = if who.obstacle.is_none() { Exit::Fast } else { Exit::Closed };
     document.who = Some(who);
-    outputs.emit(&document, |out| text::write(&document, out))?;
+    outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
     Ok(exit)
 }
 
@@ -89,6 +90,8 @@ impl Who {
         Self {
             process,
             counted_s: Some(counted.seconds),
+            from_monotonic_ns: Some(counted.from_ns),
+            until_monotonic_ns: Some(counted.until_ns),
             sampled_every: Some(counted.every),
             lost_calls: counted.tally.lost,
             callers,
@@ -101,6 +104,8 @@ impl Who {
         Self {
             process: args.process,
             counted_s: None,
+            from_monotonic_ns: None,
+            until_monotonic_ns: None,
             sampled_every: None,
             lost_calls: 0,
             callers: Vec::new(),
@@ -173,7 +178,11 @@ mod tests {
         tally.add(1, Asked::Clock(-6), 9_000, |_| None);
         tally.add(2, Asked::Clock(1), 10, |_| Some("few".to_owned()));
         tally.add(3, Asked::Clock(1), 1_000, |_| Some("many".to_owned()));
-        let who = Who::of(None, &Counted { tally, seconds: 2.0, every: 1 }, &facts());
+        let who = Who::of(
+            None,
+            &Counted { tally, seconds: 2.0, every: 1, from_ns: 5, until_ns: 2_000_000_005 },
+            &facts(),
+        );
         let order: Vec<_> = who.callers.iter().map(|caller| caller.pid).collect();
         assert_eq!(order, [3, 2, 1], "an unknown cost weighs nothing");
         assert!((who.calls_per_second() - 5_005.0).abs() < 1e-9);

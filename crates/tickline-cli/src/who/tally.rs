@@ -10,6 +10,9 @@ pub(super) struct Counted {
     pub(super) seconds: f64,
     /// The sampling period: one call in so many was sampled.
     pub(super) every: u64,
+    /// `CLOCK_MONOTONIC` when counting began, and when it ended, ns.
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
 }
 
 /// The calls that were counted so far.
@@ -18,6 +21,7 @@ pub(super) struct Tally {
     calls: BTreeMap<(u32, Asked), u64>,
     /// The names of processes, read when they were first seen.
     names: BTreeMap<u32, Option<String>>,
+    /// Calls for which no sample stands.
     pub(super) lost: u64,
 }
 

@@ -5,44 +5,43 @@ use std::io::{self, Write};
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::terminal::{columns, plain};
+use crate::terminal::plain;
+use crate::wrap::Look;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
-/// The longest line of prose, columns: as wide as the table.
-const WIDTH: usize = 100;
+/// The width of the table, columns. On a narrower terminal, each row is a sentence.
+const TABLE: usize = 98;
 
 /// Writes the document as text.
-pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let Some(who) = &document.who else { return Ok(()) };
     if let Some(obstacle) = &who.obstacle {
-        return prevented(obstacle, &who.instead, out);
+        return prevented(obstacle, &who.instead, look, out);
     }
-    prose(&sentence(who), out)?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{note}"))?;
-    conditions(who, out)?;
-    table(&who.callers, out)?;
+    prose(&sentence(who), look, out)?;
+    document.build_note().map_or(Ok(()), |note| prose(note, look, out))?;
+    conditions(who, look, out)?;
+    rows(&who.callers, look, out)?;
     writeln!(out)?;
-    prose(&unseen(document, who.callers.len()), out)?;
+    prose(&unseen(document, who.callers.len()), look, out)?;
     match document.headline() {
         Some(headline) if who.core_percent() > 0.0 => {
             let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
-            prose(&format!("The machine: {headline}"), out)
+            prose(&format!("The machine: {headline}"), look, out)
         }
         _ => Ok(()),
     }
 }
 
 /// A paragraph, wrapped at spaces.
-fn prose(text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let options =
-        textwrap::Options::new(columns().min(WIDTH)).word_splitter(textwrap::WordSplitter::NoHyphenation);
-    writeln!(out, "{}", textwrap::fill(text, options))
+fn prose(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", look.wrap("", text))
 }
 
-fn prevented(obstacle: &str, instead: &[String], out: &mut dyn Write) -> io::Result<()> {
-    prose(&format!("Calls were not counted: {}.", plain(obstacle)), out)?;
+fn prevented(obstacle: &str, instead: &[String], look: Look, out: &mut dyn Write) -> io::Result<()> {
+    prose(&format!("Calls were not counted: {obstacle}."), look, out)?;
     writeln!(out, "\nRun instead:")?;
     for command in instead {
         // Not wrapped, so that it can be copied.
@@ -52,6 +51,7 @@ fn prevented(obstacle: &str, instead: &[String], out: &mut dyn Write) -> io::Res
     prose(
         "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
          vDSO answers.",
+        look,
         out,
     )
 }
@@ -76,26 +76,68 @@ fn sentence(who: &Who) -> String {
     )
 }
 
-fn conditions(who: &Who, out: &mut dyn Write) -> io::Result<()> {
+fn conditions(who: &Who, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
     let looked = match every {
         1 => "each call was sampled".to_owned(),
         every => format!("one call in {every} was sampled"),
     };
-    prose(&format!("Counted for {seconds:.1} s; {looked}; this program is left out."), out)?;
+    prose(&format!("Counted for {seconds:.1} s; {looked}; this program is left out."), look, out)?;
     if who.lost_calls > 0 {
-        prose(&format!("The kernel had no room for {} calls, which are missing here.", who.lost_calls), out)?;
+        prose(
+            &format!("The kernel dropped the samples of {} calls, which are missing here.", who.lost_calls),
+            look,
+            out,
+        )?;
     }
     Ok(())
 }
 
-fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
+fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
     if callers.is_empty() {
         return Ok(());
     }
+    writeln!(out)?;
+    if look.columns < TABLE {
+        callers
+            .iter()
+            .take(ROWS)
+            .try_for_each(|caller| writeln!(out, "{}", look.wrap("  ", &spelled(caller))))?;
+    } else {
+        table(callers, out)?;
+    }
+    match callers.len().saturating_sub(ROWS) {
+        0 => Ok(()),
+        more => prose(&format!("{more} more rows are in the JSON (--json FILE)."), look, out),
+    }
+}
+
+fn name(caller: &Caller) -> &str {
+    caller.process.as_deref().unwrap_or("(ended)")
+}
+
+/// A row as a sentence.
+fn spelled(caller: &Caller) -> String {
+    let mut text = format!(
+        "{} {}: {}, {:.0} calls a second",
+        caller.pid,
+        name(caller),
+        caller.clock,
+        caller.calls_per_second
+    );
+    if let Some((ns, percent)) = caller.cost_ns.zip(caller.core_percent) {
+        text += &format!(" of {ns:.0} ns, {percent:.2} % of a CPU");
+    }
+    if let Some(percent) = caller.fixed_core_percent {
+        text += &format!(", {percent:.2} % after the fix");
+    }
+    text
+}
+
+fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "\n{:>8} {:<16} {:<31} {:>10} {:>9} {:>9} {:>9}",
+        "{:>8} {:<16} {:<31} {:>10} {:>9} {:>9} {:>9}",
         "PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"
     )?;
     for caller in callers.iter().take(ROWS) {
@@ -106,7 +148,7 @@ fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
             out,
             "{:>8} {:<16} {:<31} {:>10.0} {:>9} {:>9} {:>9}",
             caller.pid,
-            plain(caller.process.as_deref().unwrap_or("(ended)")),
+            plain(name(caller)),
             caller.clock,
             caller.calls_per_second,
             figure(caller.cost_ns, 0),
@@ -114,10 +156,7 @@ fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
             figure(caller.fixed_core_percent, 2)
         )?;
     }
-    match callers.len().saturating_sub(ROWS) {
-        0 => Ok(()),
-        more => writeln!(out, "{more} more rows are in the JSON (--json FILE)."),
-    }
+    Ok(())
 }
 
 /// What a tracepoint cannot see here.
@@ -142,6 +181,7 @@ fn unseen(document: &Document, seen: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::Colour;
 
     fn caller(pid: u32, calls_per_second: f64, fixed_core_percent: Option<f64>) -> Caller {
         Caller {
@@ -160,6 +200,8 @@ mod tests {
         Who {
             process: None,
             counted_s: Some(5.0),
+            from_monotonic_ns: Some(1_000_000_000),
+            until_monotonic_ns: Some(6_000_000_000),
             sampled_every: Some(11),
             lost_calls: 22,
             callers,
@@ -169,13 +211,26 @@ mod tests {
     }
 
     fn written(who: Who) -> String {
+        written_on(100, who)
+    }
+
+    fn written_on(columns: usize, who: Who) -> String {
         let mut document = Document::new("who");
         document.who = Some(who);
         let mut out = Vec::new();
-        write(&document, &mut out).unwrap();
+        write(&document, Look { colour: Colour::None, columns }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
         text
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_sentences() {
+        for columns in [40, 80] {
+            let text = written_on(columns, who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)]));
+            let row = "clock_gettime MONOTONIC, 100000 calls a second of 1000 ns, 10.00 % of a CPU, 0.50 % after the fix";
+            assert!(unwrapped(&text).contains(row) && !text.contains("PID"), "{text}");
+        }
     }
 
     fn unwrapped(text: &str) -> String {
@@ -187,7 +242,10 @@ mod tests {
         let text = written(who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]));
         assert!(text.starts_with("100050 system calls a second"), "{text}");
         assert!(unwrapped(&text).contains("10.01 % of a CPU now, 0.50 % after the fix"), "{text}");
-        assert!(text.contains("one call in 11") && text.contains("no room for 22 calls"), "{text}");
+        assert!(
+            text.contains("one call in 11") && text.contains("dropped the samples of 22 calls"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 

@@ -9,18 +9,18 @@ use crate::terminal::{self, Colour, plain};
 const WIDEST: usize = 100;
 
 /// Below this width tables become lists, columns.
-pub(super) const TABLE: usize = 84;
+pub(crate) const TABLE: usize = 80;
 
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) colour: Colour,
+pub(crate) struct Look {
+    pub(crate) colour: Colour,
     /// Columns of the terminal, 20 at the least.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
 }
 
 impl Look {
-    pub(super) fn of_stdout() -> Self {
+    pub(crate) fn of_stdout() -> Self {
         Self { colour: Colour::of_stdout(), columns: terminal::columns().clamp(20, WIDEST) }
     }
 
@@ -28,7 +28,7 @@ impl Look {
     /// spaces, but fewer on a narrow terminal. A word that is longer than a line, such as a path,
     /// stays whole, on a line of its own. Facts may come from another machine's file, so control
     /// characters become marks.
-    pub(super) fn wrap(&self, first: &str, text: &str) -> String {
+    pub(crate) fn wrap(&self, first: &str, text: &str) -> String {
         const NARROW: usize = 60;
         let indent = first.chars().count();
         let indent = if self.columns < NARROW { indent.min(4) } else { indent };
@@ -45,7 +45,7 @@ impl Look {
     }
 
     /// The same, with its first `painted` bytes in this style.
-    pub(super) fn wrap_painted(&self, first: &str, text: &str, painted: usize, style: Style) -> String {
+    pub(crate) fn wrap_painted(&self, first: &str, text: &str, painted: usize, style: Style) -> String {
         let lines = self.wrap(first, text);
         match lines.get(..painted).zip(lines.get(painted..)) {
             Some((head, rest)) => format!("{}{rest}", self.paint(head, style)),
@@ -54,7 +54,7 @@ impl Look {
     }
 
     /// The text in this style, where colour is wanted.
-    pub(super) fn paint(&self, text: &str, style: Style) -> String {
+    pub(crate) fn paint(&self, text: &str, style: Style) -> String {
         match self.colour {
             Colour::Ansi => format!("{style}{text}{style:#}"),
             Colour::None => text.to_owned(),
@@ -62,15 +62,15 @@ impl Look {
     }
 
     /// A heading.
-    pub(super) fn heading(&self, text: &str) -> String {
+    pub(crate) fn heading(&self, text: &str) -> String {
         self.paint(text, Style::new().bold())
     }
 }
 
 /// The styles of what is bad, what is slow, and what is good.
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 #[cfg(test)]
 mod tests {
