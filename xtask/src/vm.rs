@@ -5,6 +5,8 @@ mod check;
 mod findings;
 mod image;
 mod judge;
+mod migrate;
+mod packages;
 mod programs;
 mod qemu;
 mod scenario;
@@ -99,7 +101,12 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
     for one in scenarios.iter().filter(wanted) {
         println!("\n=== {}: {}", one.name, one.about);
         let start = Instant::now();
-        let run = qemu::run(one, &image);
+        let run = match one.program.map(|program| image.with(program)) {
+            None => qemu::run(one, &image),
+            Some(Ok(image)) => qemu::run(one, &image),
+            Some(Err(image::Failure::Missing(what))) => qemu::Run::unavailable(&what),
+            Some(Err(image::Failure::Broken(what))) => qemu::Run { phases: Vec::new(), broken: Some(what) },
+        };
         keep(one.name, &run);
         let verdict = judge::judge(one, &run);
         for line in verdict.lines().into_iter().chain(judge::note(&run.phases)) {

@@ -56,6 +56,7 @@ pub(super) enum Rule {
     /// A list that has one of these.
     Lists(&'static [&'static str]),
     True,
+    False,
     Nothing,
     Exactly(u64),
     AtMost(u64),
@@ -74,6 +75,7 @@ impl fmt::Display for Rule {
             Self::OneOf(texts) => write!(f, "one of {texts:?}"),
             Self::Lists(texts) => write!(f, "a list with one of {texts:?}"),
             Self::True => write!(f, "true"),
+            Self::False => write!(f, "false"),
             Self::Nothing => write!(f, "nothing"),
             Self::Exactly(number) => write!(f, "{number}"),
             Self::AtMost(limit) => write!(f, "at most {limit}"),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::packages::{self, Program};
 use crate::step;
 
 /// What static programs are built for.
@@ -61,6 +62,17 @@ pub(super) fn prepare() -> Result<Image, Failure> {
     let initramfs = super::folder().join("initramfs.cpio");
     fs::write(&initramfs, archive(&programs))?;
     Ok(Image { kernel, initramfs })
+}
+
+impl Image {
+    /// The same with a program of the distribution.
+    pub(super) fn with(&self, program: Program) -> Result<Self, Failure> {
+        let mut initramfs = fs::read(&self.initramfs)?;
+        initramfs.extend(packages::archive(program)?);
+        let file = self.initramfs.with_file_name(format!("initramfs-{}.cpio", program.package));
+        fs::write(&file, initramfs)?;
+        Ok(Self { kernel: self.kernel.clone(), initramfs: file })
+    }
 }
 
 pub(super) fn works(program: &str, arguments: &[&str]) -> bool {
@@ -149,37 +161,47 @@ pub(super) fn build() -> Result<Programs, Failure> {
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
 }
 
-/// A cpio archive in the "newc" format, as
-/// `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel describes it: the
-/// folders to mount on, and the programs.
+/// Modes of a folder, and of a program.
+pub(super) const FOLDER: u32 = 0o040_755;
+pub(super) const PROGRAM: u32 = 0o100_755;
+
+/// The folders to mount on, and the programs.
 fn archive(programs: &Programs) -> Vec<u8> {
-    const FOLDER: u32 = 0o040_755;
-    const PROGRAM: u32 = 0o100_755;
-    let entries: [(&str, u32, &[u8]); 7] = [
-        ("dev", FOLDER, &[]),
+    cpio(&[
+        ("dev", FOLDER, &[][..]),
         ("proc", FOLDER, &[]),
         ("sys", FOLDER, &[]),
         ("init", PROGRAM, &programs.init),
         ("tickline", PROGRAM, &programs.tickline),
         (crate::dist::LIBRARY, PROGRAM, &programs.preload),
-        ("TRAILER!!!", 0, &[]),
-    ];
+    ])
+}
+
+/// A cpio archive in the "newc" format, as
+/// `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel describes it: name,
+/// mode and content of each entry. The kernel unpacks archives that follow each other.
+pub(super) fn cpio<N: AsRef<str>, C: AsRef<[u8]>>(entries: &[(N, u32, C)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (number, (name, mode, content)) in (1..).zip(entries) {
-        // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with
-        // its zero, checksum
-        let fields = [number, mode, 0, 0, 1, 0, size(content.len()), 0, 0, 0, 0, size(name.len() + 1), 0];
-        archive.extend_from_slice(b"070701");
-        for field in fields {
-            archive.extend_from_slice(format!("{field:08x}").as_bytes());
-        }
-        archive.extend_from_slice(name.as_bytes());
-        archive.push(0);
-        align(&mut archive);
-        archive.extend_from_slice(content);
-        align(&mut archive);
+        append(&mut archive, number, name.as_ref(), *mode, content.as_ref());
     }
+    append(&mut archive, 0, "TRAILER!!!", 0, &[]);
     archive
+}
+
+fn append(archive: &mut Vec<u8>, number: u32, name: &str, mode: u32, content: &[u8]) {
+    // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with its
+    // zero, checksum
+    let fields = [number, mode, 0, 0, 1, 0, size(content.len()), 0, 0, 0, 0, size(name.len() + 1), 0];
+    archive.extend_from_slice(b"070701");
+    for field in fields {
+        archive.extend_from_slice(format!("{field:08x}").as_bytes());
+    }
+    archive.extend_from_slice(name.as_bytes());
+    archive.push(0);
+    align(archive);
+    archive.extend_from_slice(content);
+    align(archive);
 }
 
 fn size(bytes: usize) -> u32 {

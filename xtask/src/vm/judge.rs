@@ -123,6 +123,7 @@ fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
             seen.as_array().is_some_and(|list| list.iter().any(|one| texts.iter().any(|text| one == text)))
         }
         Rule::True => seen == true,
+        Rule::False => seen == false,
         Rule::Nothing => seen.is_null(),
         // A missing number fulfils no rule.
         Rule::Exactly(number) => seen.as_u64() == Some(number),
@@ -157,6 +158,7 @@ mod tests {
             (Rule::OneOf(&["hpet", "acpi_pm"]), json!("hpet"), json!("tsc")),
             (Rule::Lists(&["slow"]), json!(["unsynchronised", "slow"]), json!(["slower"])),
             (Rule::True, json!(true), json!(null)),
+            (Rule::False, json!(false), json!(null)),
             (Rule::Nothing, json!(null), json!("slow")),
             (Rule::Exactly(0), json!(0), json!(1)),
             (Rule::AtMost(5), json!(5), json!(6)),
@@ -176,6 +178,7 @@ mod tests {
             Rule::Has("x"),
             Rule::Lists(&["x"]),
             Rule::True,
+            Rule::False,
             Rule::Exactly(0),
             Rule::AtMost(5),
             Rule::AtLeast(0),

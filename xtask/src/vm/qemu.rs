@@ -41,6 +41,13 @@ pub(super) struct Run {
     pub(super) broken: Option<String>,
 }
 
+impl Run {
+    /// The run of a guest that this machine lacks something for.
+    pub(super) fn unavailable(what: &str) -> Self {
+        Self { phases: vec![json!({ "phase": "unavailable", "what": what })], broken: None }
+    }
+}
+
 /// Boots the scenario's guest, and waits until it ends, dies, or takes too long.
 pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     let mut boot = 1;
@@ -138,7 +145,7 @@ impl<'a> Machine<'a> {
                 return Err(io::Error::other(format!("the guest said '{line}'")));
             };
             if let Some(action) = phase["host"].as_str() {
-                self.act(action)?;
+                self.act(action, phase["ticks"].as_i64().unwrap_or(0))?;
                 continue;
             }
             let since_last = last_line.elapsed();
@@ -162,7 +169,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries out the guest's request, and reports that to the guest.
-    fn act(&mut self, action: &str) -> io::Result<()> {
+    fn act(&mut self, action: &str, ticks: i64) -> io::Result<()> {
         match action {
             "pause" => {
                 self.monitor.execute("stop", &Value::Null)?;
@@ -170,6 +177,7 @@ impl<'a> Machine<'a> {
                 self.monitor.execute("cont", &Value::Null)?;
             }
             "save" => self.save_and_load()?,
+            "migrate" => self.migrate(ticks)?,
             other => return Err(io::Error::other(format!("the guest wants '{other}'"))),
         }
         let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
@@ -180,27 +188,59 @@ impl<'a> Machine<'a> {
     /// Saves the machine's state in a file, ends it, and goes on with the state in a new one.
     fn save_and_load(&mut self) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
-        let uri = json!({ "uri": format!("exec:cat > {file}") });
-        self.monitor.execute("migrate", &uri)?;
-        loop {
-            let status = self.monitor.execute("query-migrate", &Value::Null)?;
-            match status["status"].as_str() {
-                Some("completed") => break,
-                Some("failed" | "cancelled") => return Err(io::Error::other(format!("not saved: {status}"))),
-                _ => thread::sleep(POLL),
-            }
-        }
+        send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         end(&mut self.child);
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        loop {
-            let status = self.monitor.execute("query-status", &Value::Null)?;
-            if status["running"] == true {
-                break;
-            }
+        self.wait_until_running()?;
+        fs::remove_file(super::folder().join(file))
+    }
+
+    /// Moves the running machine to another QEMU, whose counter is `ticks` higher.
+    fn migrate(&mut self, ticks: i64) -> io::Result<()> {
+        let [from, to] = ["from", "to"].map(|end| format!("{}.{end}", self.scenario.name));
+        let [from_path, to_path] = [&from, &to].map(|name| super::folder().join(name));
+        for path in [&from_path, &to_path] {
+            fs::remove_file(path).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?;
+        }
+        let relay = super::migrate::relay(&from_path, &to_path, ticks)?;
+        let incoming = ["-incoming".to_owned(), format!("unix:{to}")];
+        let (child, monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
+        let mut source = std::mem::replace(&mut self.child, child);
+        let mut source_monitor = std::mem::replace(&mut self.monitor, monitor);
+        let moved = send_state(&mut source_monitor, &format!("unix:{from}"));
+        end(&mut source);
+        moved?;
+        let changed = relay.join().map_err(|_| io::Error::other("the relay panicked"))??;
+        if changed != 1 {
+            return Err(io::Error::other(format!("the state has {changed} counters, expected 1")));
+        }
+        self.wait_until_running()
+    }
+
+    fn wait_until_running(&mut self) -> io::Result<()> {
+        while self.monitor.execute("query-status", &Value::Null)?["running"] != true {
             thread::sleep(POLL);
         }
-        fs::remove_file(super::folder().join(file))
+        Ok(())
+    }
+}
+
+/// Has QEMU send the machine's state there, and waits until it has.
+fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
+    // The default is 128 MiB a second.
+    monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
+    monitor.execute("migrate", &json!({ "uri": uri }))?;
+    loop {
+        let status = monitor.execute("query-migrate", &Value::Null)?;
+        match status["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => return Err(io::Error::other(format!("not sent: {status}"))),
+            _ => thread::sleep(POLL),
+        }
     }
 }
 

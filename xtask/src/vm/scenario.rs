@@ -1,7 +1,10 @@
 //! A guest's definition: machine, kernel, what is done to it, and what is expected. `guests` has
 //! the list.
 
+use std::collections::BTreeSet;
+
 use super::check::{Check, Rule, When};
+use super::packages::Program;
 
 mod guests;
 
@@ -17,6 +20,13 @@ const COMPARED: &[&str] = &["single", "synchronised", "unsynchronised"];
 /// How soon after a resume readings are within their bounds again, or the status says that they
 /// are not, ms. The kernel wakes the clock's thread at once (`timerfd_resume`).
 const RESUMED_MS: u64 = 100;
+
+/// How long a line goes on after the counter has jumped within its window, ms: until the next
+/// iteration, one interval later at most, and until the thread is scheduled.
+const NOTICED_MS: u64 = 500 + PROMPT_US / 1_000;
+
+/// The window of a line, ns: two intervals.
+const WINDOW_NS: u64 = 1_000_000_000;
 
 /// The time that a clock may take to follow an event, us: 50 ms is tickline's promise for Unix
 /// time. It is used wherever a thread has to be scheduled in a guest whose CPUs are busy.
@@ -49,6 +59,8 @@ pub(super) struct Scenario {
     interval_ms: Option<u32>,
     pub(super) pace: Pace,
     readers: Readers,
+    /// A program of the distribution that the guest needs.
+    pub(super) program: Option<Program>,
     pub(super) checks: Vec<Check>,
     pub(super) findings: Vec<Expected>,
 }
@@ -142,6 +154,7 @@ impl Scenario {
             interval_ms: None,
             pace: Pace::Real,
             readers: Readers::Greedy,
+            program: None,
             checks: always(),
             findings: Vec::new(),
         }
@@ -173,6 +186,11 @@ impl Scenario {
 
     fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
+        self
+    }
+
+    fn needs(mut self, program: Program) -> Self {
+        self.program = Some(program);
         self
     }
 
@@ -314,6 +332,22 @@ impl Scenario {
             Rule::OneOf(COMPARED),
             "the counters were compared",
         )
+    }
+
+    /// In this phase the OS clock itself steps back: it is computed from a counter that jumps back,
+    /// and forgets what it has not yet added up. Readings by tickline are in order only where the OS
+    /// clock is (DESIGN.md, "Order"), and must step back by no more than that.
+    fn in_order_as_the_os_clock_is(mut self, phase: &'static str) -> Self {
+        self.checks.retain(|check| !check.path.starts_with("readers.backward"));
+        let phases: BTreeSet<&'static str> = self.checks.iter().map(|check| check.phase).collect();
+        for other in phases.into_iter().filter(|one| one.starts_with("moved") && *one != phase) {
+            for path in ["readers.backward", "readers.backward_in_thread"] {
+                self.check(other, path, Rule::AtMost(0), "readings never step back");
+            }
+        }
+        let no_more = Rule::AtMostTimes(1, "readers.os_largest_backward_ns");
+        self.check("end", "readers.largest_backward_ns", no_more, "by no more than the OS clock");
+        self
     }
 
     /// An act that must have been possible.

@@ -13,7 +13,7 @@ use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
-use crate::{cost, machine, report, served, spans, system, who};
+use crate::{chrony, cost, machine, migrate, report, served, spans, system, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -58,6 +58,7 @@ pub(crate) fn run() -> io::Result<()> {
         match act.as_str() {
             "ask-program" => done.and(ask_program(&lab)),
             "serve" => done.and(served::serve_caller()),
+            "chrony" => done.and_then(|()| chrony::follow()),
             "who" => done.and(who::watch_asker()),
             _ => done,
         }
@@ -78,7 +79,7 @@ fn other_interval() -> Option<Duration> {
 }
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
-fn program(phase: &str, command: &mut Command) -> Value {
+pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -94,6 +95,7 @@ fn program(phase: &str, command: &mut Command) -> Value {
                 "verdict": said["verdict"],
                 "reason": said["reason"],
                 "counters": said["machine"]["counters"],
+                "ntp": said["machine"]["ntp"],
                 "finding": said["findings"][0],
                 "findings": said["findings"],
                 "clocks": said["costs"],
@@ -155,7 +157,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" | "who" | "serve" => Ok(()),
+        "none" | "ask-program" | "chrony" | "who" | "serve" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {
@@ -169,6 +171,7 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
             lab.watch_until_settled("again", PATIENCE);
             Ok(())
         }
+        "migrate" => migrate::around(lab),
         "suspend" => suspend(lab),
         "spans" => {
             lab.phase("spans", spans::measure);
@@ -318,7 +321,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
 /// The clock straight after a resume: until when, ms, readings missed their own bounds; until
 /// when they did so while the status was not "disrupted"; and how far readings were ahead of the
 /// OS clock.
-fn resumed(clock: &Clock) -> Value {
+pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);
     loop {

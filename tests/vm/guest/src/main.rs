@@ -11,11 +11,15 @@ mod acts;
 #[cfg(target_os = "linux")]
 mod brackets;
 #[cfg(target_os = "linux")]
+mod chrony;
+#[cfg(target_os = "linux")]
 mod cost;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(target_os = "linux")]
 mod machine;
+#[cfg(target_os = "linux")]
+mod migrate;
 #[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]

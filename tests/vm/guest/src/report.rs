@@ -32,7 +32,12 @@ pub(crate) fn line(value: &Value) {
 
 /// Asks the other side to do `action` to the machine, and waits until it says that it is done.
 pub(crate) fn ask_host(action: &str) -> io::Result<()> {
-    line(&serde_json::json!({ "host": action }));
+    ask_host_for(&serde_json::json!({ "host": action }))
+}
+
+/// The same for an action with further words.
+pub(crate) fn ask_host_for(request: &Value) -> io::Result<()> {
+    line(request);
     let mut byte = [0];
     while byte != *b"\n" {
         OPEN.get().ok_or_else(|| io::Error::other("no port"))?.read_exact(&mut byte)?;

@@ -116,6 +116,11 @@ pub(crate) fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
+/// `CLOCK_MONOTONIC_RAW` by libc, ns: no daemon changes its rate.
+pub(crate) fn monotonic_raw_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
 /// `CLOCK_BOOTTIME` by libc, ns: counts suspended time, which `CLOCK_MONOTONIC` does not.
 pub(crate) fn boottime_ns() -> u64 {
     clock_ns(libc::CLOCK_BOOTTIME)
@@ -147,6 +152,29 @@ pub(crate) fn set_rate(ppm: i64) -> io::Result<()> {
     request.freq = ppm << 16; // adjtimex(2): in units of 2^-16 ppm
     // SAFETY: the request is valid for reads and writes.
     check(unsafe { libc::adjtimex(&raw mut request) })
+}
+
+/// The kernel's NTP state.
+#[derive(Debug)]
+pub(crate) struct Timex {
+    pub(crate) is_synchronised: bool,
+    /// The correction of the rate, ppm, the tick's included.
+    pub(crate) rate_ppm: i64,
+    pub(crate) maximum_error_us: i64,
+}
+
+/// Reads it.
+pub(crate) fn timex() -> io::Result<Timex> {
+    // SAFETY: all zero is a `timex` that asks for nothing.
+    let mut state: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the request is valid for reads and writes.
+    check(unsafe { libc::adjtimex(&raw mut state) })?;
+    Ok(Timex {
+        is_synchronised: state.status & libc::STA_UNSYNC == 0,
+        // A microsecond more or less in a hundredth of a second is 100 ppm.
+        rate_ppm: (state.freq >> 16) + (state.tick - 10_000) * 100,
+        maximum_error_us: state.maxerror,
+    })
 }
 
 /// The kernel's messages.

@@ -1,6 +1,6 @@
 //! `tickline who` on a program that asks for the time 100,000 times a second.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -26,23 +26,24 @@ const COUNTS_S: &str = "2";
 /// A user without rights.
 const NOBODY: u32 = 65_534;
 
-/// Asks for the time, as said above, and prints how often it did in a second. A late row is made
-/// up for.
+/// Asks for the time, as said above, reads from standard input from when to when `tickline who` has
+/// counted, and prints how often it asked between these times. A late row is made up for.
 pub(crate) fn ask() {
     system::set_name(c"asker");
     let start_ns = monotonic_ns();
+    let mut asked_ns = Vec::new();
     let mut rows = 0;
     while rows * ROW_NS < ASKS_NS {
-        for _ in 0..ROW {
-            std::hint::black_box(monotonic_ns());
-        }
+        asked_ns.extend((0..ROW).map(|_| monotonic_ns()));
         rows += 1;
         system::sleep_until(start_ns + rows * ROW_NS);
     }
-    let spent_us = (monotonic_ns() - start_ns) / 1_000;
+    let window = io::read_to_string(io::stdin()).unwrap_or_default();
+    let mut ends = window.split_whitespace().map(|end| end.parse::<u64>().unwrap_or(0));
+    let window = ends.next().unwrap_or(0)..ends.next().unwrap_or(0);
     #[expect(clippy::print_stdout, reason = "the first process reads it")]
     {
-        println!("{}", rows * ROW * 1_000_000 / spent_us);
+        println!("{}", asked_ns.iter().filter(|at_ns| window.contains(*at_ns)).count());
     }
 }
 
@@ -90,16 +91,22 @@ fn nobody() -> Value {
 }
 
 fn start() -> io::Result<Child> {
-    Command::new("/init").arg(ASKER).stdout(Stdio::piped()).spawn()
+    Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// Adds what the other program says of itself.
-fn finish(asker: Child, seen: &mut Value) -> io::Result<()> {
+/// Adds what the other program says of itself, about the time in which `tickline who` has counted.
+fn finish(mut asker: Child, seen: &mut Value) -> io::Result<()> {
+    let [from_ns, until_ns] =
+        ["from_monotonic_ns", "until_monotonic_ns"].map(|end| seen["who"][end].as_u64().unwrap_or(0));
+    if let Some(mut input) = asker.stdin.take() {
+        writeln!(input, "{from_ns} {until_ns}")?;
+    }
     let said = asker.wait_with_output()?;
-    let per_second: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
-    seen["asker_per_second"] = per_second.into();
-    let counted = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
-    seen["counted_permille"] = permille(counted / per_second).into();
+    let asked: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
+    seen["asker_calls"] = asked.into();
+    let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
+    let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
+    seen["counted_permille"] = permille(counted / asked).into();
     Ok(())
 }
 

@@ -1,0 +1,147 @@
+//! Debian's chronyd steers this guest's clock, and the program `tickline` says what it sees of that.
+//! The time comes from this process, over the socket of chronyd's driver "SOCK".
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::acts::{program, tickline};
+use crate::lab::wait_for;
+use crate::report;
+use crate::system::{self, monotonic_raw_ns, realtime_ns};
+
+const CHRONYD: &str = "/usr/sbin/chronyd";
+const SOCKET: &str = "/run/time.sock";
+const SETTINGS: &str = "/run/chrony.conf";
+
+/// Two samples a second for chronyd's filter, and an update each second. The largest jump that is
+/// made at once; a larger offset than that is left to a slew, unless it comes first.
+const COMMON: &str = "refclock SOCK /run/time.sock refid TIME poll 0 filter 2 precision 1e-6\n\
+                      cmdport 0\nport 0\npidfile /run/chronyd.pid\n";
+const SAMPLES: Duration = Duration::from_millis(500);
+
+/// By how much the time runs faster than the guest's counter, ppm.
+const FASTER_PPM: i64 = 30;
+
+/// An offset that takes chronyd longer to remove than the program takes to look, ns: chronyd slews by
+/// a twelfth at most (chrony.conf(5), `maxslewrate`).
+const OFFSET_NS: i64 = 1_000_000_000;
+
+/// How long chronyd may take for its first update: four samples, or some more on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `NTP_PHASE_LIMIT` (`include/linux/timex.h`), the claim of a kernel that no daemon has set, us.
+const NOT_SET_US: i64 = 16_000_000;
+
+/// More than a crystal needs, ppm.
+const SLEW_PPM: i64 = 200;
+
+/// What this process tells chronyd, `struct sock_sample` in chrony's `refclock_sock.c`, on a machine
+/// of 64 bits.
+fn sample(now_ns: u64, offset_ns: i64) -> [u8; 40] {
+    const MAGIC: i32 = 0x534f_434b;
+    let mut sample = [0; 40];
+    let mut put = |at: usize, bytes: &[u8]| sample[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &(now_ns / 1_000_000_000).to_ne_bytes());
+    put(8, &(now_ns % 1_000_000_000 / 1_000).to_ne_bytes());
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of seconds")]
+    put(16, &(offset_ns as f64 / 1e9).to_ne_bytes());
+    put(36, &MAGIC.to_ne_bytes());
+    sample
+}
+
+/// The true time: that of the guest's start, and as long a time since as the counter says, corrected.
+struct Truth {
+    unix_ns: i128,
+    raw_ns: i128,
+}
+
+impl Truth {
+    /// A true time that is ahead of the guest's Unix time by so much.
+    fn ahead(offset_ns: i64) -> Self {
+        Self { unix_ns: i128::from(realtime_ns()) + i128::from(offset_ns), raw_ns: monotonic_raw_ns().into() }
+    }
+
+    /// Sends a sample. Fails until chronyd has made its socket.
+    fn send(&self, socket: &UnixDatagram) -> io::Result<()> {
+        let (now_ns, raw_ns) = (realtime_ns(), i128::from(monotonic_raw_ns()));
+        let elapsed_ns = raw_ns - self.raw_ns;
+        let true_ns = self.unix_ns + elapsed_ns + elapsed_ns * i128::from(FASTER_PPM) / 1_000_000;
+        let offset_ns = i64::try_from(true_ns - i128::from(now_ns)).map_err(io::Error::other)?;
+        socket.send_to(&sample(now_ns, offset_ns), SOCKET).map(|_| ())
+    }
+}
+
+/// Runs chronyd without `rtcsync`, with it, and with a large offset to be slewed, and the program
+/// beside each.
+///
+/// # Errors
+///
+/// If chronyd cannot be started.
+pub(crate) fn follow() -> io::Result<()> {
+    for folder in ["/run", "/etc", "/var/lib/chrony"] {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
+    // At its start chronyd claims no error for a moment, before it knows anything.
+    let is_steered = |state: &system::Timex| state.maximum_error_us < NOT_SET_US && state.rate_ppm != 0;
+    with_chronyd("chrony_plain", "", 0, is_steered)?;
+    with_chronyd("chrony_rtcsync", "rtcsync\n", 0, |state| state.is_synchronised)?;
+    with_chronyd("chrony_slewing", "", OFFSET_NS, |state| state.rate_ppm.abs() > SLEW_PPM)
+}
+
+/// Runs chronyd with these settings and a time that is ahead by so much, until the kernel's state is
+/// `so`, and then the program.
+fn with_chronyd(
+    phase: &str,
+    settings: &str,
+    offset_ns: i64,
+    so: impl Fn(&system::Timex) -> bool,
+) -> io::Result<()> {
+    fs::write(SETTINGS, format!("{COMMON}{settings}"))?;
+    let chronyd = Command::new(CHRONYD)
+        .args(["-d", "-u", "root", "-f", SETTINGS])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let stop = AtomicBool::new(false);
+    let (truth, socket) = (Truth::ahead(offset_ns), UnixDatagram::unbound()?);
+    let (waited, seen) = thread::scope(|scope| {
+        scope.spawn(|| {
+            // ORDERING: Relaxed, a flag on its own.
+            while !stop.load(Ordering::Relaxed) {
+                truth.send(&socket).ok();
+                thread::sleep(SAMPLES);
+            }
+        });
+        let waited = wait_for(PATIENCE, || system::timex().is_ok_and(|state| so(&state)));
+        let seen = program(phase, &mut tickline());
+        // ORDERING: as above.
+        stop.store(true, Ordering::Relaxed);
+        (waited, seen)
+    });
+    report::line(&with(seen, waited, chronyd)?);
+    Ok(())
+}
+
+/// The program's report, with the kernel's state, and with what chronyd has said.
+fn with(mut seen: Value, waited: Value, chronyd: Child) -> io::Result<Value> {
+    seen["work"] = waited;
+    seen["timex"] = system::timex().map_or(Value::Null, |state| {
+        json!({
+            "synchronised": state.is_synchronised,
+            "rate_ppm": state.rate_ppm,
+            "maximum_error_us": state.maximum_error_us,
+        })
+    });
+    system::send(chronyd.id(), libc::SIGTERM)?;
+    let output = chronyd.wait_with_output()?;
+    seen["chronyd"] = String::from_utf8_lossy(&output.stderr).into_owned().into();
+    Ok(seen)
+}

@@ -1,0 +1,77 @@
+//! The machine moves to another host while its clock is read, and while `tickline watch` runs: to one
+//! with the same counter, to others whose counters are ahead or behind.
+
+use std::io;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::acts::{resumed, tickline};
+use crate::lab::{Lab, PATIENCE};
+use crate::{machine, report, system};
+
+/// The phases, and by how much the counter of the next host is ahead of the former one's, ms.
+type Hosts = [(&'static str, i64); 3];
+
+/// Where the kernel keeps time with the counter, its clock jumps ahead with it.
+const HOSTS: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+
+/// Where it does not, 400 ms are within the window of a line, 1 s, which goes on until the next
+/// iteration. The others are outside.
+const HOSTS_OF_OTHER: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+
+/// How long `tickline watch` runs before the first move.
+const WATCHED_BEFORE: Duration = Duration::from_secs(3);
+
+/// Longer than all moves take.
+const WATCHES_S: &str = "600";
+
+/// Moves the machine from host to host.
+///
+/// # Errors
+///
+/// If `tickline watch` cannot be started.
+pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
+    let watch = tickline()
+        .args(["watch", "--secs", WATCHES_S, "--interval", "0.1", "--json", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // It sees a jump once it has measured the counter's frequency.
+    thread::sleep(WATCHED_BEFORE);
+    let hosts = if machine::clocksource() == "tsc" { HOSTS } else { HOSTS_OF_OTHER };
+    for (phase, ahead_ms) in hosts {
+        let hz = lab.clock.status().frequency_hz.unwrap_or(0);
+        let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
+        lab.phase(phase, || {
+            let done = report::ask_host_for(&json!({ "host": "migrate", "ticks": ticks }));
+            let mut seen = resumed(lab.clock);
+            seen["done"] = done.is_ok().into();
+            seen["ticks"] = ticks.into();
+            seen
+        });
+        lab.watch_until_settled("again", PATIENCE);
+        lab.watch("moved_steady", Duration::from_secs(1));
+    }
+    report::line(&watched(watch)?);
+    Ok(())
+}
+
+/// What `tickline watch` has seen.
+fn watched(watch: Child) -> io::Result<Value> {
+    system::send(watch.id(), libc::SIGTERM)?;
+    let output = watch.wait_with_output()?;
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let changes = said["watch"]["changes"].as_array().cloned().unwrap_or_default();
+    let jumps = changes.iter().filter(|change| change["kind"] == "counter_jump").count();
+    Ok(json!({
+        "phase": "watched",
+        "exit_code": output.status.code(),
+        "jumps": jumps,
+        "changes": changes,
+        "watch": said["watch"],
+        "errors": String::from_utf8_lossy(&output.stderr),
+    }))
+}
