@@ -467,7 +467,11 @@ fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Op
         (State::Fallback(reason), _, _) => {
             let named = matches!(reason, Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested);
             let detail = machine.clocksource.as_ref().filter(|_| named);
-            let detail = detail.map_or_else(String::new, |name| format!(" ({name})"));
+            let detail = match (reason, detail) {
+                (_, Some(name)) => format!(" ({name})"),
+                (Reason::SamplesStale, None) => " (a busy machine does that, for moments)".to_owned(),
+                _ => String::new(),
+            };
             format!("tickline serves the OS clock here, because {reason}{detail}.")
         }
         (State::Disrupted, _, _) => {

@@ -149,8 +149,12 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
         }
-        // After a suspend, the missed samples are not taken late.
-        due = (due + args.interval).max(Instant::now());
+        // After a suspend, or on a busy machine, the missed samples are not taken late.
+        due += args.interval;
+        let now = Instant::now();
+        if due < now {
+            due = now + args.interval;
+        }
         let end = args.time.and_then(|time| start.checked_add(time));
         if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
             break Ending::Stopped;
