@@ -18,27 +18,21 @@ use list::PROGRAMS;
 use super::image::Failure;
 use crate::step;
 
-const GUESTS: &[Guest] = &[
-    Guest { name: "hpet-1", kernel: "clocksource=hpet", clocksource: "hpet", cpus: 1, act: "programs" },
-    Guest { name: "hpet-2", kernel: "clocksource=hpet", clocksource: "hpet", cpus: 2, act: "programs" },
-    Guest {
-        name: "acpi_pm-1",
-        kernel: "clocksource=acpi_pm",
-        clocksource: "acpi_pm",
-        cpus: 1,
-        act: "programs",
-    },
-    Guest {
-        name: "acpi_pm-2",
-        kernel: "clocksource=acpi_pm",
-        clocksource: "acpi_pm",
-        cpus: 2,
-        act: "programs",
-    },
-];
-
 /// The guest with systemd.
 const UNITS: &str = "systemd";
+
+/// A guest of this name, clocksource, number of CPUs and act.
+const fn guest(name: &'static str, clocksource: &'static str, cpus: u8, act: &'static str) -> Guest {
+    Guest { name, clocksource, cpus, act }
+}
+
+const GUESTS: &[Guest] = &[
+    guest("hpet-1", "hpet", 1, "programs"),
+    guest("hpet-2", "hpet", 2, "programs"),
+    guest("acpi_pm-1", "acpi_pm", 1, "programs"),
+    guest("acpi_pm-2", "acpi_pm", 2, "programs"),
+    guest(UNITS, "hpet", 1, "systemd"),
+];
 
 /// Runs the guests and the programs of these names, or all; with `--write` and nothing else, stores
 /// the table.

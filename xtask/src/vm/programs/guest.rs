@@ -22,8 +22,6 @@ const MEMORY_MB: &str = "2048";
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) name: &'static str,
-    /// For the kernel's command line.
-    pub(super) kernel: &'static str,
     pub(super) clocksource: &'static str,
     pub(super) cpus: u8,
     pub(super) act: &'static str,
@@ -113,8 +111,8 @@ fn spawn(guest: &Guest, disks: &Disks) -> io::Result<Child> {
         .arg(&disks.initramfs)
         .arg("-append")
         .arg(format!(
-            "console=ttyS0 panic=-1 root=/dev/vda rw tsc=reliable {} init={INIT_PATH} tickline.act={}",
-            guest.kernel, guest.act
+            "console=ttyS0 panic=-1 root=/dev/vda rw tsc=reliable clocksource={} init={INIT_PATH} tickline.act={}",
+            guest.clocksource, guest.act
         ))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

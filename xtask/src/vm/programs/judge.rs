@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
-        let guest = Guest { name: "one", kernel: "", clocksource: "hpet", cpus: 1, act: "" };
+        let guest = Guest { name: "one", clocksource: "hpet", cpus: 1, act: "" };
         let mut lines = good();
         change(&mut lines);
         row(&guest, &Run { lines, broken: None }, PROGRAM).faults

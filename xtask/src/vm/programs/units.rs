@@ -35,13 +35,14 @@ pub(super) fn steps(run: &Run) -> Vec<Step> {
     let phase = |name: &'static str| run.lines.iter().filter(move |line| line["phase"] == name);
     let mut steps: Vec<Step> = phase("unit").map(Step::of).collect();
     let seen = phase("handover").next().unwrap_or(&Value::Null);
+    let is_served = seen["said"].as_str().is_some_and(|said| said.contains("has the clock of"));
     let in_order = seen["backward"] == 0 && seen["below_others"] == 0 && seen["error"].is_null();
     steps.push(Step {
         name: "meanwhile".to_owned(),
         command: "tickline run -- static-C".to_owned(),
         state: format!("{} calls in {} answers", seen["calls"], seen["answers"]),
         serving: format!("{} back", seen["backward"]),
-        is_expected: in_order && seen["answers"].as_u64() >= Some(5),
+        is_expected: is_served && in_order && seen["answers"].as_u64() >= Some(5),
     });
     if let Some(why) = &run.broken {
         steps.push(Step {
@@ -65,5 +66,34 @@ pub(super) fn show(run: &Run) {
                 println!("{text}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(serving: bool, said: &str, backward: u64) -> Vec<&'static str> {
+        let unit = json!({
+            "phase": "unit", "step": "booted", "command": "", "state": "active", "serving": serving,
+            "expected": ["active", true],
+        });
+        let meanwhile = json!({
+            "phase": "handover", "answers": 9, "calls": 9, "backward": backward, "below_others": 0, "said": said,
+            "error": null,
+        });
+        let steps = steps(&Run { lines: vec![unit, meanwhile], broken: None });
+        steps.iter().map(Step::word).collect()
+    }
+
+    #[test]
+    fn a_step_is_judged_by_what_followed() {
+        let served = "tickline: CMD has the clock of a page";
+        assert_eq!(words(true, served, 0), ["passed", "passed"]);
+        assert_eq!(words(false, served, 0), ["FAILED", "passed"]);
+        assert_eq!(words(true, served, 1), ["passed", "FAILED"]);
+        assert_eq!(words(true, "tickline: nothing serves", 0), ["passed", "FAILED"], "nothing was shown");
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Seen {
     below_os_ns: u64,
     above_os_ns: u64,
     error: Option<String>,
+    /// What `tickline run` has said.
+    pub(super) said: String,
 }
 
 impl Seen {
@@ -52,6 +54,7 @@ impl Seen {
             "phase": "handover", "program": program, "answers": self.answers, "calls": self.calls,
             "backward": self.backward, "below_others": self.below_others, "error": self.error,
             "below_os_ns": self.below_os_ns, "above_os_ns": self.above_os_ns,
+            "said": self.said,
         })
     }
 }
@@ -74,7 +77,8 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let done = thread::scope(|scope| {
         for (name, load) in &mut loads {
             scope.spawn(|| {
-                let seen = watch(load, &stop, &told_ns);
+                let mut seen = watch(load, &stop, &told_ns);
+                seen.said = load.said();
                 all.lock().expect("nobody panics with it").insert(*name, seen);
             });
         }

@@ -142,7 +142,7 @@ impl Load {
     }
 
     /// The last of what it has written on standard error.
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         super::last_lines(&fs::read(&self.errors).unwrap_or_default(), 8)
     }
 

@@ -82,8 +82,9 @@ pub(crate) fn check() -> io::Result<()> {
             if step == "booted" {
                 scope.spawn(|| match Load::start(&caller, Mode::Run) {
                     Ok(mut load) => {
-                        *seen.lock().expect("nobody panics with it") =
-                            handover::watch(&mut load, &stop, &told_ns);
+                        let mut found = handover::watch(&mut load, &stop, &told_ns);
+                        found.said = load.said();
+                        *seen.lock().expect("nobody panics with it") = found;
                     }
                     Err(error) => report::line(&json!({ "phase": "handover", "error": error })),
                 });
