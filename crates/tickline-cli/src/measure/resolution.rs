@@ -70,4 +70,15 @@ mod tests {
         assert_eq!(smallest_step_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
         assert_eq!(smallest_step_ns(clock(&[7])), None, "a clock that stands still");
     }
+
+    /// On a busy machine, coarse clocks had a resolution of two or three of their ticks.
+    #[test]
+    fn a_single_step_is_no_resolution() {
+        let reads = Cell::new(0);
+        let once = || {
+            reads.set(reads.get() + 1);
+            if reads.get() < 100 { 8_000_000 } else { 20_000_000 }
+        };
+        assert_eq!(smallest_step_ns(once), None);
+    }
 }
