@@ -65,9 +65,6 @@ mod writer;
 pub use crate::trace::recorder::Tracks;
 use writer::{Requests, Writer};
 
-/// Room for the records of a thread, by default: 26,000 entered spans without fields.
-const DEFAULT_BYTES: usize = 1 << 20;
-
 /// How long an event may wait before it is written, by default: a compromise between losing
 /// events to a kill and a system call for every few events.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
@@ -200,13 +197,7 @@ impl Chrome {
     /// Settings for a trace file.
     #[must_use]
     pub fn builder() -> Builder {
-        let settings = Settings {
-            bytes_per_thread: DEFAULT_BYTES,
-            when_full: WhenFull::Drop,
-            tracks: Tracks::Threads,
-            has_fields: false,
-            has_events: true,
-        };
+        let settings = Settings::new(WhenFull::Drop);
         Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
     }
 

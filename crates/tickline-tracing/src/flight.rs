@@ -53,11 +53,8 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::trace::json::{self, ThreadText};
-use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, sink_of_recording};
+use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, Written, sink_of_recording};
 use crate::trace::ring::{Kind, Record, Records};
-
-/// Memory for a thread, by default: 26,000 entered spans without fields.
-const DEFAULT_BYTES: usize = 1 << 20;
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -131,13 +128,7 @@ impl FlightRecorder {
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder(Settings {
-            bytes_per_thread: DEFAULT_BYTES,
-            when_full: WhenFull::Overwrite,
-            tracks: Tracks::Threads,
-            has_fields: false,
-            has_events: true,
-        })
+        Builder(Settings::new(WhenFull::Overwrite))
     }
 
     /// Writes all that is kept to a file, in place of an older one. The program goes on
@@ -219,14 +210,9 @@ impl FlightRecorder {
                 thread.text.write_name(&thread.name, &mut text);
             }
         }
-        let mut summary = Summary { overwritten: kept.overwritten, ..Summary::default() };
-        let mut ended = 0;
+        let mut written = Written::default();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
-            match item.kind {
-                Kind::Begin | Kind::Open => summary.written += 1,
-                Kind::End | Kind::Close => ended += 1,
-                _ => summary.events += 1,
-            }
+            written.count(item.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
                 thread.text.write(&item.record(), &mut text);
             }
@@ -238,8 +224,12 @@ impl FlightRecorder {
         text.push_str("\n]\n");
         output.write_all(text.as_bytes())?;
         output.flush()?;
-        summary.open = summary.written.saturating_sub(ended);
-        Ok(summary)
+        Ok(Summary {
+            written: written.begun,
+            open: written.open(),
+            events: written.events,
+            overwritten: kept.overwritten,
+        })
     }
 
     fn collect(&self) -> Kept {

@@ -13,8 +13,8 @@ use super::Summary;
 use super::pages::Pages;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
-use crate::trace::recorder::{Recorder, Track};
-use crate::trace::ring::{Kind, Record, Records};
+use crate::trace::recorder::{Recorder, Track, Written};
+use crate::trace::ring::{Record, Records};
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -68,9 +68,9 @@ pub(super) struct Writer<W> {
     words: Vec<u64>,
     text: String,
     last_ns: u64,
-    summary: Summary,
-    /// Spans and intervals of `summary.written` that ended.
-    ended: u64,
+    written: Written,
+    /// Records that are missing, and that a mark in the file counts.
+    dropped: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -90,8 +90,8 @@ impl<W: Write> Writer<W> {
             words: Vec::new(),
             text: String::new(),
             last_ns: 0,
-            summary: Summary::default(),
-            ended: 0,
+            written: Written::default(),
+            dropped: 0,
         }
     }
 
@@ -102,7 +102,13 @@ impl<W: Write> Writer<W> {
         self.recorder.end();
         // ORDERING: Release, pairs with the Acquire load in `Requests::is_done`.
         self.requests.has_ended.store(true, Ordering::Release);
-        result.map(|()| self.summary)
+        let Self { written, dropped, .. } = self;
+        result.map(|()| Summary {
+            written: written.begun,
+            open: written.open(),
+            events: written.events,
+            dropped,
+        })
     }
 
     fn write_all(&mut self) -> io::Result<()> {
@@ -131,7 +137,6 @@ impl<W: Write> Writer<W> {
                 self.requests.done.store(asked, Ordering::Release);
             }
             if finish {
-                self.summary.open = self.summary.written.saturating_sub(self.ended);
                 return self.pages.end();
             }
             if !took {
@@ -192,23 +197,18 @@ impl<W: Write> Writer<W> {
     }
 
     fn count(&mut self, record: &Record<'_>) {
-        let summary = &mut self.summary;
-        match record.kind {
-            Kind::Begin | Kind::Open => summary.written += 1,
-            Kind::End | Kind::Close => self.ended += 1,
-            Kind::Instant => summary.events += 1,
-            Kind::Rest | Kind::Block | Kind::Inside => return,
+        if self.written.count(record.kind) {
+            self.last_ns = self.last_ns.max(record.ns);
         }
-        self.last_ns = self.last_ns.max(record.ns);
     }
 
     /// Writes a mark that says how many events are missing before it.
     fn write_missing(&mut self) -> io::Result<()> {
-        let missing = self.recorder.dropped() - self.summary.dropped;
+        let missing = self.recorder.dropped() - self.dropped;
         if missing == 0 {
             return Ok(());
         }
-        self.summary.dropped += missing;
+        self.dropped += missing;
         self.text.clear();
         json::push_missing(&mut self.text, self.process, self.last_ns, missing);
         self.pages.push(&self.text)

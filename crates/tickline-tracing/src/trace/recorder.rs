@@ -22,6 +22,9 @@ static NEXT_RECORDER: AtomicU64 = AtomicU64::new(1);
 /// Numbers the requests of a process.
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
+/// Memory for a thread, by default: 26,000 entered spans without fields.
+const DEFAULT_BYTES: usize = 1 << 20;
+
 /// Where viewers draw the spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -65,6 +68,47 @@ pub(crate) struct Settings {
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_events: bool,
+}
+
+impl Settings {
+    /// What both sinks begin with.
+    pub(crate) const fn new(when_full: WhenFull) -> Self {
+        Self {
+            bytes_per_thread: DEFAULT_BYTES,
+            when_full,
+            tracks: Tracks::Threads,
+            has_fields: false,
+            has_events: true,
+        }
+    }
+}
+
+/// What a file holds so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    /// Beginnings: of busy intervals of threads, and of spans of requests.
+    pub(crate) begun: u64,
+    ended: u64,
+    pub(crate) events: u64,
+}
+
+impl Written {
+    /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
+    /// block.
+    pub(crate) const fn count(&mut self, kind: Kind) -> bool {
+        match kind {
+            Kind::Begin | Kind::Open => self.begun += 1,
+            Kind::End | Kind::Close => self.ended += 1,
+            Kind::Instant => self.events += 1,
+            Kind::Rest | Kind::Block | Kind::Inside => return false,
+        }
+        true
+    }
+
+    /// What has begun and not ended.
+    pub(crate) const fn open(&self) -> u64 {
+        self.begun.saturating_sub(self.ended)
+    }
 }
 
 /// A thread's ring.
