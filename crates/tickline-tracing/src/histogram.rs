@@ -1,10 +1,12 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread records into histograms of its own. Only readers compete with it for their lock. A
-//! reader adds the histograms of all threads up. When a thread has ended, the next new thread goes
-//! on with its histograms. A histogram has buckets 1 % wide (two digits). For each span name and
-//! thread it takes about 2 KiB, and 1 KiB more for each doubling of its largest value beyond 256
-//! ns.
+//! Each thread counts in memory of its own, which only readers share. It takes no lock, unless it
+//! meets a callsite or a value for the first time. A reader adds the counts of all threads up. It
+//! finds every span whose end happened before. When a thread has ended, the next new thread goes on
+//! with its counts.
+//!
+//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB, and 1 KiB more
+//! for each power of two in which there is a time.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,10 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
-use rustc_hash::FxHashMap;
-use thread_local::ThreadLocal;
 use tracing_core::span::{Attributes, Record};
 use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
@@ -24,7 +23,14 @@ use crate::kept_fields::{self, KeptFields};
 use crate::sink::Sink;
 use crate::timing::SpanTiming;
 
+mod counts;
+mod known;
 mod prometheus;
+mod shards;
+
+use counts::Counts;
+use known::Subject;
+use shards::Shards;
 
 /// Digits of a value that are kept: buckets are 1 % wide.
 const DIGITS: u8 = 2;
@@ -61,12 +67,6 @@ pub enum Key {
     Field(&'static str),
 }
 
-/// The most values of a field that have histograms of their own on a thread.
-const MAX_VALUES: usize = 1_000;
-
-/// The name under which spans with further values are counted.
-const OTHER: &str = "(other)";
-
 /// A histogram of the times of each span name (or another [`Key`]), ns. Clones are the same
 /// histograms: one is the sink, another shows the table.
 ///
@@ -93,24 +93,12 @@ pub struct Histograms(Arc<Inner>);
 struct Inner {
     measure: Measure,
     key: Key,
-    shards: ThreadLocal<Shard>,
+    shards: Arc<Shards>,
     /// Where the table goes when the last clone is dropped.
     at_drop: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
-/// On a cache line of its own, so that threads do not slow each other down.
-type Shard = CachePadded<Mutex<Recorded>>;
-
-#[derive(Default)]
-struct Recorded {
-    /// By the address of the span's metadata. It is different for each callsite, and no names are
-    /// compared.
-    by_callsite: FxHashMap<usize, (&'static str, Times)>,
-    by_value: FxHashMap<String, Times>,
-}
-
 /// Times of spans that count together.
-#[derive(Clone)]
 struct Times {
     histogram: Histogram<u64>,
     sum_ns: u64,
@@ -121,16 +109,12 @@ impl Times {
         Self { histogram: Histogram::new(DIGITS).expect("0 to 5 digits are allowed"), sum_ns: 0 }
     }
 
-    fn record(&mut self, ns: u64) {
-        // `record` lets the histogram grow, up to 64-bit values; `saturating_record` would not.
-        let _ = self.histogram.record(ns);
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-
-    fn add(&mut self, other: &Self) {
-        // Cannot fail: both grow as they need to.
-        let _ = self.histogram.add(&other.histogram);
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    fn add(&mut self, counts: &Counts) {
+        for (ns, count) in counts.all() {
+            // Cannot fail: `record_n` lets the histogram grow, up to 64-bit values.
+            let _ = self.histogram.record_n(ns, count);
+        }
+        self.sum_ns = self.sum_ns.saturating_add(counts.sum_ns());
     }
 }
 
@@ -144,7 +128,7 @@ impl Histograms {
     /// Empty histograms, by `key`.
     #[must_use]
     pub fn by(key: Key, measure: Measure) -> Self {
-        Self(Arc::new(Inner { measure, key, shards: ThreadLocal::new(), at_drop: Mutex::new(None) }))
+        Self(Arc::new(Inner { measure, key, shards: Shards::new(), at_drop: Mutex::new(None) }))
     }
 
     /// Writes the table to `output` when the last clone is dropped. A global subscriber is never
@@ -199,44 +183,26 @@ impl Histograms {
         prometheus::text(metric, self.0.key, &self.0.merged())
     }
 
-    /// Forgets what was recorded.
+    /// Forgets what was recorded. A span that another thread is just closing may be forgotten, too.
     pub fn reset(&self) {
-        for shard in self.0.shards.iter() {
-            *lock(shard) = Recorded::default();
-        }
+        self.0.shards.reset();
     }
 }
 
 impl Inner {
-    fn record(&self, metadata: &'static Metadata<'static>, ns: u64) {
-        let name = if self.key == Key::Target { metadata.target() } else { metadata.name() };
-        let callsite = core::ptr::from_ref(metadata).addr();
-        let mut recorded = lock(self.shards.get_or_default());
-        let (_, times) = recorded.by_callsite.entry(callsite).or_insert_with(|| (name, Times::new()));
-        times.record(ns);
-    }
-
-    fn record_value(&self, value: &str, ns: u64) {
-        let by_value = &mut lock(self.shards.get_or_default()).by_value;
-        let is_known = by_value.contains_key(value);
-        let value = if is_known || by_value.len() < MAX_VALUES { value } else { OTHER };
-        match by_value.get_mut(value) {
-            Some(times) => times.record(ns),
-            None => by_value.entry(value.to_owned()).or_insert_with(Times::new).record(ns),
-        }
-    }
-
     fn merged(&self) -> BTreeMap<String, Times> {
         let mut merged = BTreeMap::<String, Times>::new();
-        let mut add = |name: &str, times: &Times| match merged.get_mut(name) {
-            Some(known) => known.add(times),
-            None => _ = merged.insert(name.to_owned(), times.clone()),
-        };
-        for shard in self.shards.iter() {
-            let recorded = lock(shard);
-            recorded.by_callsite.values().for_each(|(name, times)| add(name, times));
-            recorded.by_value.iter().for_each(|(value, times)| add(value, times));
-        }
+        self.shards.for_each(|subject, counts| {
+            let name = match subject {
+                Subject::Callsite(metadata) if self.key == Key::Target => metadata.target(),
+                Subject::Callsite(metadata) => metadata.name(),
+                Subject::Value(value) => value,
+            };
+            match merged.get_mut(name) {
+                Some(times) => times.add(counts),
+                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counts),
+            }
+        });
         merged
     }
 
@@ -323,22 +289,21 @@ where
 
     #[inline]
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        let duration = match self.0.measure {
-            Measure::Total => times.total(),
-            Measure::Busy => times.busy(),
-            Measure::Idle => times.idle(),
+        let ns = match self.0.measure {
+            Measure::Total => times.total_ns(),
+            Measure::Busy => times.busy_ns(),
+            Measure::Idle => times.total_ns() - times.busy_ns(),
             #[cfg(all(unix, feature = "running"))]
             Measure::Running => match crate::running::RunningTime::of(span) {
-                Some(time) => time,
+                Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
                 None => return,
             },
         };
-        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         match self.0.key {
-            Key::Name | Key::Target => self.0.record(span.metadata(), ns),
+            Key::Name | Key::Target => self.0.shards.record(Subject::Callsite(span.metadata()), ns),
             Key::Field(field) => {
                 if let Some(value) = span.extensions().get::<KeptFields>().and_then(|kept| kept.get(field)) {
-                    self.0.record_value(value, ns);
+                    self.0.shards.record(Subject::Value(value), ns);
                 }
             }
         }

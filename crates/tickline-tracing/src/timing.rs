@@ -166,6 +166,20 @@ impl SpanTiming {
         self.enters
     }
 
+    /// [`busy`](Self::busy), ns. Histograms would divide and multiply for a `Duration`.
+    #[inline]
+    #[cfg(feature = "histogram")]
+    pub(crate) const fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// [`total`](Self::total), ns.
+    #[inline]
+    #[cfg(feature = "histogram")]
+    pub(crate) const fn total_ns(&self) -> u64 {
+        self.closed_ns - self.created_ns
+    }
+
     /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
     /// end, some 10 ms old at most. If somebody sets the clock in between, the span therefore
     /// becomes neither longer nor shorter.

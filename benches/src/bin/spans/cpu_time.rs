@@ -10,7 +10,7 @@ use tickline_tracing::chrome::Chrome;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-use crate::{MakeDispatch, empty_spans, shared};
+use crate::subjects::{MakeDispatch, empty_spans, shared};
 
 /// Spans of a thread in a round. They fit into the rings, so that none is dropped. They take some
 /// ms, which is long for the CPU clock of the process, whose resolution is 1 us or better.

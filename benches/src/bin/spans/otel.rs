@@ -1,0 +1,50 @@
+//! tracing-opentelemetry, with and without tickline's times. Its spans go nowhere.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracerProvider, Span, SpanData, SpanProcessor};
+use tickline_tracing::otel::OtelTimes;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+use crate::subjects::{MakeDispatch, shared};
+
+/// Takes finished spans, and drops them.
+#[derive(Debug)]
+struct Drops;
+
+impl SpanProcessor for Drops {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        black_box(span);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+fn provider() -> SdkTracerProvider {
+    SdkTracerProvider::builder().with_span_processor(Drops).build()
+}
+
+/// The layer as it is, with the times of `SystemTime`.
+pub(crate) fn plain() -> MakeDispatch {
+    shared(registry().with(tracing_opentelemetry::layer().with_tracer(provider().tracer("spans"))))
+}
+
+/// The same layer with tickline's times.
+pub(crate) fn timed() -> MakeDispatch {
+    let times = OtelTimes::new();
+    let tracer = times.tracer(provider().tracer("spans"));
+    shared(registry().with(times.layer(tracing_opentelemetry::layer().with_tracer(tracer))))
+}

@@ -1,0 +1,273 @@
+//! The counts of each thread, and how a thread finds its own.
+//!
+//! A thread has a [`Local`] for each [`Shards`] that it records to, which nobody else sees. There it
+//! finds the [`Counts`] of a callsite or a value without a lock. The same counts are in its
+//! [`Shard`], behind a lock, for readers. The thread takes that lock only to add counts that it does
+//! not have yet.
+//!
+//! An allocator may close a span of its own while this module allocates, with a lock held. If that
+//! span can't be counted without a lock, it waits in [`PENDING`] until the thread has released its
+//! locks.
+
+use core::cell::{Cell, RefCell};
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tracing_core::Metadata;
+
+use super::counts::Counts;
+use super::known::{Known, Subject};
+use super::lock;
+
+/// Numbers the shards of a process, so that a thread can keep apart what belongs to each.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// All counts of some histograms.
+#[derive(Debug)]
+pub(super) struct Shards {
+    number: u64,
+    /// Those of threads that have ended included.
+    all: Mutex<Vec<Arc<Shard>>>,
+    /// For threads that have lost their thread-local memory, because they are ending. It is written
+    /// under its lock.
+    late: Arc<Shard>,
+}
+
+/// The counts of one thread. When that has ended, another thread may take them over.
+#[derive(Debug)]
+struct Shard {
+    is_taken: AtomicBool,
+    shared: Mutex<ForReaders>,
+}
+
+#[derive(Debug, Default)]
+struct ForReaders {
+    known: Known,
+    /// How often the counts were reset.
+    resets: u64,
+}
+
+/// What a thread knows of its shard. Counts may be retired.
+#[derive(Debug)]
+struct Local {
+    shards: Weak<Shards>,
+    number: u64,
+    shard: Arc<Shard>,
+    known: Known,
+    /// The number of resets when `known` was last empty.
+    resets: u64,
+}
+
+struct Locals(Vec<Local>);
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        for local in &self.0 {
+            // ORDERING: Release, pairs with the Acquire load in `Shards::take`: the next thread
+            // goes on from this one's last counts. Weaker, it could add to older ones.
+            local.shard.is_taken.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// A span that could not be counted yet.
+struct Pending {
+    shards: Arc<Shards>,
+    subject: Owned,
+    ns: u64,
+}
+
+enum Owned {
+    Callsite(&'static Metadata<'static>),
+    Value(String),
+}
+
+impl Owned {
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Callsite(metadata) => Subject::Callsite(metadata),
+            Self::Value(value) => Subject::Value(value),
+        }
+    }
+}
+
+thread_local! {
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+    /// Whether the thread may hold one of this module's locks.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Spans that were closed while the thread was inside. It is empty while it is not. Without a
+    /// destructor, so that it serves a thread that is ending.
+    static PENDING: Cell<ManuallyDrop<Vec<Pending>>> = const { Cell::new(ManuallyDrop::new(Vec::new())) };
+}
+
+/// As long as this lives, the thread may hold locks.
+struct Inside {
+    was_inside: bool,
+}
+
+impl Inside {
+    fn enter() -> Self {
+        Self { was_inside: IS_INSIDE.replace(true) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if self.was_inside {
+            return;
+        }
+        IS_INSIDE.set(false);
+        for Pending { shards, subject, ns } in take_pending() {
+            shards.record(subject.subject(), ns);
+        }
+    }
+}
+
+fn take_pending() -> Vec<Pending> {
+    ManuallyDrop::into_inner(PENDING.replace(ManuallyDrop::new(Vec::new())))
+}
+
+/// Remembers a span until the thread holds no lock. Each allocation here may come back to this
+/// function, so the list is never borrowed.
+#[cold]
+fn defer(pending: Pending) {
+    let mut all = take_pending();
+    all.push(pending);
+    loop {
+        let meanwhile = ManuallyDrop::into_inner(PENDING.replace(ManuallyDrop::new(all)));
+        if meanwhile.is_empty() {
+            return;
+        }
+        all = take_pending();
+        all.extend(meanwhile);
+    }
+}
+
+impl Shards {
+    pub(super) fn new() -> Arc<Self> {
+        let late = Arc::new(Shard::taken());
+        Arc::new(Self {
+            // ORDERING: Relaxed, the number alone counts.
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            all: Mutex::new(vec![Arc::clone(&late)]),
+            late,
+        })
+    }
+
+    /// Counts a span of this thread.
+    #[inline]
+    pub(super) fn record(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
+        let is_counted = LOCALS.try_with(|locals| {
+            let Ok(locals) = locals.try_borrow() else { return false };
+            let local = locals.0.iter().find(|local| local.number == self.number);
+            match local.and_then(|local| local.known.get(subject)) {
+                Some(counts) if !counts.is_retired() => {
+                    counts.record(ns);
+                    true
+                }
+                _ => false,
+            }
+        });
+        if !is_counted.unwrap_or(false) {
+            self.record_slowly(subject, ns);
+        }
+    }
+
+    #[cold]
+    fn record_slowly(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
+        if IS_INSIDE.get() {
+            let subject = match subject {
+                Subject::Callsite(metadata) => Owned::Callsite(metadata),
+                Subject::Value(value) => Owned::Value(value.to_owned()),
+            };
+            defer(Pending { shards: Arc::clone(self), subject, ns });
+            return;
+        }
+        let _inside = Inside::enter();
+        let counts = LOCALS.try_with(|locals| {
+            let locals = &mut locals.borrow_mut().0;
+            if !locals.iter().any(|local| local.number == self.number) {
+                locals.retain(|local| local.shards.strong_count() > 0);
+                locals.push(Local::new(self));
+            }
+            let local = locals.iter_mut().find(|local| local.number == self.number);
+            local.map(|local| local.counts(subject))
+        });
+        match counts.ok().flatten() {
+            Some(counts) => counts.record(ns),
+            // The lock is held meanwhile, because all ending threads record here.
+            None => lock(&self.late.shared).known.get_or_insert(subject).record(ns),
+        }
+    }
+
+    /// A shard for this thread.
+    fn take(&self) -> Arc<Shard> {
+        let mut all = lock(&self.all);
+        // ORDERING: Acquire, pairs with the Release store at a thread's end.
+        if let Some(shard) = all.iter().find(|shard| !shard.is_taken.load(Ordering::Acquire)) {
+            // ORDERING: Relaxed. Shards are taken only under the lock on `all`.
+            shard.is_taken.store(true, Ordering::Relaxed);
+            return Arc::clone(shard);
+        }
+        let shard = Arc::new(Shard::taken());
+        all.push(Arc::clone(&shard));
+        shard
+    }
+
+    /// All shards. Threads that begin do not wait while a caller works on them.
+    fn all(&self) -> Vec<Arc<Shard>> {
+        lock(&self.all).clone()
+    }
+
+    /// Calls `call` for all counts.
+    pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
+        let _inside = Inside::enter();
+        for shard in self.all() {
+            lock(&shard.shared).known.for_each(&mut call);
+        }
+    }
+
+    pub(super) fn reset(&self) {
+        let _inside = Inside::enter();
+        for shard in self.all() {
+            let mut shared = lock(&shard.shared);
+            shared.known.for_each(|_, counts| counts.retire());
+            shared.known = Known::default();
+            shared.resets += 1;
+        }
+    }
+}
+
+impl Shard {
+    fn taken() -> Self {
+        Self { is_taken: AtomicBool::new(true), shared: Mutex::default() }
+    }
+}
+
+impl Local {
+    fn new(shards: &Arc<Shards>) -> Self {
+        Self {
+            shards: Arc::downgrade(shards),
+            number: shards.number,
+            shard: shards.take(),
+            known: Known::default(),
+            resets: 0,
+        }
+    }
+
+    /// The counts of `subject`, which readers then know too.
+    fn counts(&mut self, subject: Subject<'_>) -> Arc<Counts> {
+        let mut shared = lock(&self.shard.shared);
+        if self.resets != shared.resets {
+            self.known = Known::default();
+            self.resets = shared.resets;
+        }
+        let counts = shared.known.get_or_insert(subject);
+        self.known.insert(subject, Arc::clone(&counts));
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

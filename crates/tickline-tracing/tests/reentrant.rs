@@ -1,0 +1,87 @@
+//! Spans that an allocator closes while the histograms allocate.
+
+#![cfg(feature = "histogram")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+
+use tickline_tracing::histogram::{Histograms, Key, Measure};
+use tickline_tracing::{Sink, SpanTiming, SpanTimingLayer};
+use tracing::{Span, Subscriber, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+/// Closes one of the thread's prepared spans at each allocation, as long as it is armed.
+struct Closes;
+
+thread_local! {
+    static IS_ARMED: Cell<bool> = const { Cell::new(false) };
+    static PREPARED: RefCell<Vec<Span>> = const { RefCell::new(Vec::new()) };
+    static CLOSED: Cell<u64> = const { Cell::new(0) };
+}
+
+fn close_one() {
+    if !IS_ARMED.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
+    let span = PREPARED.try_with(|prepared| prepared.try_borrow_mut().ok()?.pop()).ok().flatten();
+    if let Some(span) = span {
+        CLOSED.set(CLOSED.get() + 1);
+        drop(span);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator as it is.
+unsafe impl GlobalAlloc for Closes {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        close_one();
+        // SAFETY: the caller's obligations are the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Closes = Closes;
+
+/// Arms the allocator, or disarms it.
+struct Arms(bool);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Sink<S> for Arms {
+    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {
+        IS_ARMED.set(self.0);
+    }
+}
+
+/// Each span has a value of its own, so that nearly each allocates in the histograms.
+#[test]
+fn none_is_lost_and_nothing_waits_for_itself() {
+    let histograms = Histograms::by(Key::Field("number"), Measure::Total);
+    let layer =
+        SpanTimingLayer::new().with_sink(Arms(true)).with_sink(histograms.clone()).with_sink(Arms(false));
+    tracing::subscriber::with_default(registry().with(layer), || {
+        for round in 0..10_u64 {
+            let prepared: Vec<_> =
+                (0..90).map(|number| info_span!("span", number = round * 100 + number)).collect();
+            PREPARED.set(prepared);
+            CLOSED.set(0);
+            drop(info_span!("span", number = round * 100 + 99));
+            let (in_sink, before) = (CLOSED.get(), round * 91);
+            assert!(in_sink > 3, "allocations closed {in_sink} spans");
+            // A reader allocates, too.
+            IS_ARMED.set(true);
+            let summaries = histograms.summaries();
+            IS_ARMED.set(false);
+            assert!(CLOSED.get() > in_sink || in_sink == 90);
+            assert!(summaries.len() as u64 > before);
+            PREPARED.take();
+            let summaries = histograms.summaries();
+            assert_eq!(summaries.iter().map(|summary| summary.count).sum::<u64>(), before + 91);
+        }
+    });
+}
