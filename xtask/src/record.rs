@@ -11,6 +11,7 @@ mod processor;
 #[cfg(test)]
 mod samples;
 mod short;
+mod spans;
 mod stored;
 mod suite;
 mod tables;

@@ -2,6 +2,7 @@
 
 use super::harnesses;
 use super::short;
+use super::spans;
 use super::stored::Record;
 use super::tables;
 
@@ -26,6 +27,7 @@ pub(super) const PAGES: [Page; 2] = [
             ("machine", tables::machines_block),
             ("clocks", tables::clocks_block),
             ("tickline", tables::tickline_block),
+            ("spans", spans::block),
         ],
     },
 ];

@@ -83,9 +83,9 @@ fn sample() -> Value {
         "accuracy_thread": accuracy("thread", Some(0.041)),
         "accuracy_reader": accuracy("reader", None),
         "spans": { "rounds": 600, "spans": [
-            { "subject": "SpanTiming", "one_thread_ns": 220.0 },
-            { "subject": "SpanTiming over std", "one_thread_ns": 321.0 },
-            { "subject": "fmt with FmtSpan::CLOSE, to a sink", "one_thread_ns": 1_051.0 },
+            { "subject": "SpanTiming", "one_thread_ns": 220.0, "two_threads_ns": null },
+            { "subject": "SpanTiming over std", "one_thread_ns": 321.0, "two_threads_ns": null },
+            { "subject": "fmt with FmtSpan::CLOSE, to a sink", "one_thread_ns": 1_051.0, "two_threads_ns": null },
         ]},
     })
 }

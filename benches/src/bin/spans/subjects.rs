@@ -51,6 +51,9 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
     let plain = |name, dispatch: MakeDispatch| Subject { name, dispatch, spans: empty_spans, _keep: None };
     let (chrome, chrome_guard) =
         Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread");
+    let (chrome_over_std, std_guard) =
+        Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread");
+    let std_guard = Held(Mutex::new(std_guard));
     let (their_chrome, their_guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
     let their_guard = Held(Mutex::new(their_guard));
@@ -119,13 +122,19 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
             _keep: None,
         },
         Subject {
+            name: "SpanTiming over std, Chrome",
+            dispatch: shared(registry().with(LayerOver::new(StdClock::new()).with_sink(chrome_over_std))),
+            spans: empty_spans,
+            _keep: Some(Box::new(std_guard)),
+        },
+        Subject {
             name: "tracing-chrome",
             dispatch: shared(registry().with(their_chrome)),
             spans: empty_spans,
             _keep: Some(Box::new(their_guard)),
         },
         plain("tracing-opentelemetry, spans dropped", otel::plain()),
-        plain("... with tickline's times", otel::timed()),
+        plain("tracing-opentelemetry, tickline's times", otel::timed()),
         plain("tracing-perfetto", shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink)))),
         plain(
             "SpanTiming, close events to fmt, to a sink",
@@ -136,7 +145,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
             ),
         ),
         plain(
-            "... with the time by tickline",
+            "SpanTiming, close events, tickline's timer",
             shared(
                 registry().with(SpanTimingLayer::new().with_sink(CloseEvents::new())).with(
                     tracing_subscriber::fmt::layer()
@@ -158,7 +167,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
             ),
         ),
         plain(
-            "... with the time by tickline too",
+            "fmt with FmtSpan::CLOSE, tickline's timer",
             shared(
                 registry().with(
                     tracing_subscriber::fmt::layer()
