@@ -143,10 +143,11 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
         counted_calls = calls.unwrap_or(counted_calls);
         match (calls, left) {
             (Some(calls), Some(left)) if name == "native" && left < calls => {
-                fault(format!("strace has seen {left} system calls of {calls}"));
+                fault(format!("strace has seen {left} system calls for {calls} readings"));
             }
             (Some(calls), Some(left)) if name != "native" && left > calls / REMAINING => {
-                fault(format!("{left} system calls of {calls} remain"));
+                let server = counted["server"].as_str().unwrap_or_default();
+                fault(format!("{left} system calls for {calls} readings remain; the server said '{server}'"));
             }
             (Some(_), Some(_)) => {}
             _ => fault("nothing was counted".to_owned()),
@@ -287,7 +288,9 @@ mod tests {
             ("1 back", |lines| lines[1]["timed"][0]["monotonic"][1] = 1.into()),
             ("101 ns above", |lines| lines[1]["timed"][0]["realtime"][6] = 5_000_899_u64.into()),
             ("99 ns below", |lines| lines[1]["timed"][0]["monotonic"][5] = 1_100.into()),
-            ("16 system calls of 300 remain", |lines| lines[1]["counted"]["served_clocks"] = 16.into()),
+            ("16 system calls for 300 readings remain", |lines| {
+                lines[1]["counted"]["served_clocks"] = 16.into()
+            }),
             ("strace has seen 0", |lines| lines[0]["counted"]["served_clocks"] = 0.into()),
             ("exit code 1", |lines| lines[1]["exit_code"] = 1.into()),
             ("times as fast", |lines| lines[1]["timed"][0]["monotonic"][3] = 6_500_000.into()),
