@@ -1,9 +1,14 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread counts in memory of its own, which only readers share. It takes no lock, unless it
-//! meets a callsite or a value for the first time. A reader adds the counts of all threads up. It
+//! Each thread counts in memory of its own, which only readers share. It takes a lock of its own
+//! when it meets a callsite, a value or a power of two for the first time, also after a reset; for
+//! values beyond the first 1,000; and while it ends. A reader adds the counts of all threads up. It
 //! finds every span whose end happened before. When a thread has ended, the next new thread goes on
 //! with its counts.
+//!
+//! A signal handler must not close spans that are counted here: counts may be lost, and it may wait
+//! for ever. A child of a fork has its parent's counts, and may wait for ever if another thread of
+//! the parent was just reading, or counting its first span. Memory of dropped histograms is given back as the threads that counted there end.
 //!
 //! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB, and 1 KiB more
 //! for each power of two in which there is a time.
@@ -62,8 +67,9 @@ pub enum Key {
     /// Those of one target.
     Target,
     /// Those in which this field has the same value: a route, say, or a status. The value recorded
-    /// last counts. Spans without the field do not count. The first 1,000 values of each thread
-    /// have histograms of their own. All further values share the histogram `(other)`.
+    /// last counts. Spans without the field do not count. The first 1,000 values of each thread,
+    /// together with the ended one whose counts it took over, have histograms of their own. All
+    /// further values share the histogram `(other)`.
     Field(&'static str),
 }
 
@@ -155,7 +161,9 @@ impl Histograms {
 
     /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
     /// seconds; its label is `span`, `target`, or the field. A server sends the text with the
-    /// content type `text/plain; version=0.0.4`.
+    /// content type `text/plain; version=0.0.4`. `_sum` and `_count` are read one after the other:
+    /// spans that are closed meanwhile may be in one alone. After a [`reset`](Self::reset) they begin
+    /// anew.
     ///
     /// This needs no library. The `metrics` facade would record each span in a second histogram,
     /// and `prometheus-client` has no summaries.
@@ -177,7 +185,8 @@ impl Histograms {
     /// # Panics
     ///
     /// If `metric`, or the name of the field, is empty, begins with a digit, or has other
-    /// characters than ASCII letters, digits and `_`.
+    /// characters than ASCII letters, digits and `_`; or if the field is called `quantile`, or
+    /// begins with `__`, which Prometheus keeps for itself.
     #[must_use]
     pub fn prometheus(&self, metric: &str) -> String {
         prometheus::text(metric, self.0.key, &self.0.merged())
@@ -203,6 +212,8 @@ impl Inner {
                 None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counts),
             }
         });
+        // A thread may be about to count its first span.
+        merged.retain(|_, times| !times.histogram.is_empty());
         merged
     }
 

@@ -85,3 +85,23 @@ fn none_is_lost_and_nothing_waits_for_itself() {
         }
     });
 }
+
+/// The first span of this name makes a page; one that takes longer makes another.
+#[test]
+fn a_span_that_nobody_knows_ends_while_a_page_is_made() {
+    let histograms = Histograms::new(Measure::Total);
+    let layer =
+        SpanTimingLayer::new().with_sink(Arms(true)).with_sink(histograms.clone()).with_sink(Arms(false));
+    let known = || info_span!("known");
+    tracing::subscriber::with_default(registry().with(layer), || {
+        drop(known());
+        let slow = known();
+        PREPARED.set(vec![info_span!("unknown")]);
+        CLOSED.set(0);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(slow);
+        assert_eq!(CLOSED.get(), 1, "the page was allocated");
+    });
+    let counts: Vec<_> = histograms.summaries().into_iter().map(|found| (found.name, found.count)).collect();
+    assert_eq!(counts, [("known".to_owned(), 2), ("unknown".to_owned(), 1)]);
+}

@@ -4,8 +4,7 @@
 //! a count by a load and a store. Only a signal handler could come between the two. A span that it
 //! closes, or one that it interrupts, may not be counted.
 //!
-//! Counts are on pages, one for each power of two, which are made
-//! when the first value comes. The buckets are those of [`hdrhistogram`] for two digits: up to 255
+//! Counts are on pages, one for each power of two, which are made when the first value comes. The buckets are those of [`hdrhistogram`] for two digits: up to 255
 //! each value has its own, and from there on a power of two has 128.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,23 +58,29 @@ impl Counts {
         }
     }
 
-    /// Adds a span. Only one thread at a time may do so, and what one thread did must happen before
-    /// what the next one does. Otherwise spans are lost.
+    /// Adds a span, if a page has its bucket; else nothing is counted. Allocates nothing. Only one
+    /// thread at a time may do so, and what one thread did must happen before what the next one
+    /// does. Otherwise spans are lost.
     #[inline]
-    pub(super) fn record(&self, ns: u64) {
+    #[must_use]
+    pub(super) fn try_record(&self, ns: u64) -> bool {
         let (page, place) = Self::place(ns);
-        let page = self.pages[page].get().map_or_else(|| self.make_page(page), Box::as_ref);
+        let Some(page) = self.pages[page].get() else { return false };
         increase(&page.0[place], 1);
         increase(&self.sum_ns, ns);
+        true
     }
 
-    #[cold]
-    fn make_page(&self, number: usize) -> &Page {
-        let page = Box::new(Page([const { AtomicU64::new(0) }; PAGE]));
-        // If the allocator closes a span, that may have made the page meanwhile. `get_or_init`
-        // with the allocation inside would wait for itself.
-        let _ = self.pages[number].set(page);
-        self.pages[number].get_or_init(|| unreachable!("set above"))
+    /// As [`try_record`](Self::try_record), but makes the page. If the allocator closes a span
+    /// meanwhile, that must not come here.
+    pub(super) fn record(&self, ns: u64) {
+        let (number, _) = Self::place(ns);
+        if self.pages[number].get().is_none() {
+            let page = Box::new(Page([const { AtomicU64::new(0) }; PAGE]));
+            self.pages[number].get_or_init(|| page);
+        }
+        let is_counted = self.try_record(ns);
+        debug_assert!(is_counted, "there is a page");
     }
 
     /// The counts above 0, each with the least value of its bucket.
@@ -92,8 +97,8 @@ impl Counts {
             .filter(|(_, count)| *count > 0)
     }
 
-    /// The sum of all times. If a span is being closed, it may be in the sum and not yet counted,
-    /// or the other way round.
+    /// The sum of all times. It is read at another moment than the counts, so spans that are closed
+    /// meanwhile may be in the sum and not counted, or the other way round.
     pub(super) fn sum_ns(&self) -> u64 {
         // ORDERING: as in `all`.
         self.sum_ns.load(Ordering::Relaxed)

@@ -20,12 +20,28 @@ pub(super) enum Subject<'a> {
     Value(&'a str),
 }
 
+/// A subject that lives on its own.
+#[derive(Debug, Clone)]
+pub(super) enum Owned {
+    Callsite(&'static Metadata<'static>),
+    Value(Arc<str>),
+}
+
+impl Owned {
+    pub(super) fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Callsite(metadata) => Subject::Callsite(metadata),
+            Self::Value(value) => Subject::Value(value),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// By the address of the metadata. It is different for each callsite, and no names are
     /// compared.
     by_callsite: FxHashMap<usize, (&'static Metadata<'static>, Arc<Counts>)>,
-    by_value: FxHashMap<String, Arc<Counts>>,
+    by_value: FxHashMap<Arc<str>, Arc<Counts>>,
 }
 
 impl Known {
@@ -46,7 +62,7 @@ impl Known {
                 self.by_callsite.insert(core::ptr::from_ref(metadata).addr(), (metadata, counts));
             }
             Subject::Value(value) if self.by_value.len() < MAX_VALUES || value == OTHER => {
-                self.by_value.insert(value.to_owned(), counts);
+                self.by_value.insert(value.into(), counts);
             }
             Subject::Value(_) => {}
         }
@@ -69,8 +85,14 @@ impl Known {
         }
     }
 
-    pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
-        self.by_callsite.values().for_each(|(metadata, counts)| call(Subject::Callsite(metadata), counts));
-        self.by_value.iter().for_each(|(value, counts)| call(Subject::Value(value), counts));
+    /// All subjects with their counts.
+    pub(super) fn all(&self) -> Vec<(Owned, Arc<Counts>)> {
+        let callsites = self
+            .by_callsite
+            .values()
+            .map(|(metadata, counts)| (Owned::Callsite(metadata), Arc::clone(counts)));
+        let values =
+            self.by_value.iter().map(|(value, counts)| (Owned::Value(Arc::clone(value)), Arc::clone(counts)));
+        callsites.chain(values).collect()
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn text(metric: &str, key: Key, all: &BTreeMap<String, Times>) -> Str
         Key::Field(field) => field,
     };
     assert!(is_name(metric), "{metric:?} is no name of a metric in Prometheus");
-    assert!(is_name(label), "{label:?} is no name of a label in Prometheus");
+    assert!(is_label(label), "{label:?} is no name of a label in Prometheus");
     let mut text = format!("# HELP {metric} Times of spans.\n# TYPE {metric} summary\n");
     for (value, times) in all {
         let value = escaped(value);
@@ -46,6 +46,11 @@ fn is_name(name: &str) -> bool {
     name.chars().all(is_plain) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
+/// Names with two underscores are Prometheus' own, and a summary has a label `quantile`.
+fn is_label(name: &str) -> bool {
+    is_name(name) && !name.starts_with("__") && name != "quantile"
+}
+
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -73,6 +78,7 @@ mod tests {
     #[test]
     fn names_are_names() {
         assert!(is_name("http_request_seconds") && is_name("_x9"));
+        assert!(is_label("route") && !is_label("quantile") && !is_label("__name__") && !is_label("a.b"));
         assert!(!is_name("9x") && !is_name("") && !is_name("http.status") && !is_name("a b"));
     }
 }

@@ -8,16 +8,17 @@
 //! An allocator may close a span of its own while this module allocates, with a lock held. If that
 //! span can't be counted without a lock, it waits in [`PENDING`] until the thread has released its
 //! locks.
+//!
+//! A forked child has its parent's counts, and locks as they were. If another thread held one, the
+//! child waits for ever once it needs that.
 
 use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use tracing_core::Metadata;
-
 use super::counts::Counts;
-use super::known::{Known, Subject};
+use super::known::{Known, Owned, Subject};
 use super::lock;
 
 /// Numbers the shards of a process, so that a thread can keep apart what belongs to each.
@@ -76,20 +77,6 @@ struct Pending {
     shards: Arc<Shards>,
     subject: Owned,
     ns: u64,
-}
-
-enum Owned {
-    Callsite(&'static Metadata<'static>),
-    Value(String),
-}
-
-impl Owned {
-    fn subject(&self) -> Subject<'_> {
-        match self {
-            Self::Callsite(metadata) => Subject::Callsite(metadata),
-            Self::Value(value) => Subject::Value(value),
-        }
-    }
 }
 
 thread_local! {
@@ -159,13 +146,11 @@ impl Shards {
     #[inline]
     pub(super) fn record(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
         let is_counted = LOCALS.try_with(|locals| {
+            // Nothing is allocated while this is borrowed: an allocator may close a span of its own.
             let Ok(locals) = locals.try_borrow() else { return false };
             let local = locals.0.iter().find(|local| local.number == self.number);
             match local.and_then(|local| local.known.get(subject)) {
-                Some(counts) if !counts.is_retired() => {
-                    counts.record(ns);
-                    true
-                }
+                Some(counts) if !counts.is_retired() => counts.try_record(ns),
                 _ => false,
             }
         });
@@ -179,14 +164,14 @@ impl Shards {
         if IS_INSIDE.get() {
             let subject = match subject {
                 Subject::Callsite(metadata) => Owned::Callsite(metadata),
-                Subject::Value(value) => Owned::Value(value.to_owned()),
+                Subject::Value(value) => Owned::Value(value.into()),
             };
             defer(Pending { shards: Arc::clone(self), subject, ns });
             return;
         }
         let _inside = Inside::enter();
         let counts = LOCALS.try_with(|locals| {
-            let locals = &mut locals.borrow_mut().0;
+            let locals = &mut locals.try_borrow_mut().ok()?.0;
             if !locals.iter().any(|local| local.number == self.number) {
                 locals.retain(|local| local.shards.strong_count() > 0);
                 locals.push(Local::new(self));
@@ -220,11 +205,12 @@ impl Shards {
         lock(&self.all).clone()
     }
 
-    /// Calls `call` for all counts.
+    /// Calls `call` for all counts. Threads that record do not wait for it.
     pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
         let _inside = Inside::enter();
         for shard in self.all() {
-            lock(&shard.shared).known.for_each(&mut call);
+            let known = lock(&shard.shared).known.all();
+            known.iter().for_each(|(subject, counts)| call(subject.subject(), counts));
         }
     }
 
@@ -232,7 +218,7 @@ impl Shards {
         let _inside = Inside::enter();
         for shard in self.all() {
             let mut shared = lock(&shard.shared);
-            shared.known.for_each(|_, counts| counts.retire());
+            shared.known.all().iter().for_each(|(_, counts)| counts.retire());
             shared.known = Known::default();
             shared.resets += 1;
         }

@@ -2,6 +2,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use super::*;
+use crate::histogram::{Histograms, Key, Measure};
 
 /// How many spans are counted, by value.
 fn counted(shards: &Shards) -> Vec<(String, u64)> {
@@ -174,4 +175,12 @@ fn a_span_that_ends_while_its_thread_does_counts_too() {
     assert_eq!(total(&shards), 3 * 61);
     let late = lock(&shards.late.shared).known.get(Subject::Value("late")).map(|counts| counts.all().count());
     assert_eq!(late, Some(30), "30 values");
+}
+
+/// A thread makes counts before it counts its first span.
+#[test]
+fn what_has_no_span_yet_is_not_shown() {
+    let histograms = Histograms::by(Key::Field("route"), Measure::Total);
+    lock(&histograms.0.shards.late.shared).known.get_or_insert(Subject::Value("new"));
+    assert!(histograms.get("new").is_none() && histograms.summaries().is_empty());
 }
