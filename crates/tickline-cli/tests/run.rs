@@ -58,6 +58,21 @@ fn an_ignored_signal_stays_ignored() {
 
 /// One line on standard error says what was done, or why not; with `--quiet` there is none.
 #[test]
+fn a_closed_file_stays_closed() {
+    for file in 0..3 {
+        let closed = ["0<&-", "1>&-", "2>&-"][file];
+        let command = format!("exec \"$0\" run --quiet -- test -e /proc/self/fd/{file} {closed}");
+        let program = env!("CARGO_BIN_EXE_tickline");
+        let code = |command: &str| {
+            let output = Command::new("sh").args(["-c", command, program]).output().expect("a shell");
+            output.status.code()
+        };
+        assert_eq!(code(&command), Some(1), "{command}");
+        assert_eq!(code(&command.replace(closed, "")), Some(0), "{command}");
+    }
+}
+
+#[test]
 fn one_line_says_what_was_done() {
     let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
     let said = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());

@@ -36,6 +36,53 @@ fn child() {
     }
 }
 
+/// Its variables are in their order.
+#[test]
+fn the_environment_stays_as_it_was() {
+    let Some(served) = Served::new() else { return };
+    let program = ["sh", "-c", "tr '\\0' '\\n' </proc/self/environ"];
+    let with = |command: &Command| {
+        let mut outer = Command::new("env");
+        outer.args(["-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"]);
+        outer.arg(command.get_program()).args(command.get_args());
+        output(&mut outer)
+    };
+    let mut plain = Command::new(program[0]);
+    plain.args(&program[1..]);
+    let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let found = text(&run.stdout);
+    let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
+    let kept: Vec<_> = found.lines().filter(own).collect();
+    assert!(found.contains("LD_PRELOAD="), "{found} {}", text(&run.stderr));
+    assert_eq!(kept, text(&plain.stdout).lines().collect::<Vec<_>>());
+}
+
+/// Where process numbers are ambiguous, nothing is traced.
+#[test]
+fn another_namespace_of_processes_is_left_alone() {
+    let Some(served) = Served::new() else { return };
+    let program = ["sh", "-c", "(exit 3); echo $?"];
+    // Children get another namespace than their parent, or `/proc` shows the one above.
+    for options in
+        [&["--user", "--map-root-user", "--pid"][..], &["--user", "--map-root-user", "--pid", "--fork"]]
+    {
+        let with = |command: &Command| {
+            let mut outer = Command::new("unshare");
+            outer.args(options).arg(command.get_program()).args(command.get_args());
+            output(&mut outer)
+        };
+        let mut plain = Command::new(program[0]);
+        plain.args(&program[1..]);
+        let (plain, run) = (with(&plain), with(&served.run(&program)));
+        if !plain.status.success() {
+            println!("SKIPPED: no namespace of processes: {}", text(&plain.stderr));
+            continue;
+        }
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "{options:?}: {}", text(&run.stderr));
+        assert!(text(&run.stderr).contains("cannot be traced"), "{options:?}: {}", text(&run.stderr));
+    }
+}
+
 /// The status of a process says which signals it blocks and ignores, and which are pending.
 #[test]
 fn signals_are_as_the_caller_has_set_them() {

@@ -1,6 +1,6 @@
 //! What `tickline run` does, step by step.
 
-#![allow(unsafe_code, reason = "what the standard library does with SIGPIPE is undone")]
+#![allow(unsafe_code, reason = "what the standard library does before `main` is undone; one thread")]
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -32,6 +32,12 @@ use crate::terminal;
 const NOT_EXECUTED: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
+/// For ld.so(8).
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+
+/// Where `execvp` looks without `PATH`: glibc in the last two, musl in all.
+const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
+
 /// Replaces this process by the program. Returns only what keeps it from trying.
 pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let speaker = Speaker { name: terminal::plain(&args.program.to_string_lossy()), is_quiet: args.quiet };
@@ -40,12 +46,12 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let mut helper = None;
     match obstacle(args) {
         Some(why) => speaker.say_not(&why),
-        None => match serve(args, &mut command, &speaker) {
+        None => match serve(args, &speaker) {
             Ok(traced_by) => helper = Some(traced_by),
             Err(error) => speaker.say_not(&error.to_string()),
         },
     }
-    keep_sigpipe(&mut command);
+    leave_as_found(&mut command);
     let mut error = command.exec();
     let helper = helper.filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
     // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
@@ -61,9 +67,10 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
 
-/// Whether SIGPIPE was ignored when this process began. The standard library ignores it for its own
-/// sake before `main`, and does not when it executes a program.
+/// What this process has found when it began. Before `main`, the standard library ignores SIGPIPE and
+/// opens standard files that are closed, for its own sake.
 static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
+static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -77,20 +84,33 @@ extern "C" fn begun() {
     let result = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
     // ORDERING: Relaxed: one thread.
     IGNORED_SIGPIPE.store(result == 0 && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    for (file, is_closed) in (0..).zip(&CLOSED) {
+        // SAFETY: asks only.
+        let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
+        // ORDERING: Relaxed, as above.
+        is_closed.store(flags == -1, Ordering::Relaxed);
+    }
 }
 
-/// Lets the program find SIGPIPE as this process has found it.
-fn keep_sigpipe(command: &mut Command) {
-    // ORDERING: Relaxed, as above.
-    if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
-        let ignore = || {
+/// Lets the program find SIGPIPE and the standard files as this process has found them.
+fn leave_as_found(command: &mut Command) {
+    let leave = || {
+        // ORDERING: Relaxed, as above.
+        if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
             // SAFETY: this process is about to be replaced.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-            Ok(())
-        };
-        // SAFETY: one system call, in this process itself: `exec` does not fork.
-        unsafe { command.pre_exec(ignore) };
-    }
+        }
+        for (file, is_closed) in (0..).zip(&CLOSED) {
+            // ORDERING: Relaxed, as above.
+            if is_closed.load(Ordering::Relaxed) {
+                // SAFETY: what the standard library has opened there is for this process alone.
+                unsafe { libc::close(file) };
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: system calls, in this process itself: `exec` does not fork.
+    unsafe { command.pre_exec(leave) };
 }
 
 /// Why the program is executed plainly.
@@ -105,7 +125,7 @@ fn obstacle(args: &args::Run) -> Option<String> {
     privileges::obstacle(&path_of(&args.program)?)
 }
 
-fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Result<Helper> {
+fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Helper> {
     let image = Image::read(&library(args)?)?;
     let page = match &args.page {
         Some(page) => std::path::absolute(page)?,
@@ -116,16 +136,24 @@ fn serve(args: &args::Run, command: &mut Command, speaker: &Speaker) -> io::Resu
     // The program would find the same, but could not say as much.
     let file = PageFile::open(&page).map_err(io::Error::other)?;
     file.attach(&Machine::find()?).map_err(io::Error::other)?;
-    command.env("LD_PRELOAD", preload(&image.path, env::var_os("LD_PRELOAD").as_deref())?);
-    command.env(PAGE_VARIABLE, &page);
+    let libraries = preload(&image.path, env::var_os(PRELOAD_VARIABLE).as_deref())?;
+    // By `Command`, the others would be sorted, and some lost.
+    set(PRELOAD_VARIABLE, &libraries);
+    set(PAGE_VARIABLE, page.as_os_str());
     if args.always {
-        command.env(SERVE_VARIABLE, ALWAYS);
+        set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
     let flags = if args.always { ALWAYS_FLAG } else { 0 };
     let report = Said { speaker, page: &page };
     tracer::prepare(&image, &page, flags, &report).map_err(|error| {
         io::Error::new(error.kind(), format!("it cannot be traced: {error}; {LIBRARY} is in LD_PRELOAD"))
     })
+}
+
+/// Sets a variable of this process's environment, which the program gets.
+fn set(variable: &str, value: &OsStr) {
+    // SAFETY: there is one thread.
+    unsafe { env::set_var(variable, value) };
 }
 
 /// The library: as the user says, or beside this program, or where packages have it.
@@ -168,7 +196,7 @@ fn path_of(program: &OsStr) -> Option<PathBuf> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }
-    let path = env::var_os("PATH")?;
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     env::split_paths(&path)
         .map(|folder| folder.join(program))
         .find(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
@@ -176,7 +204,8 @@ fn path_of(program: &OsStr) -> Option<PathBuf> {
 
 /// Whether the program may be executed, as far as its file tells.
 fn is_executable(program: &OsStr) -> bool {
-    path_of(program).is_some_and(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+    path_of(program)
+        .is_some_and(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
 }
 
 /// Says once, on standard error, what was done, or why not.

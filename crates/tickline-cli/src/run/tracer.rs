@@ -6,12 +6,13 @@
 //!   allow the helper to trace  <----    "here I am"
 //!   "go on"                    ---->    PTRACE_SEIZE
 //!   execute the program        <----    "traced"
-//!   (stopped at exec)                   map, call start, restore the registers, detach
+//!   (stopped at exec)                   map, call start, restore the registers, end
 //!   runs
 //! ```
 //!
-//! So the program is this process: it has its number, its parent, and its exit code. The helper is
-//! gone before the program executes its first instruction.
+//! So the program is this process: it has its number, its parent, and its exit code. The helper has
+//! closed its files before the program executes its first instruction; init, or the nearest
+//! subreaper, learns of its end.
 
 #![allow(unsafe_code, reason = "fork, before there is any other thread")]
 
@@ -79,6 +80,10 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
     if program.as_raw() == 1 || is_subreaper() {
         return Err(io::Error::other("the helper would become a child of the program, which adopts orphans"));
     }
+    if !has_one_namespace() {
+        let text = "process numbers in /proc, or those of its children, are of another namespace";
+        return Err(io::Error::other(text));
+    }
     let (mut own, mut helpers) = UnixStream::pair()?;
     match fork_silently()? {
         ForkResult::Child => {
@@ -112,6 +117,17 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
         [READY, ..] => Ok(Helper(Pid::from_raw(pid))),
         [_, code @ ..] => Err(Errno::from_raw(i32::from_ne_bytes(code)).into()),
     }
+}
+
+/// Whether a number means the same process to this one, to its children, and in `/proc`
+/// (pid_namespaces(7)). Otherwise the helper would trace one process and write to another, and the
+/// first child of a new namespace would be the helper's, whose end is the end of all others there.
+fn has_one_namespace() -> bool {
+    let link = |name: &str| fs::read_link(name).ok();
+    let own = link("/proc/self/ns/pid");
+    own.is_some()
+        && own == link("/proc/self/ns/pid_for_children")
+        && link("/proc/self").is_some_and(|number| number.as_os_str() == getpid().to_string().as_str())
 }
 
 /// As fork(2), but this process gets no signal when the child ends. If it blocks SIGCHLD, that would
@@ -168,7 +184,8 @@ fn attend(
     // If this process is killed now, the program must not run on amid what was written into it.
     ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL)?;
     report.done(inject(&tracee, image, page, flags));
-    // A program that was killed meanwhile is not there any more.
-    ptrace::detach(program, None).ok();
+    // The kernel lets go of the program when this process has ended: after it has closed the files
+    // that the program has, too. A program that was killed meanwhile is not there any more.
+    ptrace::setoptions(program, Options::empty()).ok();
     Ok(())
 }
