@@ -4,7 +4,7 @@
 //! The processor's debug registers stop it behind a store (Intel SDM Vol. 3B, "Debug Registers"),
 //! by ptrace(2).
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 mod common;
 
