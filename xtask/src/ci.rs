@@ -90,6 +90,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("every guest", "cargo xtask vm --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
         Step::new("all published programs", "cargo xtask ports"),
+        Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
         Step::new("programs on Debian, served", "cargo xtask vm --programs --write"),
         Step::new("leases: one more preemption", "cargo test --release -p tickline-sim --test lease -- --ignored"),
         // Seven minutes.
@@ -176,8 +177,6 @@ fn own() -> Vec<Step> {
         // A minute and a half. `nightly` has all of them, and a test whether each still has its text.
         Step::new("a test goes red for one rule in twenty that is taken out", "cargo xtask mutate --sample"),
         Step::new("benches run", "cargo bench -- --test"),
-        // A third of a minute once it is built.
-        Step::new("every measurement runs, and fits the tables", "cargo xtask record --smoke"),
         Step::new("everything at once: order, bounds, growth", "cargo xtask soak --minutes 1"),
         Step::new(
             "format of the bare machine",
