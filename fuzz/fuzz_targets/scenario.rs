@@ -43,6 +43,7 @@ enum Kind {
     GateOpens,
     JudgeAgain,
     Verdict { which: u8 },
+    Bracket,
 }
 
 fn fault(event: &Event, scenario: &Scenario) -> Fault {
@@ -77,6 +78,7 @@ fn fault(event: &Event, scenario: &Scenario) -> Fault {
         Kind::Verdict { which } => What::Verdict {
             verdict: [Verdict::Open, Verdict::Passing, Verdict::Closed][usize::from(which % 3)],
         },
+        Kind::Bracket => What::Bracket { ns: u64::from(event.size).clamp(10, 1_000) },
     };
     // Most of a run's steps are taken in its first hundred intervals.
     Fault { at_ns: 100 * interval_ns / 65_536 * u64::from(event.at), what }

@@ -34,6 +34,7 @@ mod publish;
 mod schedule;
 
 use publish::Plan;
+use schedule::RecentTimes;
 
 /// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50
 /// us.
@@ -166,8 +167,8 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// The least age that a sample has had when it was used, ticks.
-    least_age_ticks: u64,
+    /// How long sampling took of late.
+    sampling: RecentTimes,
     /// Whether the present line's slope has proven itself: it came from samples, and not straight
     /// after a recovery.
     settled: bool,
@@ -205,7 +206,7 @@ impl Control {
             stability: StabilityMonitor::new(),
             unix: UnixTrack::new(),
             slope: None,
-            least_age_ticks: u64::MAX,
+            sampling: RecentTimes::NONE,
             settled: false,
             fruitless: 0,
             bursts: 0,
@@ -232,7 +233,7 @@ impl Control {
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
         self.unix = UnixTrack::new();
         self.slope = None;
-        self.least_age_ticks = u64::MAX;
+        self.sampling = RecentTimes::NONE;
         (self.settled, self.disrupted, self.without_unix) = (false, false, false);
         (self.fruitless, self.bursts) = (0, 0);
         self.suspended_ns = None;
@@ -288,9 +289,10 @@ impl Control {
     ) -> (Iteration, u64) {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
+            let begin_ticks = counter.now_ordered();
             let Some(noted) = self.take_sample(shared, counter, reference) else { continue };
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.least_age_ticks = self.least_age_ticks.min(self.age_ticks(counter.now_ordered()));
+            self.sampling.note(ticks_between(begin_ticks, counter.now_ordered()));
 
             let state = shared.cell.load();
             let result = match state.word.phase() {
@@ -394,6 +396,8 @@ fn end_line<S: StateCell, P: PastLines>(
 mod dither_tests;
 #[cfg(all(test, not(miri)))]
 mod following_tests;
+#[cfg(all(test, not(miri)))]
+mod slow_tests;
 #[cfg(all(test, not(miri)))]
 mod stamp_tests;
 #[cfg(all(test, not(miri)))]

@@ -321,7 +321,7 @@ impl Cast {
             Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
             // An iteration takes as long as some fifty brackets.
             None => driver.map(|driver| {
-                let iteration_ps = 64 * world.scenario.machine.bracket_ns * PS + 2 * HASTE_PS;
+                let iteration_ps = 64 * world.bracket_ns.get() * PS + 2 * HASTE_PS;
                 until_ps(driver) + self.below(iteration_ps)
             }),
         };

@@ -31,8 +31,10 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// How far the high-water mark may be ahead of the reference after the writer was moved to
 /// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
 /// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time. The
-/// writer is stopped three times at most in that time. If a suspend can't be ruled out, the mark
-/// is the end of the window.
+/// writer is stopped three times at most after it has found the sample young enough: no older than
+/// half of the interval, nor than sampling took twice, with its 32 reads of the reference. Stops
+/// within all of the last samples count for two more, which is what scenarios show. If a suspend
+/// can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -49,7 +51,18 @@ fn lost_ns(scenario: &Scenario) -> u64 {
     if scenario.machine.hides_suspends {
         return u64::MAX;
     }
-    2 * by_chance.chain(stops).max().unwrap_or(0) + 400_000
+    let stop_ns = by_chance.chain(stops).max().unwrap_or(0);
+    let old_ns = (2 * stop_ns + 40 * longest_bracket_ns(scenario)).min(scenario.clock.interval_ns * 3 / 10);
+    2 * stop_ns + old_ns + 400_000
+}
+
+/// The mean time of a read of the reference when it takes longest, ns.
+fn longest_bracket_ns(scenario: &Scenario) -> u64 {
+    let later = scenario.faults.iter().filter_map(|fault| match fault.what {
+        What::Bracket { ns } => Some(ns),
+        _ => None,
+    });
+    later.fold(scenario.machine.bracket_ns, u64::max)
 }
 
 fn share_ns(time_ns: u64, ppb: u64) -> u64 {
@@ -76,7 +89,8 @@ impl Limits {
         // Two brackets: half of one at both ends of the shortest baseline, extrapolated once more
         // by as much. Stale values are worse than a bracket of that length, because the samples
         // do not know about them.
-        let read_ns = 4 * machine.bracket_ns
+        let bracket_ns = longest_bracket_ns(scenario);
+        let read_ns = 4 * bracket_ns
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
@@ -154,7 +168,7 @@ impl Limits {
             } else {
                 u64::MAX / 1_000_000
             },
-            unix_ns: 4 * (machine.bracket_ns + machine.quantum_ns) + 20,
+            unix_ns: 4 * (bracket_ns + machine.quantum_ns) + 20,
         }
     }
 }

@@ -81,6 +81,19 @@ pub fn suspend(seed: u64) -> Scenario {
     Scenario { duration_ns: 30 * SECOND, ..with(seed, &[(5 * SECOND + 100_000_000, suspend)]) }
 }
 
+/// The reference is a device that takes 1.4 us to answer, and 60 us from 2.1 s to 4.1 s, while
+/// other CPUs ask it, too. The interval is 10 ms.
+#[must_use]
+pub fn contended(seed: u64) -> Scenario {
+    let bracket = |ns| What::Bracket { ns };
+    let mut scenario = with(seed, &[(2_100_000_000, bracket(60_000)), (4_100_000_000, bracket(1_400))]);
+    (scenario.machine.bracket_ns, scenario.machine.same_counter) = (1_400, false);
+    scenario.machine.quantum_ns = 10;
+    (scenario.clock.interval_ns, scenario.think_ns) = (SECOND / 100, SECOND / 1_000);
+    scenario.duration_ns = 6 * SECOND;
+    scenario
+}
+
 /// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5
 /// s.
 #[must_use]

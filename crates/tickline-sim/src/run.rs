@@ -202,7 +202,7 @@ impl Stage {
             return;
         }
         let missed = |chance: &mut fastrand::Rng, one_in| chance.u64(..one_in) == 0;
-        let bracket_ps = world.scenario.machine.bracket_ns * PS;
+        let bracket_ps = world.bracket_ns.get() * PS;
         let takes_ps = match step {
             Step::Load if missed(&mut chance, 64) => chance.u64(60_000..150_000),
             Step::Load => chance.u64(200..3_000),
@@ -299,6 +299,7 @@ impl Stage {
                 }
             }
             What::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
+            What::Bracket { ns } => world.bracket_ns.set(ns),
             What::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
             What::Suspend { for_ns, counter, reference_runs } => {
                 over_ps = now_ps + for_ns * PS;

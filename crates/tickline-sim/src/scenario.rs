@@ -70,7 +70,7 @@ pub struct Machine {
     #[serde(default)]
     pub hides_suspends: bool,
     /// The mean time of a read of the reference between two reads of the counter, ns: 10 to
-    /// 10,000.
+    /// 100,000.
     pub bracket_ns: u64,
 }
 
@@ -161,6 +161,12 @@ pub enum What {
     CounterRate {
         /// Off the rate before, up to 100 million.
         ppb: i64,
+    },
+    /// A read of the reference takes another time from now on: more or fewer CPUs wait for the
+    /// same device.
+    Bracket {
+        /// As [`Machine::bracket_ns`], and within the same range.
+        ns: u64,
     },
     /// All threads on one CPU stop: a vCPU that is not scheduled. At most 60 s.
     Pause {
@@ -271,7 +277,7 @@ impl Scenario {
         in_range("rate_ppb", machine.rate_ppb.into(), -100_000_000, 100_000_000)?;
         in_range("dither_ppb", machine.dither_ppb.into(), 0, 1_000)?;
         in_range("wander_ppb", machine.wander_ppb.into(), 0, 10_000)?;
-        in_range("bracket_ns", machine.bracket_ns.into(), 10, 10_000)?;
+        in_range("bracket_ns", machine.bracket_ns.into(), 10, 100_000)?;
         in_range("interval_ns", clock.interval_ns.into(), 1_000_000, 10 * second)?;
         in_range("preempt_ns", chance.preempt_ns.into(), 0, second)?;
         in_range("stall_ns", chance.stall_ns.into(), 0, 60 * second)?;
@@ -296,6 +302,7 @@ impl Scenario {
                 What::Offline { cpu } | What::Online { cpu } => {
                     in_range("cpu", cpu.into(), 0, i128::from(machine.cpus) - 1)?;
                 }
+                What::Bracket { ns } => in_range("ns", ns.into(), 10, 100_000)?,
                 What::Smi { for_ns } => in_range("for_ns", for_ns.into(), 0, second)?,
                 What::Starve { for_ns } => in_range("for_ns", for_ns.into(), 0, 3_600 * second)?,
                 What::DriverDies
@@ -426,6 +433,16 @@ impl Scenario {
             machine.cpus = machine.cpus.max(2);
             machine.same_counter = false;
             machine.skew_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
+        }
+        if rng.u32(..8) == 0 {
+            // Many CPUs come to read the device, and most of them leave it again.
+            let at_ns = rng.u64(0..duration_ns);
+            let usual_ns = scenario.machine.bracket_ns;
+            let slower = What::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) };
+            scenario.faults.push(Fault { at_ns, what: slower });
+            let at_ns = at_ns + random_ns(rng, 64 * interval_ns);
+            let what = What::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns };
+            scenario.faults.push(Fault { at_ns, what });
         }
         scenario
     }

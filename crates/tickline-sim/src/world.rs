@@ -115,6 +115,8 @@ pub(crate) struct World {
     sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
+    /// The mean time of a read of the reference, ns.
+    pub(crate) bracket_ns: Cell<u64>,
     pub(crate) actors: [Actor; MAX_ACTORS],
     /// The thread that drives the clock, if there is one.
     pub(crate) driver: Cell<Option<usize>>,
@@ -146,6 +148,7 @@ impl World {
             sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
+            bracket_ns: Cell::new(scenario.machine.bracket_ns),
             actors: Default::default(),
             driver: Cell::new(None),
             running: Cell::new(0),

@@ -168,6 +168,23 @@ fn a_reset_after_the_strongest_slew_keeps_the_order() {
     }
 }
 
+/// The reference takes forty times as long for 2 s, in which a sample takes 2 ms: the line goes
+/// on. When the quickest iteration ever set the limit for a sample's age, there was none for longer
+/// than the simulator allows.
+#[test]
+fn a_reference_that_becomes_slower_is_followed() {
+    for seed in 0..SEEDS {
+        let track = track(&named::contended(seed));
+        let after = track.iter().filter(|mark| mark.at_ns > SECOND);
+        let slow = after.clone().filter(|mark| !mark.fast).count();
+        let error = after.map(|mark| mark.offset_ns.abs()).max().expect("points");
+        let found = format!("seed {seed}: {slow} of {} without a line, error {error} ns", track.len());
+        println!("{found}");
+        // Until the limit has followed, and readers that meet a line while it is being replaced.
+        assert!(slow * 100 < track.len() && error <= 1_400, "{found}");
+    }
+}
+
 /// Every driver keeps the steady limits on error.
 #[test]
 fn every_driver_follows_a_steady_reference() {

@@ -45,6 +45,7 @@ fn what(cpus: u32, interval_ns: u64) -> impl Strategy<Value = What> {
         (short_ns.clone(), counter, any::<bool>())
             .prop_map(|(for_ns, counter, reference_runs)| What::Suspend { for_ns, counter, reference_runs }),
         (-10_000_000..=10_000_000_i64).prop_map(|ppb| What::CounterRate { ppb }),
+        (10..=1_000_u64).prop_map(|ns| What::Bracket { ns }),
         (0..cpus, 0..=20 * SECOND).prop_map(|(cpu, for_ns)| What::Pause { cpu, for_ns }),
         (0..=100 * MS).prop_map(|for_ns| What::Smi { for_ns }),
         (0..cpus).prop_map(|cpu| What::Offline { cpu }),

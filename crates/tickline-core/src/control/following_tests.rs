@@ -511,44 +511,6 @@ fn a_line_off_its_target_is_renewed_soon() {
     }
 }
 
-/// A machine on which a burst takes longer than the usual limit for a sample's age still gets a
-/// line.
-#[test]
-fn a_slow_machine_gets_a_line() {
-    let machine = Machine::new();
-    machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
-    let (clock, mut control) = new_clock(machine);
-    iterations(200, machine, clock, &mut control);
-    let error = clock.read(machine).expect("a line") - machine.truth_ns();
-    assert!(error.abs() <= 8_000, "{error} ns");
-}
-
-/// Where an iteration takes longer than half of the interval, its samples are too old for any
-/// line: the reference may have changed its rate since. Samples of 37 to 75 ms made lines at an
-/// interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
-#[test]
-fn a_machine_too_slow_for_its_interval_gets_no_line() {
-    const SHORT_NS: u64 = 1_000_000;
-    let machine = Machine::new();
-    machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
-    let (clock, mut control) = new_clock(machine);
-    control.reschedule(Renewal::Ahead, SHORT_NS);
-    for iteration in 0..200 {
-        let outcome = control.maintain(clock, machine, machine);
-        assert!(
-            matches!(outcome.iteration, Iteration::Learning | Iteration::Lost),
-            "{outcome:?} in iteration {iteration}"
-        );
-        machine.pass(outcome.next_in_ns);
-    }
-    assert_eq!(clock.read(machine), None);
-    assert!(clock.gauges.samples_are_stale());
-    // The machine is quick again: the next iterations make a line, and nothing is stale.
-    machine.reference_ticks.set((10, 10));
-    iterations(80, machine, clock, &mut control);
-    assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
-}
-
 /// A control loop that starts anew finds a line that is removing an offset. It took that line's
 /// slope for the reference's, and published bounds that excluded the reference.
 #[test]

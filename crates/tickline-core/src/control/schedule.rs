@@ -8,6 +8,28 @@ use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, ticks_between, unsigned};
 
+/// How long the last eight samples took. That changes: a clock device answers later while other
+/// CPUs ask it, too. Eight, because the [`ATTEMPTS`](super::ATTEMPTS) of one iteration may all have
+/// been preempted.
+#[derive(Debug)]
+pub(super) struct RecentTimes([u64; 8]);
+
+impl RecentTimes {
+    pub(super) const NONE: Self = Self([u64::MAX; 8]);
+
+    pub(super) fn note(&mut self, ticks: i64) {
+        self.0.rotate_right(1);
+        if let Some(oldest) = self.0.first_mut() {
+            *oldest = u64::try_from(ticks).unwrap_or(u64::MAX); // a counter that was reset
+        }
+    }
+
+    /// The shortest, ticks; `u64::MAX` before the first.
+    fn shortest(&self) -> u64 {
+        self.0.iter().copied().fold(u64::MAX, u64::min)
+    }
+}
+
 impl Control {
     /// Time until the next try after iterations without a line, ns. It is the shortest interval
     /// at first, then longer and longer. So a reference from which nothing can be learnt (one
@@ -32,14 +54,16 @@ impl Control {
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
         let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
-        good_ns.clamp(least_ns.min(self.config.interval_ns), self.config.interval_ns)
+        good_ns.max(least_ns).min(self.config.interval_ns)
     }
 
-    /// The shortest interval on this machine, ns: four times the quickest iteration, where that
-    /// is long. A line must not end before the next one can be published.
+    /// The shortest interval on this machine, ns: four times what sampling takes, where that is
+    /// long. A line must not end before the next one can be published. Sampling may take longer
+    /// than the whole interval, and end with samples that are young enough.
     pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
-        let rounds_ticks = i64::try_from(self.least_age_ticks.saturating_mul(4)).unwrap_or(0);
-        MIN_INTERVAL_NS.max(unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0)))
+        let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
+        let rounds_ns = unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0));
+        MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)
     }
 
     /// The same for a line that starts `offset` away from its target: short, so that the offset
@@ -68,14 +92,14 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`, because the writer was
-    /// preempted. On a slow machine an iteration alone takes that long: the limit there is twice
-    /// the quickest iteration, but never more than half of the interval. Otherwise a change of
-    /// rate between sample and line would go unnoticed for longer than the line is meant to last.
-    /// A machine that is slower than that gets no line
+    /// preempted. On a slow machine sampling alone takes that long: the limit there is twice what
+    /// the quickest of the last samples took, but never more than half of the interval. Otherwise
+    /// a change of rate between sample and line would go unnoticed for longer than the line is
+    /// meant to last. A machine that is slower than that gets no line
     /// ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
     pub(super) fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =
-            self.least_age_ticks.saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
+            self.sampling.shortest().saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
         self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
     }
 

@@ -1,0 +1,108 @@
+//! Machines on which sampling takes long: always, for a while, or for longer than the interval.
+
+use super::*;
+use crate::testing::{Machine, iterations, new_clock, settle};
+
+/// A machine on which a burst takes longer than the usual limit for a sample's age still gets a
+/// line.
+#[test]
+fn a_slow_machine_gets_a_line() {
+    let machine = Machine::new();
+    machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    let (clock, mut control) = new_clock(machine);
+    iterations(200, machine, clock, &mut control);
+    let error = clock.read(machine).expect("a line") - machine.truth_ns();
+    assert!(error.abs() <= 8_000, "{error} ns");
+    // Each line lasts until sampling for the next one is over.
+    assert_eq!((clock.events(Event::Recovery), clock.events(Event::Expiry)), (1, 0));
+}
+
+/// Where an iteration takes longer than half of the interval, its samples are too old for any
+/// line: the reference may have changed its rate since. Samples of 37 to 75 ms made lines at an
+/// interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+#[test]
+fn a_machine_too_slow_for_its_interval_gets_no_line() {
+    const SHORT_NS: u64 = 1_000_000;
+    let machine = Machine::new();
+    machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
+    let (clock, mut control) = new_clock(machine);
+    control.reschedule(Renewal::Ahead, SHORT_NS);
+    for iteration in 0..200 {
+        let outcome = control.maintain(clock, machine, machine);
+        assert!(
+            matches!(outcome.iteration, Iteration::Learning | Iteration::Lost),
+            "{outcome:?} in iteration {iteration}"
+        );
+        machine.pass(outcome.next_in_ns);
+    }
+    assert_eq!(clock.read(machine), None);
+    assert!(clock.gauges.samples_are_stale());
+    // The machine is quick again: the next iterations make a line, and nothing is stale.
+    machine.reference_ticks.set((10, 10));
+    iterations(80, machine, clock, &mut control);
+    assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
+}
+
+/// The reference becomes forty times as slow, as a device does while other CPUs ask it, too, and
+/// quick again. The line goes on, and a sample of 2 ms is too old as soon as it need not be so old.
+#[test]
+fn a_reference_that_becomes_slow_keeps_its_line() {
+    let machine = Machine::new();
+    let (quick, slow) = ((700, 700), (30_000, 30_000));
+    machine.reference_ticks.set(quick);
+    let (clock, mut control) = new_clock(machine);
+    settle(machine, clock, &mut control);
+    let before = clock.events(Event::Expiry);
+    machine.reference_ticks.set(slow);
+    let mut lost = 0;
+    for _ in 0..40 {
+        let outcome = control.maintain(clock, machine, machine);
+        lost += u32::from(outcome.iteration != Iteration::Published);
+        machine.pass(outcome.next_in_ns);
+    }
+    assert!(lost <= 2, "{lost} iterations without a line"); // of four samples each
+    // The first quick sample is enough.
+    machine.reference_ticks.set(quick);
+    control.maintain(clock, machine, machine);
+    machine.reference_ticks.set(slow);
+    assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Lost);
+    assert_eq!(clock.events(Event::Expiry), before);
+}
+
+/// However long sampling takes, the first line's window is not much longer than the interval: a
+/// suspend may put readings ahead by as much. Here it takes 40 ms, most of it before the samples,
+/// which are young when they are used.
+#[test]
+fn a_first_line_does_not_outlast_its_interval() {
+    const SHORT_NS: u64 = 1_000_000;
+    let machine = Machine::new();
+    let reference = SlowToTellSuspends(machine);
+    let (clock, mut control) = new_clock(machine);
+    control.reschedule(Renewal::Ahead, SHORT_NS);
+    for _ in 0..200 {
+        let outcome = control.maintain(clock, machine, &reference);
+        if outcome.iteration == Iteration::Recovered {
+            let window_ticks = clock.cell.load().valid_ticks() / 2;
+            assert!(window_ticks <= 2 * SHORT_NS, "a window of {window_ticks} ns");
+            return;
+        }
+        machine.pass(outcome.next_in_ns);
+    }
+    panic!("no line");
+}
+
+/// A reference that takes 40 ms to say how long the machine has been suspended.
+struct SlowToTellSuspends(&'static Machine);
+
+impl crate::sample::Reference for SlowToTellSuspends {
+    fn monotonic_ns(&self) -> i64 {
+        self.0.monotonic_ns()
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.0.realtime_ns()
+    }
+    fn suspended_ns(&self) -> Option<i64> {
+        self.0.pass(40_000_000);
+        self.0.suspended_ns()
+    }
+}
