@@ -235,13 +235,36 @@ pub fn read(
     private: &PrivateFloor,
     timescale: Timescale,
 ) -> Reading {
+    let word = memory.word();
+    if word.phase() != LeasePhase::Live {
+        return read_patiently(memory, counter, os, private, timescale, 0);
+    }
+    // Nearly all readings end here. What the rest needs would fill the registers.
+    if let Found::Line(line) = look_at_lines(memory, counter, word, timescale) {
+        if let Some(reading) = by_line(line, os, private, timescale) {
+            return reading;
+        }
+    }
+    read_patiently(memory, counter, os, private, timescale, 1)
+}
+
+/// A reading that has already found `starts` words which it could not use.
+#[cold]
+#[inline(never)]
+fn read_patiently(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    os: &impl OsClock,
+    private: &PrivateFloor,
+    timescale: Timescale,
+    mut starts: u32,
+) -> Reading {
     let mut patience = Patience::NEW;
-    let mut starts: u32 = 0;
     while starts < MAX_STARTS {
         let word = memory.word();
         let limit = match look(memory, counter, word, timescale, &mut patience) {
-            Found::Line(line) => match not_below_coarse(line.ns, os, timescale) {
-                Some(ns) => return Reading { ns: timescale.respect(private, ns), source: Source::Line },
+            Found::Line(line) => match by_line(line, os, private, timescale) {
+                Some(reading) => return reading,
                 None => line,
             },
             Found::Ask(limit) => limit,
@@ -274,15 +297,15 @@ fn fallback(ns: i64, private: &PrivateFloor, timescale: Timescale) -> Reading {
     Reading { ns, source: Source::Os }
 }
 
-/// Rule R9: a line's value, not below the kernel's last tick. Rule R10: `None` if it is so far
-/// above that Unix time may have been set back.
+/// What a line says, not below the kernel's last tick (rule R9) and the private floor (R8). Rule R10:
+/// `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
-fn not_below_coarse(ns: i64, os: &impl OsClock, timescale: Timescale) -> Option<i64> {
-    let Some(coarse_ns) = timescale.coarse(os) else { return Some(ns) };
-    if timescale == Timescale::Unix && ns.saturating_sub(coarse_ns) > FAR_NS {
+fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Timescale) -> Option<Reading> {
+    let coarse_ns = timescale.coarse(os).unwrap_or(line.ns);
+    if timescale == Timescale::Unix && line.ns.saturating_sub(coarse_ns) > FAR_NS {
         return None;
     }
-    Some(ns.max(coarse_ns))
+    Some(Reading { ns: timescale.respect(private, line.ns.max(coarse_ns)), source: Source::Line })
 }
 
 /// One look: the word, what it names, and the counter if the word allows it.

@@ -36,6 +36,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "while starts < u32::MAX {",
     ),
     mutant(
+        "r1",
+        "words that change at each look keep a reading from its end",
+        READER,
+        "            Found::Changed => {
+                starts = starts.saturating_add(1);",
+        "            Found::Changed => {",
+    ),
+    mutant(
+        "r1",
+        "a word that changes once leaves a reading to the OS clock",
+        READER,
+        "private, timescale, 1)",
+        "private, timescale, MAX_STARTS - 1)",
+    ),
+    mutant(
         "r2",
         "the first line counts past its end",
         READER,
@@ -197,13 +212,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    let _ = (os.monotonic_ns(), floor);",
     ),
     mutant("r8", "a floor falls", READER, "while known_ns < ns {", "while known_ns != ns {"),
-    mutant("r9", "a line may be below the kernel's last tick", READER, "Some(ns.max(coarse_ns))", "Some(ns)"),
+    mutant(
+        "r9",
+        "a line may be below the kernel's last tick",
+        READER,
+        "private, line.ns.max(coarse_ns))",
+        "private, line.ns)",
+    ),
     mutant(
         "r10",
         "Unix time that was set back is seen once the writer knows",
         READER,
-        "ns.saturating_sub(coarse_ns) > FAR_NS",
-        "ns.saturating_sub(coarse_ns) > i64::MAX - 1",
+        "line.ns.saturating_sub(coarse_ns) > FAR_NS",
+        "line.ns.saturating_sub(coarse_ns) > i64::MAX - 1",
     ),
     mutant("r10", "Unix time that was set back has a floor", SLOT, "_ => os_ns,", "_ => self.ns,"),
     mutant(

@@ -36,6 +36,62 @@ fn rule_r1_a_reading_counts_only_if_the_word_is_the_same() {
     assert!(reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
 }
 
+/// The second try of a reading keeps the rules of the first: R1, R8, R9 after a word that changed.
+#[test]
+fn rule_r1_the_second_try_has_the_rules_of_the_first() {
+    // The word changes at the first try, and names the same lines with another Unix offset.
+    let changed = |coarse: bool| {
+        let (scene, mut writer) = Scene::live_twice();
+        scene.has_coarse.set(coarse);
+        scene.unix_ns.set(UNIX_NS + 1_000_000);
+        scene.once(|at| at == At::SecondLook, move || assert_eq!(scene.step(&mut writer).did, Did::SetUnix));
+        scene
+    };
+    let scene = changed(false);
+    let private = PrivateFloor::new();
+    let floor_ns = scene.truth_ns() + 1_000_000;
+    private.raise(floor_ns);
+    assert_eq!(scene.read(&private), Reading { ns: floor_ns, source: Source::Line }, "R8");
+    let scene = changed(true);
+    scene.os_ns.set(scene.os_ns.get() + 20_000_000);
+    let reading = scene.read(&PrivateFloor::new());
+    assert_eq!(Some(reading.ns), (&scene).coarse_monotonic_ns(), "R9");
+    assert_eq!(reading.source, Source::Line);
+    // R1, twice.
+    let (scene, mut writer) = Scene::live_twice();
+    scene.unix_ns.set(UNIX_NS + 1_000_000);
+    let mut seconds = 0;
+    scene.on_step(move |at| {
+        seconds += u32::from(at == At::SecondLook);
+        if at == At::SecondLook && seconds == 1 {
+            assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+        } else if at == At::SecondLook && seconds == 2 {
+            writer.switch_off(&scene.memory).unwrap();
+        }
+    });
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os, "R1");
+    // A reading at the second of two changes is by a line still: 64 words, not one or two.
+    let (scene, mut writer) = Scene::live_twice();
+    let mut seconds = 0;
+    scene.on_step(move |at| {
+        seconds += u32::from(at == At::SecondLook);
+        if at == At::SecondLook && seconds < 60 {
+            scene.unix_ns.set(scene.unix_ns.get() + 1_000_000);
+            assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+        }
+    });
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Line, "R1: 64 words");
+    // Words that change without end are no lines.
+    let (scene, mut writer) = Scene::live_twice();
+    scene.on_step(move |at| {
+        if at == At::SecondLook {
+            scene.unix_ns.set(scene.unix_ns.get() + 1_000_000);
+            assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+        }
+    });
+    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os, "R1: no more words");
+}
+
 /// A reader without a line asks the OS, whose clock is above its bounds. Meanwhile a line begins.
 #[test]
 fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
