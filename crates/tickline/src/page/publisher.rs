@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::status::State;
 use crate::sys::{self, COUNTER};
 
-/// How soon the publisher looks again while its clock has no line, but may have one any moment, ns.
+/// How soon the publisher looks again while its clock has no line, but may have one any moment.
 const SOON: Duration = Duration::from_millis(10);
 
 /// How soon it looks again while a gate is closed.

@@ -1,9 +1,9 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
 //! The first CPU is compared with each other one that this process may use, without isolated CPUs.
-//! A pair takes a millisecond at the most, and the comparing thread sleeps for twenty times as long
-//! before the next one. The result belongs to the process. While a clock's thread wants it, it is
-//! renewed after ten minutes. No caller ever compares.
+//! A try takes a millisecond, or 0.2 s where both CPUs are busy, and the comparing thread sleeps for
+//! as long before the next one, and for 20 ms at least. The result belongs to the process. While a clock's thread wants
+//! it, it is renewed after ten minutes. No caller ever compares.
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -20,13 +20,9 @@ use tickline_core::try_lock::{self, TryLock};
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, SignalsBlocked};
-use crate::trust::exchange::{self, Exchanges};
+use crate::trust::exchange::{self, Exchanges, LEAST_ROUND_TRIPS};
 
-/// The fewest round trips, over all tries, that make a result. The first ones run with cold
-/// caches.
-const LEAST_ROUND_TRIPS: u64 = 50;
-
-/// The rest between two pairs, ns.
+/// The rest between two tries, ns; or as long as the last one took.
 const REST_NS: i64 = 20_000_000;
 
 /// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
@@ -35,8 +31,8 @@ const GOOD_FOR_NS: i64 = 600_000_000_000;
 /// Tries for a pair before the comparison counts as impossible.
 const TRIES: u32 = 6;
 
-/// The wait after an impossible comparison, ns; twice as long each time. At worst a comparison
-/// takes a second of CPU time, while one thread waits in vain for the other.
+/// The wait after an impossible comparison, ns; twice as long each time. At worst a pair takes some
+/// seconds of CPU time, while one thread waits in vain for the other.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// Tries to get the lock on the result, each with a turn for other threads.
@@ -183,10 +179,10 @@ impl Drop for Comparing {
     }
 }
 
-/// Sleeps between two pairs. `drop` cuts the sleep short, so a program that ends need not wait.
-/// Returns whether to go on.
-fn rest(stop: &AtomicBool) -> bool {
-    let end_ns = OsClock.monotonic_ns().saturating_add(REST_NS);
+/// Sleeps between two tries. `drop` cuts the sleep short, so a program that ends waits for a try at
+/// the most. Returns whether to go on.
+fn rest(stop: &AtomicBool, time_ns: i64) -> bool {
+    let end_ns = OsClock.monotonic_ns().saturating_add(time_ns);
     // ORDERING: Relaxed, pairs with the store in `drop`.
     while !stop.load(Ordering::Relaxed) {
         let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
@@ -208,13 +204,16 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
         return Some(Comparison::Single);
     }
     let resolution_ticks = resolution_ticks(&counter);
+    let mut rest_ns = REST_NS;
     for other in others {
         let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES {
-            if !rest(stop) {
+            if !rest(stop, rest_ns) {
                 return None;
             }
+            let from_ns = OsClock.monotonic_ns();
             exchanges += exchange::between_with(counter, *first, *other);
+            rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).max(REST_NS);
             if exchanges.round_trips >= LEAST_ROUND_TRIPS {
                 break;
             }

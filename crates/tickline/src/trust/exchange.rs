@@ -27,17 +27,35 @@ use tickline_core::unstable::units::ticks_between;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
+/// The fewest quick round trips, over all tries, that make a result. The first ones run with cold
+/// caches.
+pub(crate) const LEAST_ROUND_TRIPS: u64 = 50;
+
 /// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
 const ROUND_TRIPS: u32 = 1_000;
 
-/// For how long a pair may exchange, ns.
+/// For how long a pair may exchange once there are enough round trips, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// How long one thread waits for the other, which may have to wait for its CPU, ns.
+/// How long one thread waits for the other, which may have to wait for its CPU, ns; and for how
+/// long a pair exchanges from its first round trip on.
 const PATIENCE_NS: i64 = 200_000_000;
+
+/// How long a waiting thread keeps its CPU, ns. Where other threads want both CPUs, the two meet only
+/// if neither gives its CPU away at once.
+const KEEPS_CPU_NS: i64 = 1_000_000;
 
 /// Loads of the token between two reads of the OS clock.
 const SPINS: u32 = 2_000;
+
+/// Round trips between two reads of the OS clock, which takes longer than many of them if it is a
+/// device: with hpet under emulation there were 100 round trips in a millisecond.
+const TRIPS: u32 = 16;
+
+/// A round trip is quick if it has taken no longer than this, ns, as has the average of those since
+/// the last read of the OS clock. Where the two threads never run at once, it takes milliseconds, and
+/// says as little about the counters.
+const QUICK_NS: i64 = 100_000;
 
 /// The token that the two threads exchange: a cache line.
 #[derive(Debug, Default)]
@@ -61,8 +79,8 @@ impl Token {
     }
 
     /// The token of `turn`: the giver's counter then, and this thread's now, ticks.
-    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<(u64, u64)> {
-        let mut deadline_ns = None;
+    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<Got> {
+        let (mut since_ns, mut kept_since_ns) = (None, None);
         loop {
             for _ in 0..SPINS {
                 // ORDERING: Acquire, pairs with the Release store in `give`.
@@ -71,20 +89,35 @@ impl Token {
                     found if found == turn => {
                         let got_ticks = counter.now_ordered();
                         // ORDERING: Relaxed, ordered by the load above.
-                        return Some((self.given_ticks.load(Ordering::Relaxed), got_ticks));
+                        let given_ticks = self.given_ticks.load(Ordering::Relaxed);
+                        return Some(Got { given_ticks, got_ticks, soon: since_ns.is_none() });
                     }
                     _ => core::hint::spin_loop(),
                 }
             }
             let now_ns = OsClock.monotonic_ns();
-            if now_ns > *deadline_ns.get_or_insert(now_ns.saturating_add(PATIENCE_NS)) {
+            if now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) > PATIENCE_NS {
                 // ORDERING: Relaxed, the word is all there is.
                 self.turn.store(GIVEN_UP, Ordering::Relaxed);
                 return None;
             }
-            thread::yield_now();
+            if now_ns.saturating_sub(*kept_since_ns.get_or_insert(now_ns)) > KEEPS_CPU_NS {
+                thread::yield_now();
+                kept_since_ns = None;
+            }
         }
     }
+}
+
+/// A token that has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Got {
+    /// The giver's counter, ticks.
+    given_ticks: u64,
+    /// The getter's counter, ticks.
+    got_ticks: u64,
+    /// Whether the giver did not let it wait.
+    soon: bool,
 }
 
 /// What exchanges between two CPUs, here and there, have found. They add up by `+=`.
@@ -93,7 +126,7 @@ impl Token {
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
-    /// How often the token went there and came back.
+    /// How often the token went there and came back, without a wait for a CPU.
     pub round_trips: u64,
     /// How many exchanges there were: two for each round trip.
     pub count: u64,
@@ -136,8 +169,9 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange for a millisecond at the most. [`Exchanges::NONE`] if a thread did not
-/// get to its CPU, or if the process has no counter that it may read.
+/// Lets two CPUs exchange for a millisecond, or for 0.2 s where both are busy, 0.8 s at the worst.
+/// [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no counter that it
+/// may read.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     match COUNTER.filter(|_| sys::counter_readable()) {
@@ -181,17 +215,26 @@ pub(crate) fn between_with(counter: HardwareCounter, here: u32, there: u32) -> E
 /// The thread here: gives first, and counts the round trips.
 fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
-    let mut started_ns = None;
+    let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
         token.give(2 * trip + 1, counter.now_ordered());
-        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 2, counter) else {
+        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, counter) else {
             break;
         };
         exchanges.received(given_ticks, got_ticks);
-        exchanges.round_trips = exchanges.round_trips.saturating_add(1);
+        trips += 1;
+        // The first one waits until the other thread runs.
+        if soon && trips < TRIPS && looked_ns.is_some() {
+            continue;
+        }
         let now_ns = OsClock.monotonic_ns();
-        // The first exchange waits until the other thread runs.
-        if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > PAIR_NS {
+        let took_ns = looked_ns.map_or(i64::MAX, |looked_ns| now_ns.saturating_sub(looked_ns));
+        if took_ns <= QUICK_NS.saturating_mul(trips.into()) {
+            exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
+        }
+        (looked_ns, trips) = (Some(now_ns), 0);
+        let limit_ns = if exchanges.round_trips < LEAST_ROUND_TRIPS { PATIENCE_NS } else { PAIR_NS };
+        if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             // ORDERING: Relaxed, the word is all there is.
             token.turn.store(GIVEN_UP, Ordering::Relaxed);
             break;
@@ -204,7 +247,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
 fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
     for trip in 0..ROUND_TRIPS {
-        let Some((given_ticks, got_ticks)) = token.get(2 * trip + 1, counter) else { break };
+        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, counter) else { break };
         exchanges.sent(given_ticks, got_ticks);
         token.give(2 * trip + 2, counter.now_ordered());
     }
@@ -241,6 +284,19 @@ mod tests {
         let token = Token::default();
         assert_eq!(token.get(1, counter), None);
         assert_eq!(token.get(1, counter), None, "and stays so");
+    }
+
+    /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Enough of
+    /// them said that the counters are synchronised, to within a millisecond.
+    #[test]
+    fn threads_that_never_meet_compare_nothing() {
+        let Some(&here) = cpus().first() else { return eprintln!("SKIPPED: no CPU that is known") };
+        if COUNTER.is_none() || !sys::counter_readable() {
+            return eprintln!("SKIPPED: no counter that may be read");
+        }
+        let mut exchanges = Exchanges::NONE;
+        (0..2).for_each(|_| exchanges += between(here, here));
+        assert!(exchanges.round_trips < LEAST_ROUND_TRIPS, "{exchanges:?}");
     }
 
     #[test]
