@@ -10,7 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{CANNOT, in_child, skip, skipped_in_an_emulator};
+use common::fork::CANNOT;
+use common::{in_child, skip, skipped_in_an_emulator};
 use tickline::{Clock, Driver, Environment, Probes, Reason, State};
 
 thread_local! {

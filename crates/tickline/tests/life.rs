@@ -11,10 +11,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use common::fork::{CANNOT, code_in_time_namespace};
 use common::{
-    Answer, CANNOT, agrees_with_the_os, await_publications, await_tickline_threads,
-    comes_to_agree_with_the_os, in_child, in_fork, in_fork_if_possible, os_monotonic_ns,
-    skipped_in_an_emulator, tickline_threads, until_fast,
+    Answer, agrees_with_the_os, await_publications, await_tickline_threads, comes_to_agree_with_the_os,
+    in_child, in_fork, in_fork_if_possible, os_monotonic_ns, right_if_possible, skipped_in_an_emulator,
+    tickline_threads, until_fast,
 };
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
@@ -376,18 +377,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
 
 /// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
 fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
-    in_fork_if_possible("no time namespace can be made here", || {
-        // SAFETY: passes numbers; this child has one thread, as a user namespace demands.
-        let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
-            // SAFETY: as above.
-            || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
-        if !own || std::fs::write("/proc/self/timens_offsets", format!("monotonic {offset_s} 0")).is_err() {
-            return CANNOT;
-        }
-        // Only children are in it.
-        let status = common::status_of_fork(body);
-        if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 99 }
-    });
+    right_if_possible("no time namespace can be made here", code_in_time_namespace(offset_s, body));
 }
 
 const DAY_S: i64 = 86_400;

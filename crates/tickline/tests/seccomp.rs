@@ -6,7 +6,8 @@ mod common;
 use std::hint::black_box;
 use std::time::Duration;
 
-use common::{CANNOT, in_child, skip, skipped_in_an_emulator, status_of_fork, until_fast};
+use common::fork::{CANNOT, status_of_fork};
+use common::{in_child, skip, skipped_in_an_emulator, until_fast};
 use tickline::{Clock, Driver, Event, Probes, Reason, State};
 
 /// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time,

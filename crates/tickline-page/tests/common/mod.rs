@@ -64,6 +64,8 @@ pub(crate) struct Case {
     pub(crate) coarse: Option<i64>,
     pub(crate) change_at: u64,
     pub(crate) new_word: u64,
+    /// Whether each answer of a clock finds another writer's word: what a reading gives up on.
+    pub(crate) changes_always: bool,
     pub(crate) floor_ns: i64,
     pub(crate) timescale: Timescale,
 }
@@ -81,6 +83,9 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// The `source` of a reading that asked the OS clock; 0 is a line, or no reading.
+    pub(crate) const OS: i64 = 1;
+
     #[allow(dead_code, reason = "not every test has a program in C")]
     pub(crate) const BYTES: usize = 64;
 
@@ -165,6 +170,7 @@ impl Case {
             new_word: chance.next(),
             floor_ns: if chance.below(2) == 0 { i64::MIN } else { chance.below(1_000_000).signed() },
             timescale: if chance.below(2) == 0 { Timescale::Monotonic } else { Timescale::Unix },
+            changes_always: chance.below(16) == 0,
         }
     }
 
@@ -181,7 +187,8 @@ impl Case {
         let os = self.os.map(|ns| ns.unsigned());
         let coarse = [flag(self.coarse.is_some()), self.coarse.unwrap_or(0).unsigned()];
         let is_unix = flag(self.timescale == Timescale::Unix);
-        let last = [self.change_at, self.new_word, self.floor_ns.unsigned(), is_unix];
+        let last =
+            [self.change_at, self.new_word, self.floor_ns.unsigned(), is_unix, flag(self.changes_always)];
         for part in [&rest[..], &self.counters, &os, &coarse, &last] {
             bytes.extend(part.iter().flat_map(|word| word.to_ne_bytes()));
         }
@@ -209,7 +216,7 @@ impl Case {
             Timescale::Monotonic => attached.monotonic(&clocks, &clocks, &private),
             Timescale::Unix => attached.unix(&clocks, &clocks, &private),
         };
-        let source = i64::from(source == Source::Os);
+        let source = if source == Source::Os { Output::OS } else { 0 };
         Output { shift_ns: attached.shift_ns(), ns, source, floor_ns: private.ns(), ..clocks.output.get() }
     }
 }
@@ -242,7 +249,16 @@ impl Clocks<'_> {
         before
     }
 
+    /// The word of the next generation.
+    fn change(&self) {
+        if self.case.changes_always {
+            let word = &self.memory.0[8];
+            word.set(word.get().wrapping_add(1 << 10));
+        }
+    }
+
     fn os(&self) -> i64 {
+        self.change();
         self.case.os[usize::try_from(self.count(|output| &mut output.os_reads) % 8).expect("small")]
     }
 }
@@ -253,6 +269,7 @@ impl Counter for Clocks<'_> {
         if number == self.case.change_at {
             self.memory.0[8].set(self.case.new_word);
         }
+        self.change();
         self.case.counters[usize::try_from(number % 8).expect("small")]
     }
     fn now_ordered(&self) -> u64 {

@@ -1,6 +1,9 @@
 //! Helpers of the integration tests.
 #![allow(dead_code, reason = "each test binary uses some of them")]
 
+#[cfg(unix)]
+pub(crate) mod fork;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::process::Command;
@@ -8,6 +11,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+use fork::{CANNOT, code_of_fork, watch_over};
 use tickline::{Clock, Driver, Event, Reason, State};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
@@ -77,55 +82,26 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
     }
 }
 
-/// The time, s, after which SIGALRM kills a test that hangs. No test takes a tenth of it.
-const PATIENCE_S: u32 = 120;
-
-#[cfg(unix)]
-fn watch_over() {
-    // SAFETY: passes a number; nothing handles the signal, which ends the process.
-    unsafe { libc::alarm(PATIENCE_S) };
-}
-
 #[cfg(not(unix))]
 fn watch_over() {}
 
-/// The exit code of a child on a machine that lacks what a test needs.
-pub(crate) const CANNOT: i32 = 77;
-
-/// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
-/// waitpid(2). `body` may take no lock that another thread could hold at the fork.
-#[cfg(unix)]
-pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: see above.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        watch_over();
-        let code = body();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is valid for a write.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    status
-}
-
-/// As [`status_of_fork`], for a child that finds nothing wrong, and so returns 0.
+/// Runs `body` in a forked child that finds nothing wrong, and so returns 0.
 #[cfg(unix)]
 pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
-    let status = status_of_fork(body);
-    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
-    assert_eq!(status, 0, "the child found fault {}", libc::WEXITSTATUS(status));
+    assert_eq!(code_of_fork(body), 0, "the child found this fault");
 }
 
 /// As [`in_fork`], on machines that may lack what the test needs. Then the child returns
 /// [`CANNOT`], and this says `why`.
 #[cfg(unix)]
 pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
-    let status = status_of_fork(body);
-    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
-    match libc::WEXITSTATUS(status) {
+    right_if_possible(why, code_of_fork(body));
+}
+
+/// As [`in_fork_if_possible`], for the code of a child that has ended.
+#[cfg(unix)]
+pub(crate) fn right_if_possible(why: &str, code: i32) {
+    match code {
         0 => {}
         CANNOT => skip(why),
         fault => panic!("the child found fault {fault}"),

@@ -1,0 +1,63 @@
+//! What happens in a child of a fork. Tests of other crates use this, too.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The exit code of a child on a machine that lacks what a test needs.
+pub(crate) const CANNOT: i32 = 77;
+
+/// The exit code of a child that panicked, as of any other Rust program.
+const PANICKED: i32 = 101;
+
+/// The time, s, after which SIGALRM kills a test that hangs. No test takes a tenth of it.
+const PATIENCE_S: u32 = 120;
+
+pub(crate) fn watch_over() {
+    // SAFETY: passes a number; nothing handles the signal, which ends the process.
+    unsafe { libc::alarm(PATIENCE_S) };
+}
+
+/// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
+/// waitpid(2). `body` may take no lock that another thread could hold at the fork.
+pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: see above.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        watch_over();
+        // The test harness would catch a panic, and end this thread, the only one of this process:
+        // that ends with 0.
+        let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is valid for a write.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
+/// As [`status_of_fork`], for a child that no signal kills. Returns its exit code.
+pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
+    let status = status_of_fork(body);
+    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
+    libc::WEXITSTATUS(status)
+}
+
+/// As [`code_of_fork`], in a time namespace whose monotonic clock is `ahead_s` ahead. Returns
+/// [`CANNOT`] where none can be made.
+#[cfg(target_os = "linux")]
+pub(crate) fn code_in_time_namespace(ahead_s: i64, body: impl FnOnce() -> i32) -> i32 {
+    code_of_fork(|| {
+        // SAFETY: passes numbers; this child has one thread, as a user namespace demands.
+        let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
+            // SAFETY: as above.
+            || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
+        if !own || fs::write("/proc/self/timens_offsets", format!("monotonic {ahead_s} 0")).is_err() {
+            return CANNOT;
+        }
+        // Only children are in it.
+        code_of_fork(body)
+    })
+}
