@@ -241,11 +241,40 @@ static inline void tickline_rest(const struct tickline_patience *patience, const
 #endif
 }
 
+/* A word that is live or unsure: rules R2 to R5. */
+static inline enum tickline_found tickline_look_at_lines(const void *page, const struct tickline_os *os, uint64_t word,
+                                                         int is_unix, struct tickline_limit *limit) {
+    unsigned first = (unsigned)(word >> 3 & 7), last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
+    struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
+    unsigned slot = first;
+    uint64_t ticks = os->counter(os->context);
+    if (tickline_is_before(ticks, line.start)) { /* R4: the counter was reset. */
+        int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
+        int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
+        *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
+        return TICKLINE_FOUND_ASK;
+    }
+    if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
+        line = second;
+        slot = last;
+        if (!tickline_is_before(ticks, second.end)) {
+            *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
+            return TICKLINE_FOUND_ASK;
+        }
+    }
+    *limit = tickline_limit(page, slot, tickline_at(&line, ticks), INT64_MAX, is_unix);
+    if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
+    /* R5; or the line leaves Unix time to the OS. */
+    if ((word & 7) == TICKLINE_UNSURE || limit->ns == INT64_MIN) return TICKLINE_FOUND_ASK;
+    return TICKLINE_FOUND_LINE;
+}
+
 static inline enum tickline_found tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
                                                 int is_unix, struct tickline_patience *patience,
                                                 struct tickline_limit *limit) {
     unsigned phase = (unsigned)(word & 7), first = (unsigned)(word >> 3 & 7);
-    unsigned last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
+    if (phase == TICKLINE_LIVE || phase == TICKLINE_UNSURE)
+        return tickline_look_at_lines(page, os, word, is_unix, limit);
     limit->ns = INT64_MIN;
     limit->lead = 0;
     if (phase == TICKLINE_COLD || phase == TICKLINE_OPENING) {
@@ -258,33 +287,23 @@ static inline enum tickline_found tickline_look(const void *page, const struct t
             if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
             if (tickline_lasts(patience, word, ticks, deadline, longest)) return TICKLINE_FOUND_WAIT;
         }
-        return TICKLINE_FOUND_ASK;
     }
-    if (phase == TICKLINE_LIVE || phase == TICKLINE_UNSURE) {
-        struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
-        unsigned slot = first;
-        uint64_t ticks = os->counter(os->context);
-        if (tickline_is_before(ticks, line.start)) { /* R4: the counter was reset. */
-            int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
-            int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
-            *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
-            return TICKLINE_FOUND_ASK;
-        }
-        if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
-            line = second;
-            slot = last;
-            if (!tickline_is_before(ticks, second.end)) {
-                *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
-                return TICKLINE_FOUND_ASK;
-            }
-        }
-        *limit = tickline_limit(page, slot, tickline_at(&line, ticks), INT64_MAX, is_unix);
-        if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
-        /* R5; or the line leaves Unix time to the OS. */
-        if (phase == TICKLINE_UNSURE || limit->ns == INT64_MIN) return TICKLINE_FOUND_ASK;
-        return TICKLINE_FOUND_LINE;
+    return TICKLINE_FOUND_ASK; /* off, too */
+}
+
+/* What a line says, not below the kernel's last tick (R9) and the floor (R8). 0 if somebody may have set Unix
+ * time back (R10). */
+static inline int tickline_by_line(int64_t ns, int64_t shift_ns, const struct tickline_os *os, const int64_t *floor_ns,
+                                   int is_unix, struct tickline_reading *reading) {
+    int64_t coarse;
+    if (os->coarse_ns && os->coarse_ns(os->context, is_unix, &coarse)) {
+        if (!is_unix) coarse = tickline_add(coarse, tickline_signed(0 - (uint64_t)shift_ns));
+        if (is_unix && tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) return 0;
+        if (coarse > ns) ns = coarse;
     }
-    return TICKLINE_FOUND_ASK; /* off */
+    reading->ns = tickline_respect(floor_ns, ns, is_unix);
+    reading->source = TICKLINE_LINE;
+    return 1;
 }
 
 static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *floor_ns, int is_unix) {
@@ -295,10 +314,11 @@ static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *flo
     return reading;
 }
 
-static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
-                                                    int64_t *floor_ns, int is_unix) {
+/* A reading that has already found `starts` words which it could not use. */
+static inline struct tickline_reading tickline_read_patiently(const void *page, int64_t shift_ns,
+                                                              const struct tickline_os *os, int64_t *floor_ns,
+                                                              int is_unix, unsigned starts) {
     struct tickline_patience patience = {0, 0, 0, 0, 0};
-    unsigned starts = 0;
     while (starts < TICKLINE_MAX_STARTS) {
         struct tickline_limit limit;
         uint64_t word = tickline_first_look(page);
@@ -311,14 +331,9 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
             starts++;
             continue;
         case TICKLINE_FOUND_LINE: {
-            int64_t coarse, ns = limit.ns;
-            if (os->coarse_ns && os->coarse_ns(os->context, is_unix, &coarse)) {
-                if (!is_unix) coarse = tickline_add(coarse, tickline_signed(0 - (uint64_t)shift_ns));
-                if (is_unix && tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) break; /* R10 */
-                if (coarse > ns) ns = coarse;                                                /* R9 */
-            }
-            struct tickline_reading reading = {tickline_respect(floor_ns, ns, is_unix), TICKLINE_LINE};
-            return reading;
+            struct tickline_reading reading;
+            if (tickline_by_line(limit.ns, shift_ns, os, floor_ns, is_unix, &reading)) return reading;
+            break;
         }
         case TICKLINE_FOUND_ASK:
             break;
@@ -329,6 +344,19 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
         starts++;
     }
     return tickline_fallback(tickline_ask(os, shift_ns, is_unix), floor_ns, is_unix);
+}
+
+static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
+                                                    int64_t *floor_ns, int is_unix) {
+    uint64_t word = tickline_first_look(page);
+    struct tickline_limit limit;
+    if ((word & 7) != TICKLINE_LIVE) return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix, 0);
+    /* Nearly all readings end here. */
+    if (tickline_look_at_lines(page, os, word, is_unix, &limit) == TICKLINE_FOUND_LINE) {
+        struct tickline_reading reading;
+        if (tickline_by_line(limit.ns, shift_ns, os, floor_ns, is_unix, &reading)) return reading;
+    }
+    return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix, 1);
 }
 
 /* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of

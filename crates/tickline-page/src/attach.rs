@@ -43,7 +43,9 @@ impl core::fmt::Display for Refusal {
             Self::Size(found) => write!(f, "the page says {found} bytes, not {PAGE_BYTES}"),
             Self::OtherBoot => f.write_str("the page is of another boot"),
             Self::OtherCounter(found) => write!(f, "the page is for counter {found}, not {COUNTER}"),
-            Self::OtherNamespace(found) => write!(f, "the page is of time namespace {found}"),
+            Self::OtherNamespace(found) => {
+                write!(f, "the page is of time namespace {found}, whose offset to this one is not known")
+            }
         }
     }
 }
@@ -109,8 +111,8 @@ impl Attached<'_> {
         self.shift_ns
     }
 
-    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading; `os` answers in this process's
-    /// namespace, `private` is in the page's. Never panics.
+    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's time
+    /// namespace; `private` holds the page's time. Never panics.
     #[inline(always)]
     pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
         let os = Shifted { os, shift_ns: self.shift_ns };
@@ -124,7 +126,8 @@ impl Attached<'_> {
         read(self.page.words(), counter, os, private, Timescale::Unix)
     }
 
-    /// Before the first reading: no later one is below what the process had from the OS clock.
+    /// To be called before the first reading: no later one is below what the process had from the OS
+    /// clock.
     pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
         crate::begin_with_os_clock(&Shifted { os, shift_ns: self.shift_ns }, private);
     }

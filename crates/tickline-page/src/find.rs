@@ -30,10 +30,18 @@ impl Machine {
         // The offsets are those of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
         let mut table = [0; 256];
-        let table = read(c"/proc/self/timens_offsets", &mut table).unwrap_or_default();
-        let monotonic_offset_ns = if is_own { namespace_offset_ns(table, "monotonic") } else { None };
+        let table = read(c"/proc/self/timens_offsets", &mut table).ok();
+        let monotonic_offset_ns = monotonic_offset_ns(time_namespace, table.filter(|_| is_own));
         Ok(Self { boot_id, time_namespace, monotonic_offset_ns })
     }
+}
+
+/// The inode number of the initial time namespace (Linux, `linux/proc_ns.h`, `PROC_TIME_INIT_INO`).
+const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
+
+/// By how much `CLOCK_MONOTONIC` is ahead in a namespace, ns, with its table of offsets.
+fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
+    if namespace == INITIAL_NAMESPACE { Some(0) } else { namespace_offset_ns(table?, "monotonic") }
 }
 
 impl FileFacts {
@@ -96,6 +104,14 @@ mod tests {
         assert_eq!((id[0], id[1], id[15]), (0, 0x11, 0xff));
         assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddee\n"), None);
         assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"), None);
+    }
+
+    #[test]
+    fn the_initial_namespace_needs_no_table() {
+        assert_eq!(monotonic_offset_ns(INITIAL_NAMESPACE, None), Some(0));
+        // The table of a namespace that only children get.
+        assert_eq!(monotonic_offset_ns(4_026_532_000, None), None);
+        assert_eq!(monotonic_offset_ns(4_026_532_000, Some(b"monotonic 1 2\n")), Some(1_000_000_002));
     }
 
     #[test]

@@ -73,8 +73,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a page that is written on this machine. A writer knows its own offset; 0 is
-    /// for the initial namespace.
+    /// The header of a page that is written on this machine. An offset that is not known counts as
+    /// that of the initial namespace, 0: readers in other namespaces would be wrong, and
+    /// `PageWriter::create` makes no such page.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         Self {

@@ -1,7 +1,13 @@
 //! What `tickline run` and `libtickline_preload.so` agree on. No part of the public interface.
 
+use core::ffi::CStr;
+
 /// The library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
+
+/// The page of the machine's server. In a user's `XDG_RUNTIME_DIR`, a page has the same name as this one
+/// in `/run`. A new layout is a new name.
+pub const PAGE: &CStr = c"/run/tickline/page.v1";
 
 /// The variable of the environment that names another page than the machine's.
 pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";

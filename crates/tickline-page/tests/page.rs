@@ -8,7 +8,7 @@ use common::{Bits as _, Case, Output};
 use tickline_core::unstable::lease::{Config, Did, Estimate, LeaseMemory, LeasePhase, Writer};
 use tickline_core::unstable::line::{Line, Slope};
 use tickline_page::{
-    ClaimError, Counter, Header, Machine, OsClock, PrivateFloor, Refusal, Source, WritablePage,
+    ClaimError, Counter, Header, Machine, OsClock, PrivateFloor, Refusal, Source, Timescale, WritablePage,
 };
 
 const MACHINE: Machine =
@@ -43,17 +43,16 @@ impl OsClock for Clocks {
 
 fn estimate(clocks: &Clocks) -> Estimate {
     let ticks = clocks.ticks.get();
-    let slope = Slope::from_hz(1_000_000_000).expect("a page of this boot");
+    let slope = Slope::from_hz(1_000_000_000).expect("a rate within the limits");
     let line = |ns: i64| Line { start_ticks: ticks, base_ns: ticks.signed() + ns, slope };
     Estimate { lower: line(-50), upper: line(50), unix_ns: Some((999_999_990, 1_000_000_010)) }
 }
 
 fn served(clocks: &Clocks) -> WritablePage {
     let page = WritablePage::new();
-    page.claim(&Header::of(&MACHINE)).expect("a page of this boot");
-    let mut writer = Writer::start(page.words(), Config::DEFAULT).expect("a page of this boot");
-    let step =
-        writer.step(page.words(), clocks, clocks, Some(&estimate(clocks))).expect("a page of this boot");
+    page.claim(&Header::of(&MACHINE)).expect("nobody else has it");
+    let mut writer = Writer::start(page.words(), Config::DEFAULT).expect("no other writer");
+    let step = writer.step(page.words(), clocks, clocks, Some(&estimate(clocks))).expect("no other writer");
     assert_eq!(step.did, Did::Opened);
     page
 }
@@ -122,7 +121,7 @@ fn a_page_of_another_boot_is_not_read_and_is_claimed_off() {
 fn a_page_of_this_boot_is_not_claimed_by_another_namespace() {
     let clocks = Clocks { ticks: Cell::new(1 << 40), ahead_ns: 0 };
     let page = served(&clocks);
-    let (word, before) = (page.words().word(), page.header().expect("a page of this boot"));
+    let (word, before) = (page.words().word(), page.header().expect("it was claimed"));
     for machine in
         [Machine { time_namespace: 5, ..MACHINE }, Machine { monotonic_offset_ns: Some(7), ..MACHINE }]
     {
@@ -153,10 +152,20 @@ fn refusals_say_what_was_found() {
 /// not below it.
 #[test]
 fn any_bytes_are_read_to_an_end() {
-    for seed in 0..if cfg!(miri) { 50 } else { 20_000 } {
+    let (cases, mut by_os) = (if cfg!(miri) { 50 } else { 20_000 }, 0);
+    for seed in 0..cases {
         let case = Case::random(seed);
-        let Output { refusal, pauses, counter_reads, os_reads, .. } = case.run();
+        let Output { refusal, ns, shift_ns, source, pauses, counter_reads, os_reads, .. } = case.run();
         assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65);
         assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
+        if source == Output::OS {
+            // In the page's time, in which readings are compared; Unix time is not shifted.
+            let shift_ns = if case.timescale == Timescale::Monotonic { shift_ns } else { 0 };
+            let last = usize::try_from(os_reads - 1).expect("small") % case.os.len();
+            let (ns, os_ns) = (ns.wrapping_sub(shift_ns), case.os[last].wrapping_sub(shift_ns));
+            assert!(ns >= os_ns, "{ns} is below the OS clock, {os_ns}, in case {seed}");
+            by_os += 1;
+        }
     }
+    assert!(by_os > cases / 10, "{by_os} of {cases} cases asked the OS clock");
 }

@@ -31,8 +31,10 @@ pub(super) enum Why {
     Boot([u8; 16], [u8; 16]),
     /// The page belongs to another user than the one that would write to it.
     Foreign(u32, u32),
-    /// Another process writes to the page: its number, where that can be known.
+    /// A process writes to the page: its number, where that can be known.
     Taken(Option<u32>),
+    /// The offset of the writer's time namespace is not known.
+    Offset(u64),
     /// The page is another's.
     Claim(ClaimError),
     /// Another process has changed the page's word.
@@ -82,7 +84,7 @@ impl PageError {
         matches!(&self.why, Why::System(_, error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether another process writes to the page.
+    /// Whether a process, perhaps this one, writes to the page already.
     #[must_use]
     pub const fn is_taken(&self) -> bool {
         matches!(self.why, Why::Taken(_))
@@ -119,6 +121,10 @@ impl core::fmt::Display for PageError {
             Why::Foreign(owner, user) => write!(f, "the page belongs to user {owner}, not to user {user}"),
             Why::Taken(Some(pid)) => write!(f, "process {pid} serves this page; a page has one server"),
             Why::Taken(None) => f.write_str("another process serves this page; a page has one server"),
+            Why::Offset(namespace) => write!(
+                f,
+                "the offset of this process's time namespace {namespace} is not known, and readers in others need it"
+            ),
             Why::Claim(error) => write!(f, "{error}"),
             Why::Lost => write!(f, "{Lost}"),
         }
@@ -133,7 +139,9 @@ impl core::error::Error for PageError {
             Why::Page(refusal) => Some(refusal),
             Why::Claim(error) => Some(error),
             Why::Lost => Some(&Lost),
-            Why::NoName | Why::Link | Why::Boot(..) | Why::Foreign(..) | Why::Taken(_) => None,
+            Why::NoName | Why::Link | Why::Boot(..) | Why::Foreign(..) | Why::Taken(_) | Why::Offset(_) => {
+                None
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A page in this process's memory, and the way to its file.
 
 use core::ptr::{self, NonNull};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -97,6 +97,13 @@ impl<'a> Place<'a> {
         Ok(Self { path, folder, name })
     }
 
+    /// The name of a file beside the page's.
+    pub(super) fn beside(&self, ending: &str) -> OsString {
+        let mut name = OsString::from(self.name);
+        name.push(ending);
+        name
+    }
+
     /// Opens the page's file, without following a link, and judges it.
     pub(super) fn open(&self, access: OFlags) -> Result<(OwnedFd, FileFacts), PageError> {
         // A pipe or a device of this name must neither block nor become the terminal.
@@ -120,7 +127,7 @@ impl<'a> Place<'a> {
             // Those of the file that would be made.
             mode: 0o100_644,
             owner: folder.st_uid,
-            size: 4096,
+            size: PAGE_BYTES as u64,
             folder_mode: folder.st_mode,
             folder_owner: folder.st_uid,
             reader,

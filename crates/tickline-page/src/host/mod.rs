@@ -10,6 +10,7 @@
 //! that signal.
 
 mod error;
+mod lock;
 mod mapping;
 mod reader;
 mod restartable;
@@ -17,6 +18,7 @@ mod snapshot;
 mod writer;
 
 pub use error::PageError;
+pub use lock::writer_of;
 pub use reader::PageFile;
 pub use snapshot::Snapshot;
-pub use writer::{PageWriter, switch_off, writer_of};
+pub use writer::{PageWriter, switch_off};

@@ -1,6 +1,6 @@
 //! What a page serves, for people.
 
-use tickline_core::unstable::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase};
+use tickline_core::unstable::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, UNIX_BY_OS};
 use tickline_core::unstable::units::{fixed_to_ns_floor, ticks_between};
 
 use crate::Counter;
@@ -33,12 +33,10 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
-        let mut snapshot = Self::look(memory, counter);
         for _ in 0..TRIES {
-            if let Some(found) = &snapshot {
-                return *found;
+            if let Some(found) = Self::look(memory, counter) {
+                return found;
             }
-            snapshot = Self::look(memory, counter);
         }
         let word = memory.word();
         Self::empty(word.phase(), word.generation())
@@ -76,7 +74,7 @@ impl Snapshot {
                 let ns =
                     |from: u64, to: u64| fixed_to_ns_floor(current.line.slope.over(ticks_between(from, to)));
                 let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
-                let has_unix = current.unix.offset_ns != tickline_core::unstable::lease::UNIX_BY_OS;
+                let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {
                     is_served: age_ns >= 0 && left_ns > 0,
                     age_ns: Some(age_ns),

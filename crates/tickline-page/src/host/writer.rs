@@ -1,16 +1,12 @@
 //! The one writer of a page's file.
 
-use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, fchmod, fcntl_lock, flock, linkat, openat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, linkat, openat, statat, unlinkat};
 use rustix::io::{Errno, write};
-use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{PageError, Why};
+use super::lock::Lock;
 use super::mapping::{Place, WritableMapping};
 use super::restartable;
 use crate::layout::PAGE_BYTES;
@@ -21,8 +17,6 @@ use tickline_core::unstable::lease::{
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
-/// Nobody but the owner may lock.
-const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
 
 /// A page's file, locked by this process and mapped for writing. It is memory for a
 /// [`Writer`](tickline_core::unstable::lease::Writer). Dropping it gives up the lock; the file
@@ -34,7 +28,7 @@ pub struct PageWriter {
     mapping: WritableMapping,
     path: PathBuf,
     in_memory: bool,
-    _lock: OwnedFd,
+    _lock: Lock,
 }
 
 impl PageWriter {
@@ -44,14 +38,18 @@ impl PageWriter {
     ///
     /// # Errors
     ///
-    /// If another process has the lock, or the file is not this user's own, not trusted, or cannot
-    /// be made. Then there is no new file, or a whole one.
+    /// If a process, perhaps this one, has the lock; if the file is not this user's own, not trusted,
+    /// or cannot be made; or if the offset of this process's time namespace is not known. Then there
+    /// is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let machine = Machine::find().map_err(|error| PageError::machine(path, error))?;
+        if machine.monotonic_offset_ns.is_none() {
+            return Err(PageError::new(path, Why::Offset(machine.time_namespace)));
+        }
         let header = Header::of(&machine);
         let place = Place::of(path)?;
         place.judge_folder()?;
-        let lock = lock(&place)?;
+        let lock = Lock::take(&place)?;
         if let Err(Errno::NOENT) = statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW) {
             make(&place, &header)?;
         }
@@ -138,46 +136,10 @@ impl LeaseStore for PageWriter {
     }
 }
 
-/// Takes the lock of a page. Held until the descriptor is closed, which exec does, too.
-///
-/// Two kinds of lock at once: `flock` also keeps out another writer in this process, and `fcntl`
-/// tells others the process's number.
-fn lock(place: &Place<'_>) -> Result<OwnedFd, PageError> {
-    let failed = |error| place.failed("its lock cannot be opened", error);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let lock = openat(&place.folder, beside(place, ".lock"), flags, LOCK_MODE).map_err(failed)?;
-    // Before the lock counts: no other user has opened it, and nobody will.
-    let found = rustix::fs::fstat(&lock).map_err(failed)?;
-    if found.st_uid != geteuid().as_raw() {
-        return Err(PageError::new(place.path, Why::Foreign(found.st_uid, geteuid().as_raw())));
-    }
-    fchmod(&lock, LOCK_MODE).map_err(failed)?;
-    let taken = flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .and_then(|()| fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive));
-    match taken {
-        Ok(()) => Ok(lock),
-        Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageError::new(place.path, Why::Taken(holder(&lock)))),
-        Err(error) => Err(place.failed("it cannot be locked", error)),
-    }
-}
-
-/// The process that holds a lock, if it is in this process's pid namespace.
-fn holder(lock: impl AsFd) -> Option<u32> {
-    let found = fcntl_getlk(lock, &Flock::from(FlockType::WriteLock)).ok()??;
-    u32::try_from(found.pid?.as_raw_nonzero().get()).ok()
-}
-
-/// The name of a file beside the page's.
-fn beside(place: &Place<'_>, ending: &str) -> OsString {
-    let mut name = OsString::from(place.name);
-    name.push(ending);
-    name
-}
-
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
 fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
     let failed = |error| place.failed("it cannot be made", error);
-    let fresh = beside(place, ".new");
+    let fresh = place.beside(".new");
     let remove = || unlinkat(&place.folder, &fresh, AtFlags::empty());
     match remove() {
         Ok(()) | Err(Errno::NOENT) => {}
@@ -228,21 +190,5 @@ pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
         if words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
             return Ok(word.phase());
         }
-    }
-}
-
-/// The process that has the lock of a page; `None` if no process has, or if it is in a pid
-/// namespace that this one does not see. Only the page's owner may ask.
-///
-/// # Errors
-///
-/// If the lock cannot be opened.
-pub fn writer_of(path: &Path) -> Result<Option<u32>, PageError> {
-    let place = Place::of(path)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-    match openat(&place.folder, beside(&place, ".lock"), flags, Mode::empty()) {
-        Ok(lock) => Ok(holder(&lock)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(place.failed("its lock cannot be opened", error)),
     }
 }

@@ -12,7 +12,7 @@ struct input {
     int64_t os[8];
     int64_t has_coarse, coarse;
     uint64_t change_at, new_word;
-    int64_t floor_ns, is_unix;
+    int64_t floor_ns, is_unix, changes_always;
 };
 
 struct output {
@@ -27,13 +27,19 @@ static union {
 static struct input in;
 static struct output out;
 
+/* The word of the next generation. */
+static void change(void) {
+    if (in.changes_always) page.words[8] += 1 << 10;
+}
 static uint64_t counter(void *context) {
     (void)context;
     if (out.counter_reads == in.change_at) page.words[8] = in.new_word;
+    change();
     return in.counters[out.counter_reads++ % 8];
 }
 static int64_t os(void *context) {
     (void)context;
+    change();
     return in.os[out.os_reads++ % 8];
 }
 static int coarse(void *context, int is_unix, int64_t *ns) {

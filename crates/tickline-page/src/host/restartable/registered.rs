@@ -49,8 +49,10 @@ pub(super) fn area() -> Option<NonNull<Area>> {
 fn of_libc() -> Option<NonNull<Area>> {
     static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
     let offset = (*OFFSET.get_or_init(|| {
-        let size = symbol::<u32>(c"__rseq_size")?;
-        let offset = symbol::<isize>(c"__rseq_offset")?;
+        // SAFETY: `unsigned int` and `ptrdiff_t` (sys/rseq.h).
+        let size = unsafe { symbol::<u32>(c"__rseq_size") }?;
+        // SAFETY: as above.
+        let offset = unsafe { symbol::<isize>(c"__rseq_offset") }?;
         (size > 0).then_some(offset)
     }))?;
     let thread: *mut u8;
@@ -60,7 +62,7 @@ fn of_libc() -> Option<NonNull<Area>> {
         core::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly, preserves_flags));
     }
     let area = NonNull::new(thread.wrapping_offset(offset).cast::<Area>())?;
-    // SAFETY: the offset is within glibc's area of this thread.
+    // SAFETY: within glibc's area of this thread, which has at least these 32 bytes.
     let place = unsafe { area.byte_add(offset_of!(Area, cpu_id)) }.cast::<i32>();
     // SAFETY: the area lives as long as the thread. The kernel changes it while the thread does not
     // run, hence the volatile load.
@@ -68,11 +70,15 @@ fn of_libc() -> Option<NonNull<Area>> {
     (cpu_id >= 0).then_some(area)
 }
 
-/// The value of a variable of libc's; `None` if there is no such variable.
-fn symbol<T: Copy>(name: &CStr) -> Option<T> {
+/// The value of a constant of libc's; `None` if there is none of this name.
+///
+/// # Safety
+///
+/// If libc has the constant, its type must be `T`.
+unsafe fn symbol<T: Copy>(name: &CStr) -> Option<T> {
     // SAFETY: the name is a C string.
     let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: a constant of glibc's that has this type, and never moves.
+    // SAFETY: of type `T`, by the caller's promise; libc does not change it after its start.
     NonNull::new(place).map(|place| unsafe { place.cast::<T>().read() })
 }
 
