@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, OFF, Outcome, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
+    ALWAYS, ALWAYS_FLAG, OFF, Outcome, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
 };
 
 use crate::attach;
@@ -54,9 +54,6 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
         Some(Err(Trouble::Unknown | Trouble::Taken)) | None => Outcome::NoVdso,
     }
 }
-
-/// The page of the machine's server.
-const PAGE: &CStr = c"/run/tickline/page.v1";
 
 /// What the dynamic linker runs before the program.
 #[used]

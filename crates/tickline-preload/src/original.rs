@@ -32,16 +32,21 @@ const SYS_CLOCK_GETTIME: usize = 228;
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 
-/// What the vDSO itself answers, or the kernel where there is no vDSO.
-pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+/// The vDSO's own function, if there is a vDSO.
+#[inline(always)]
+pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
     // ORDERING: Relaxed. It is stored before anything leads here.
     let function = STATE.clock_gettime.load(Ordering::Relaxed);
-    if function.is_null() {
-        return system_call(SYS_CLOCK_GETTIME, register(clock), time as usize);
+    // SAFETY: null, or the address of the vDSO's function of this name, whose type this is (vdso(7)).
+    unsafe { core::mem::transmute(function) }
+}
+
+/// What the vDSO itself answers, or the kernel where there is no vDSO.
+pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    match vdso_clock_gettime() {
+        Some(vdso) => vdso(clock, time),
+        None => system_call(SYS_CLOCK_GETTIME, register(clock), time as usize),
     }
-    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)).
-    let function: extern "C" fn(c_int, *mut Timespec) -> c_int = unsafe { core::mem::transmute(function) };
-    function(clock, time)
 }
 
 pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
@@ -50,7 +55,7 @@ pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     if function.is_null() {
         return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
     }
-    // SAFETY: as above.
+    // SAFETY: as in `vdso_clock_gettime`.
     let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
     function(time, zone)
 }

@@ -1,7 +1,6 @@
 //! A time from the page, if this process is served.
 
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
 
 use tickline_page::{Attached, Counter, HardwareCounter, OsClock, PrivateFloor, Source};
 
@@ -50,7 +49,7 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
         Clock::Monotonic => attached.monotonic(counter, &os, &STATE.floor),
         Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &STATE.floor),
     };
-    if os.has_failed.get() { None } else { Some(reading.ns) }
+    (reading.source == Source::Line || !os.has_failed.get()).then_some(reading.ns)
 }
 
 /// In a process that was forked, until it is known whether it is in another time namespace, whose
@@ -59,7 +58,11 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
 fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original::new();
     if let Some(line_ns) = line_ns(attached, counter) {
-        let coarse_ns = os.coarse_monotonic_ns().unwrap_or_else(|| os.monotonic_ns());
+        let coarse_ns = match os.coarse_monotonic_ns() {
+            Some(coarse_ns) => coarse_ns,
+            None if clock == Clock::Monotonic => os.monotonic_ns(),
+            None => return None,
+        };
         let apart_ns = line_ns.abs_diff(coarse_ns);
         if os.has_failed.get() {
             return None;
@@ -128,12 +131,11 @@ impl Original {
 
     /// A coarse clock, which the vDSO tells without a system call; without a vDSO nothing does.
     #[inline(always)]
-    fn ask_coarse(&self, clock: i32) -> Option<i64> {
-        // ORDERING: Relaxed, as in `original::clock_gettime`.
-        if STATE.clock_gettime.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
-        Some(self.ask(clock))
+    fn coarse_ns(clock: i32) -> Option<i64> {
+        let vdso = original::vdso_clock_gettime()?;
+        let mut time = Timespec { seconds: 0, nanos: 0 };
+        // The kernel's times are less than 2^63 ns.
+        (vdso(clock, &raw mut time) == 0).then(|| time.seconds.wrapping_mul(NANOS).wrapping_add(time.nanos))
     }
 }
 
@@ -157,12 +159,12 @@ impl OsClock for Original {
 
     #[inline(always)]
     fn coarse_monotonic_ns(&self) -> Option<i64> {
-        self.ask_coarse(CLOCK_MONOTONIC_COARSE)
+        Self::coarse_ns(CLOCK_MONOTONIC_COARSE)
     }
 
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
-        self.ask_coarse(CLOCK_REALTIME_COARSE)
+        Self::coarse_ns(CLOCK_REALTIME_COARSE)
     }
 
     /// Spins: an opening lasts 1 ms at most, and `sched_yield` is a system call that the program may

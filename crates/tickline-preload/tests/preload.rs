@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
 mod page;
 
 use std::env;
@@ -14,12 +16,12 @@ use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr;
 
-use page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
+use fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use page::{AHEAD_NS, counter_is_readable, page_with_unix_ahead_by, served_page, system_call_ns};
 
 /// The test that a child runs, and what it does there.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -62,6 +64,7 @@ fn child() {
         Ok("odd") => odd_calls(),
         Ok("forked") => forked(),
         Ok("elsewhere") => elsewhere(),
+        Ok("far") => far(),
         Ok("closed") => closed(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
@@ -90,6 +93,8 @@ fn a_program_is_served() {
     let link = page.with_file_name("link");
     std::os::unix::fs::symlink(&page, &link).unwrap();
     passes(&mut run("native", &link));
+    let (_folder, page) = page_with_unix_ahead_by(200_000_000);
+    passes(&mut run("far", &page));
 }
 
 /// Whatever closes it: the vDSO's symbols lead to it.
@@ -204,7 +209,6 @@ fn native() {
 fn odd_calls() {
     let errno = || io::Error::last_os_error().raw_os_error();
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time; the kernel refuses the clocks.
     for clock in [77, -1, i32::MAX] {
         // SAFETY: there is room for the time.
         let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
@@ -226,10 +230,21 @@ fn odd_calls() {
     assert_eq!(unsafe { timespec_get(&raw mut time, 77) }, 0);
 }
 
+/// Unix time that the page puts far above the kernel's last tick was set by somebody (rule R10).
+fn far() {
+    assert!((0..100).any(|_| is_served(libc::CLOCK_MONOTONIC)));
+    // SAFETY: any number may be asked for.
+    if unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } == 0 {
+        println!("SKIPPED: without a vDSO there is no time of the last tick");
+        return;
+    }
+    assert!(!(0..100).any(|_| is_served(libc::CLOCK_REALTIME)));
+}
+
 /// A child of a fork is served, and not before its parent.
 fn forked() {
     let before_ns = libc_ns(libc::CLOCK_MONOTONIC);
-    let code = in_a_fork(|| {
+    let code = code_of_fork(|| {
         let is_ordered = libc_ns(libc::CLOCK_MONOTONIC) >= before_ns;
         let is_served = (0..100).any(|_| is_served(libc::CLOCK_MONOTONIC));
         i32::from(!(is_ordered && is_served))
@@ -237,52 +252,20 @@ fn forked() {
     assert_eq!(code, 0);
 }
 
-/// What a forked process could not do here.
-const SKIPPED: i32 = 77;
-const PANICKED: i32 = 101;
-
 /// A child of a fork in another time namespace has the kernel's clock there.
 fn elsewhere() {
-    // A process with one thread may have a user namespace of its own, and in that any other.
-    let moved = in_a_fork(|| {
-        // SAFETY: no pointer goes in.
-        if unsafe { libc::unshare(libc::CLONE_NEWUSER | CLONE_NEWTIME) } != 0
-            || fs::write("/proc/self/timens_offsets", "monotonic 100000 0").is_err()
-        {
-            return SKIPPED;
-        }
-        in_a_fork(|| {
-            let clock = libc::CLOCK_MONOTONIC;
-            let is_native = (0..100).all(|_| {
-                let before_ns = system_call_ns(clock);
-                let own_ns = libc_ns(clock);
-                (before_ns..=system_call_ns(clock)).contains(&own_ns)
-            });
-            i32::from(!is_native)
-        })
+    let moved = code_in_time_namespace(100_000, || {
+        let clock = libc::CLOCK_MONOTONIC;
+        let is_native = (0..100).all(|_| {
+            let before_ns = system_call_ns(clock);
+            let own_ns = libc_ns(clock);
+            (before_ns..=system_call_ns(clock)).contains(&own_ns)
+        });
+        i32::from(!is_native)
     });
-    if moved == SKIPPED {
+    if moved == CANNOT {
         println!("SKIPPED: no time namespace can be made here");
         return;
     }
     assert_eq!(moved, 0);
-}
-
-/// `CLONE_NEWTIME` (Linux, `linux/sched.h`).
-const CLONE_NEWTIME: libc::c_int = 0x80;
-
-/// Runs `act` in a child of a fork. Returns its exit code.
-fn in_a_fork(act: impl Fn() -> i32) -> i32 {
-    // SAFETY: the child asks clocks and the kernel, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // A panic would end the only thread that there is, and the process with it: with code 0.
-        let code = catch_unwind(AssertUnwindSafe(act)).unwrap_or(PANICKED);
-        // SAFETY: ends this process alone.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: there is room for the status.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }

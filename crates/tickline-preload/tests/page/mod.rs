@@ -47,6 +47,11 @@ fn together(counter: &HardwareCounter) -> (u64, i64) {
 
 /// A page with one line of a day, in a folder of its own.
 pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
+    page_with_unix_ahead_by(0)
+}
+
+/// The same, whose Unix time is above the OS clock by as much more.
+pub(crate) fn page_with_unix_ahead_by(more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
@@ -67,7 +72,7 @@ pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
     let hz = u128::from(ticks - from_ticks) * 1_000_000_000 / u128::try_from(ns - from_ns).unwrap();
     let slope = Slope::from_hz(u64::try_from(hz).unwrap()).unwrap();
     let line = |ahead_ns: i64| Line { start_ticks: ticks, base_ns: ns + ahead_ns, slope };
-    let offset_ns = system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC);
+    let offset_ns = system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC) + more_ns;
     let unix_ns = Some((offset_ns - 1_000, offset_ns + 1_000));
     let estimate = Estimate { lower: line(-1_000_000), upper: line(AHEAD_NS), unix_ns };
     let config = Config { lease_ns: 86_400_000_000_000, ..Config::DEFAULT };
