@@ -139,7 +139,7 @@ pub(crate) struct Report {
 /// runs as if it had been started without this command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The page [default: the machine's]
+    /// The page [default: the machine's; without one, the user's]
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
 

@@ -202,7 +202,10 @@ Examples:
 
 pub(crate) const RUN: &str = "\
 Exit codes:
-  those of CMD; 126 if it cannot be executed, 127 if it is not there
+  those of CMD, and:
+  2    an argument of run itself is wrong
+  126  CMD cannot be executed
+  127  CMD is not there
 
 Environment:
   LD_PRELOAD  gets libtickline_preload.so, for the dynamic programs that CMD runs

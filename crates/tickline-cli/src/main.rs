@@ -29,6 +29,7 @@ mod plot;
 mod progress;
 mod report;
 mod rights;
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/nowhere.rs")]
 mod run;
 #[cfg(test)]
 mod schema;

@@ -6,6 +6,8 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +18,7 @@ use tickline::{Clock, State};
 
 use common::game::{self, Board, Game};
 use common::server::{Server, folder, run, status, until, wait_for_line};
+use fork::code_of_fork;
 
 /// Not a test of its own: a child process of the tests below.
 #[test]
@@ -172,10 +175,7 @@ fn a_forked_child_reads_on() {
     wait_for_line(&page, &server);
     let clock = Clock::builder().page(&page).start().unwrap();
     let before_ns = clock.now_ordered_ns();
-    // SAFETY: the child makes readings, which allocate nothing, and ends.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
+    let code = code_of_fork(|| {
         let mut last_ns = before_ns;
         let mut code = 0;
         for _ in 0..10_000 {
@@ -183,11 +183,7 @@ fn a_forked_child_reads_on() {
             code |= i32::from(ns < last_ns);
             last_ns = ns;
         }
-        // SAFETY: ends the process without running anything of the parent's.
-        unsafe { libc::_exit(code) };
-    }
-    let mut state = 0;
-    // SAFETY: a child of this process; `state` is valid for a write.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut state, 0) }, child);
-    assert!(libc::WIFEXITED(state) && libc::WEXITSTATUS(state) == 0, "{state}");
+        code
+    });
+    assert_eq!(code, 0);
 }

@@ -6,15 +6,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
 #[path = "../../tickline-preload/tests/page/mod.rs"]
 mod page;
 
 use std::env;
-use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 
+use fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tickline::{Clock, Probes, Reason, State};
@@ -87,52 +88,20 @@ fn a_clock_in_a_time_namespace_is_served() {
     }
 }
 
-/// What a forked process could not do here.
-const SKIPPED: i32 = 77;
-const PANICKED: i32 = 101;
-
 /// Children of a fork find out that they are in another namespace. With few probes they don't ask,
 /// and have the OS clock.
 fn moved() {
     let clocks =
         [start(), Clock::builder().page(env::var_os(PAGE).unwrap()).probes(Probes::Minimal).start().unwrap()];
     assert!(clocks.iter().all(is_served));
-    let found = in_a_fork(|| {
-        // SAFETY: no pointer goes in.
-        let mut moved = unsafe { libc::unshare(CLONE_NEWTIME) };
-        if moved != 0 {
-            // SAFETY: as above. This process has one thread.
-            moved = unsafe { libc::unshare(libc::CLONE_NEWUSER | CLONE_NEWTIME) };
-        }
-        if moved != 0 || fs::write("/proc/self/timens_offsets", "monotonic 100000 0").is_err() {
-            return SKIPPED;
-        }
-        in_a_fork(|| i32::from(!is_served(&clocks[0])) | i32::from(is_served(&clocks[1])) << 1)
+    let found = code_in_time_namespace(100_000, || {
+        i32::from(!is_served(&clocks[0])) | i32::from(is_served(&clocks[1])) << 1
     });
-    if found == SKIPPED {
+    if found == CANNOT {
         println!("SKIPPED: no time namespace can be made here");
         return;
     }
     assert_eq!(found, 0);
-}
-
-/// `CLONE_NEWTIME` (Linux, `linux/sched.h`).
-const CLONE_NEWTIME: libc::c_int = 0x80;
-
-/// Runs `act` in a child of a fork. Returns its exit code.
-fn in_a_fork(act: impl Fn() -> i32) -> i32 {
-    // SAFETY: the child asks clocks and the kernel, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // A panic would end the only thread that there is, and the process with it: with code 0.
-        let code = catch_unwind(AssertUnwindSafe(act)).unwrap_or(PANICKED);
-        // SAFETY: ends this process alone.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: there is room for the status.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }
 
 #[test]
@@ -167,7 +136,7 @@ fn a_filter_of_system_calls_sees_no_reading() {
 fn filtered() {
     let clock = start();
     assert!(is_served(&clock));
-    let code = in_a_fork(|| {
+    let code = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![]), (libc::SYS_gettimeofday, vec![])];
         let architecture = env::consts::ARCH.try_into().unwrap();
         let (allow, kill) = (SeccompAction::Allow, SeccompAction::KillProcess);

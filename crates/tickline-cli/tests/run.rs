@@ -56,7 +56,7 @@ fn an_ignored_signal_stays_ignored() {
     }
 }
 
-/// One line on standard error says what was done, or why not; with `--quiet` there is none.
+/// The standard library opens files that are closed before `main`; the program finds them closed.
 #[test]
 fn a_closed_file_stays_closed() {
     for file in 0..3 {
@@ -72,6 +72,7 @@ fn a_closed_file_stays_closed() {
     }
 }
 
+/// One line on standard error says what was done, or why not; with `--quiet` there is none.
 #[test]
 fn one_line_says_what_was_done() {
     let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
@@ -84,6 +85,20 @@ fn one_line_says_what_was_done() {
     assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(3), String::new()));
     let off = run(&[&missing[..], &["true"]].concat()).env("TICKLINE", "off").output().unwrap();
     assert_eq!(text(&off.stderr), "tickline: true has the kernel's clock: TICKLINE=off\n");
+}
+
+/// A script names its interpreter, and the user the library.
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/nonexistent/\u{1b}[2J\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for program in [script.to_str().unwrap(), "/nonexistent/\u{1b}[2J"] {
+        let said = output(&["--always", "--library", "/nonexistent/\u{1b}[2J", program]);
+        assert!(text(&said.stderr).contains("/nonexistent/\u{fffd}[2J"), "{said:?}");
+        assert!(!said.stderr.contains(&0x1b), "{said:?}");
+    }
 }
 
 /// Any file but a library that was built to be mapped is refused, and the program runs.

@@ -322,6 +322,20 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
     }
 }
 
+/// The program runs, and the line says why it is not traced.
+#[test]
+fn a_program_whose_helper_cannot_be_started_runs() {
+    let Some(served) = Served::new() else { return };
+    let mut command = served.run(&["sh", "-c", "exit 5"]);
+    // libc's fork, by which the helper is started.
+    let flags = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+    served::refuse(&mut command, libc::SYS_clone, 0, u64::try_from(flags).unwrap());
+    let run = output(&mut command);
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(5), "{said}");
+    assert!(said.contains("it cannot be traced: its helper was not started"), "{said}");
+}
+
 /// A script has the privileges of its interpreter.
 #[test]
 fn privileged_interpreters_run_plainly() {

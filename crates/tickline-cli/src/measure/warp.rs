@@ -20,7 +20,7 @@ pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
 /// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
 pub(crate) const MOST_CPUS: usize = 1_024;
 
-/// Tries for each pair, of a millisecond at most: some thousands of exchanges.
+/// Tries for each pair: some thousands of exchanges, in a millisecond each where the CPUs are free.
 const TRIES: u32 = 3;
 
 /// Further tries where the two threads did not run at the same time.

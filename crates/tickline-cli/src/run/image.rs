@@ -10,7 +10,8 @@ use elf::ElfBytes;
 use elf::abi::{PF_W, PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 
-const PAGE: u64 = 4096;
+/// A page of memory on x86_64, bytes: what `mmap` maps whole.
+const MEMORY_PAGE_BYTES: u64 = 4096;
 
 /// The section that holds the address of the function to call.
 const START: &str = ".tickline";
@@ -33,7 +34,8 @@ pub(super) struct Segment {
 pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) segments: Vec<Segment>,
-    /// Words to store: where, and which distance from the image's start.
+    /// Words to store: where, and which distance from the image's start. Relocations of another
+    /// kind name symbols of libc, which a static program does not have; `start` uses none of them.
     pub(super) relative: Vec<(u64, u64)>,
     /// Where the address of the function to call is.
     pub(super) start: u64,
@@ -56,13 +58,13 @@ impl Image {
         let file = ElfBytes::<LittleEndian>::minimal_parse(bytes).ok()?;
         let mut segments = Vec::new();
         for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
-            let skew = header.p_vaddr % PAGE;
-            if header.p_offset % PAGE != skew {
+            let skew = header.p_vaddr % MEMORY_PAGE_BYTES;
+            if header.p_offset % MEMORY_PAGE_BYTES != skew {
                 return None;
             }
             let end = header.p_vaddr.checked_add(header.p_memsz)?;
             segments.push(Segment {
-                pages: header.p_vaddr - skew..end.checked_next_multiple_of(PAGE)?,
+                pages: header.p_vaddr - skew..end.checked_next_multiple_of(MEMORY_PAGE_BYTES)?,
                 offset: header.p_offset - skew,
                 zeros: header.p_vaddr.checked_add(header.p_filesz)?..end,
                 is_writable: header.p_flags & PF_W != 0,

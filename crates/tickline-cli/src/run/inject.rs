@@ -9,18 +9,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
 use super::image::{Image, Segment};
 use super::outcome::Start;
-use super::tracee::{SignalMask, Tracee};
+use super::tracee::{SignalMask, Tracee, ended};
 
 const ALL_SIGNALS: SignalMask = SignalMask::MAX;
 
 /// What is written over the program's first instructions for a while: a system call; and behind it, a
 /// call of a function, and the system call `close(-1)`, at which the tracer finds the function's
-/// result in `rsi`. The program is allowed to close files, or it would have closed none before.
+/// result in `rsi`. A filter of system calls (seccomp(2)) allows `close`: `load` has closed the
+/// library's file before.
 const CODE: [u8; 16] = [
     0x0f, 0x05, // syscall
     0xff, 0xd0, // call rax
@@ -68,15 +70,23 @@ const BEGINS_AGAIN: [i32; 4] = [512, 513, 514, 516];
 const USER_CODE_64: u64 = 0x33;
 
 /// Serves a program that is stopped at its exec. Whatever comes of it, the program's registers, its
-/// code and its blocked signals are then what they were.
+/// code and its blocked signals are then what they were; or it is [`Start::Unrestored`], and must not
+/// go on.
 pub(super) fn inject(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -> io::Result<Start> {
     let blocked = tracee.blocked()?;
     tracee.block(ALL_SIGNALS)?;
     let start = inject_undisturbed(tracee, image, page, flags);
-    let unblocked = tracee.block(blocked);
-    let start = start?;
-    unblocked?;
-    Ok(start)
+    if_restored(tracee.block(blocked), start)
+}
+
+/// `start`, if the program has again what it had, or has ended.
+fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result<Start> {
+    match restored {
+        Ok(()) => start,
+        // It was killed: whoever waits for it learns that.
+        Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended())),
+        Err(error) => Ok(Start::Unrestored(error.to_string())),
+    }
 }
 
 fn inject_undisturbed(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -> io::Result<Start> {
@@ -91,15 +101,9 @@ fn inject_undisturbed(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -
     let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
     let mut code = [0; CODE.len()];
     memory.read_exact_at(&mut code, registers.rip)?;
-    memory.write_all_at(&CODE, registers.rip)?;
     let program = Program { tracee, registers, memory };
     let start = program.load(image, page, vdso, flags);
-    let code_restored = program.memory.write_all_at(&code, registers.rip);
-    let registers_restored = ptrace::setregs(pid, registers);
-    let start = start?;
-    code_restored?;
-    registers_restored?;
-    Ok(start)
+    if_restored(program.restore(&code), start)
 }
 
 /// A program before its first instruction, at whose place [`CODE`] is.
@@ -111,6 +115,7 @@ struct Program<'a> {
 
 impl Program<'_> {
     fn load(&self, image: &Image, page: &Path, vdso: u64, flags: i32) -> io::Result<Start> {
+        self.memory.write_all_at(&CODE, self.registers.rip)?;
         let text = self.registers.rsp - TEXT_BELOW;
         self.write_text(text, &image.path)?;
         let file = self.system_call(OPENAT, [CURRENT_FOLDER, text, READ_ONLY, 0, 0, 0])?;
@@ -131,6 +136,14 @@ impl Program<'_> {
             registers.rsp = (registers.rsp - STACK_BELOW) & !15;
         })?;
         Ok(Start::from_number(result))
+    }
+
+    /// Gives back what `load` has taken: `code` was where [`CODE`] is.
+    fn restore(&self, code: &[u8; CODE.len()]) -> io::Result<()> {
+        let code_restored = self.memory.write_all_at(code, self.registers.rip);
+        // This tells a program that has ended, whose memory is just not written to.
+        ptrace::setregs(self.tracee.pid, self.registers)?;
+        code_restored
     }
 
     fn map_all(&self, image: &Image, file: u64) -> io::Result<u64> {
@@ -212,4 +225,75 @@ fn vdso(pid: Pid) -> io::Result<u64> {
     let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
     let mut entries = auxiliary.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..])));
     Ok(entries.find(|(kind, _)| *kind == AT_SYSINFO_EHDR).map_or(0, |(_, value)| value))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use nix::sys::wait::waitpid;
+
+    use super::*;
+
+    /// A process that this thread traces, and that is stopped; `None` if it may not, which is said.
+    fn stopped() -> Option<(Child, Tracee)> {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
+        let pid = Pid::from_raw(child.id().try_into().expect("a number"));
+        match Tracee::seize(pid) {
+            Ok(tracee) => {
+                ptrace::interrupt(pid).expect("it is traced");
+                waitpid(pid, None).expect("it stops");
+                Some((child, tracee))
+            }
+            Err(error) => {
+                println!("SKIPPED: a child cannot be traced: {error}");
+                child.kill().expect("it runs");
+                child.wait().expect("it was killed");
+                None
+            }
+        }
+    }
+
+    fn program(tracee: &Tracee, is_writable: bool) -> Program<'_> {
+        let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
+        let memory = File::options().read(true).write(is_writable).open(format!("/proc/{}/mem", tracee.pid));
+        Program { tracee, registers, memory: memory.expect("it is traced") }
+    }
+
+    fn code(program: &Program<'_>) -> [u8; CODE.len()] {
+        let mut code = [0; CODE.len()];
+        program.memory.read_exact_at(&mut code, program.registers.rip).expect("there is code");
+        code
+    }
+
+    #[test]
+    fn a_program_is_restored_or_that_is_told() {
+        let Some((mut child, tracee)) = stopped() else { return };
+        let whole = program(&tracee, true);
+        let first = code(&whole);
+        whole.memory.write_all_at(&CODE, whole.registers.rip).expect("it is traced");
+        whole.set_registers(CALL_AT, |_| {}).expect("it is stopped");
+        let start = if_restored(program(&tracee, false).restore(&first), Ok(Start::Not64Bits));
+        assert!(matches!(start, Ok(Start::Unrestored(_))), "its code cannot be written: {start:?}");
+        let start = if_restored(whole.restore(&first), Ok(Start::Not64Bits));
+        assert_eq!(start.expect("it is restored"), Start::Not64Bits);
+        assert_eq!(code(&whole), first);
+        let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
+        assert_eq!(registers, whole.registers);
+        child.kill().expect("it is there");
+        child.wait().expect("it was killed");
+    }
+
+    #[test]
+    fn a_program_that_was_killed_is_not_unrestored() {
+        let Some((mut child, tracee)) = stopped() else { return };
+        let program = program(&tracee, true);
+        let code = code(&program);
+        child.kill().expect("it is there");
+        child.wait().expect("it was killed");
+        for start in [Ok(Start::Not64Bits), Err(ended())] {
+            let error = if_restored(program.restore(&code), start).expect_err("it has ended");
+            assert_eq!(error.to_string(), ended().to_string());
+        }
+    }
 }

@@ -40,7 +40,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
 /// Replaces this process by the program. Returns only what keeps it from trying.
 pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
-    let speaker = Speaker { name: terminal::plain(&args.program.to_string_lossy()), is_quiet: args.quiet };
+    let speaker = Speaker { name: args.program.to_string_lossy().into_owned(), is_quiet: args.quiet };
     let mut command = Command::new(&args.program);
     command.args(&args.arguments);
     let mut helper = None;
@@ -56,18 +56,18 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let helper = helper.filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
     // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
     if helper.is_some_and(Helper::dismiss) {
-        if is_executable(&args.program) {
+        if path_of(&args.program).is_some_and(|file| is_executable(&file)) {
             let text = format!("it is not executed while it is traced: {error}; {LIBRARY} is in LD_PRELOAD");
             speaker.say_not(&text);
         }
         error = command.exec();
     }
-    writeln!(io::stderr(), "tickline: {}: {error}", speaker.name).ok();
+    writeln!(io::stderr(), "{}", line(&format!("{}: {error}", speaker.name))).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
 
-/// What this process has found when it began. Before `main`, the standard library ignores SIGPIPE and
+/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE and
 /// opens standard files that are closed, for its own sake.
 static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
 static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
@@ -197,15 +197,12 @@ fn path_of(program: &OsStr) -> Option<PathBuf> {
         return Some(PathBuf::from(program));
     }
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| is_executable(file))
 }
 
-/// Whether the program may be executed, as far as its file tells.
-fn is_executable(program: &OsStr) -> bool {
-    path_of(program)
-        .is_some_and(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+/// Whether this process may execute `file`, as far as the file tells.
+fn is_executable(file: &Path) -> bool {
+    file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// Says once, on standard error, what was done, or why not.
@@ -220,14 +217,25 @@ impl Speaker {
     }
 
     fn say(&self, text: &str) {
-        // Nobody waits for a reader of standard error.
+        if !self.is_quiet {
+            Self::say_always(text);
+        }
+    }
+
+    fn say_always(text: &str) {
+        // The program does not wait for a reader of standard error: a full pipe gets no line.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         let has_room = poll(&mut room, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
-        if !self.is_quiet && has_room {
-            writeln!(io::stderr(), "tickline: {text}").ok();
+        if has_room {
+            writeln!(io::stderr(), "{}", line(text)).ok();
         }
     }
+}
+
+/// What is said, as a line. It has names of files in it, which others may have chosen.
+fn line(text: &str) -> String {
+    format!("tickline: {}", terminal::plain(text))
 }
 
 struct Said<'a> {
@@ -237,10 +245,11 @@ struct Said<'a> {
 
 impl Report for Said<'_> {
     fn done(&self, start: io::Result<Start>) {
+        let name = &self.speaker.name;
+        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
         match start.map(Start::why_not) {
-            Ok(None) => {
-                self.speaker.say(&format!("{} has the clock of {}", self.speaker.name, self.page.display()));
-            }
+            Ok(None) => self.speaker.say(&format!("{name} has the clock of {}", self.page.display())),
+            Ok(Some(why)) if is_unrestored => Speaker::say_always(&format!("{name} is killed: {why}")),
             Ok(Some(why)) => self.speaker.say_not(&why),
             Err(error) => self.speaker.say_not(&error.to_string()),
         }

@@ -3,12 +3,15 @@
 use tickline_page::program::Outcome;
 
 /// See the module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Start {
     Said(Outcome),
     /// The library's result has no meaning here: it is of another version.
     Unknown(i32),
     Not64Bits,
+    /// The program could not be given back its code, its registers or its blocked signals, for this
+    /// reason. It must not go on.
+    Unrestored(String),
 }
 
 impl Start {
@@ -16,12 +19,13 @@ impl Start {
         Outcome::from_number(number).map_or(Self::Unknown(number), Self::Said)
     }
 
-    /// Why the program has the kernel's clock; `None` if it is served.
+    /// Why the program is not served; `None` if it is.
     pub(super) fn why_not(self) -> Option<String> {
         let outcome = match self {
             Self::Said(outcome) => outcome,
             Self::Unknown(number) => return Some(format!("libtickline_preload.so says {number}")),
             Self::Not64Bits => return Some("it is no program of 64 bits".to_owned()),
+            Self::Unrestored(why) => return Some(format!("what it had cannot be restored: {why}")),
         };
         let text = match outcome {
             Outcome::Served | Outcome::AlreadyServed => return None,

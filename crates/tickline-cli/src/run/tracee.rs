@@ -33,7 +33,7 @@ enum Way {
 /// Where a process has stopped for its tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It has been executed.
+    /// It has executed a program.
     Exec,
     /// A system call begins or ends.
     SystemCall,
@@ -69,6 +69,11 @@ impl Stop {
     }
 }
 
+/// The error for a program that is not there any more.
+pub(super) fn ended() -> io::Error {
+    io::Error::other("the program ended while it was prepared")
+}
+
 /// A process that this one traces.
 #[derive(Debug)]
 pub(super) struct Tracee {
@@ -81,7 +86,7 @@ impl Tracee {
         Ok(Self { pid })
     }
 
-    /// Waits until a running process has been executed; `false` if it ends before.
+    /// Waits until the process, which runs, executes a program; `false` if it ends before.
     pub(super) fn wait_for_exec(&self) -> io::Result<bool> {
         loop {
             match self.wait()? {
@@ -108,7 +113,7 @@ impl Tracee {
                     let text = format!("the library could not be started in the program: signal {signal}");
                     return Err(io::Error::other(text));
                 }
-                Stop::Ended => return Err(io::Error::other("the program ended while it was prepared")),
+                Stop::Ended => return Err(ended()),
             }
         }
     }

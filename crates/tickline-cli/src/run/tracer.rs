@@ -34,13 +34,13 @@ use super::inject::inject;
 use super::outcome::Start;
 use super::tracee::Tracee;
 
-/// What the helper says of its work: before the program's first instruction.
+/// Says what came of the helper's work, before the program's first instruction.
 pub(super) trait Report {
     fn done(&self, start: io::Result<Start>);
 }
 
-/// How often, each ms, this process looks whether a helper that was killed has ended. The helper
-/// waits for its tracee, so it does at once.
+/// How often this process looks, once a ms, whether a helper that was killed has ended. The helper
+/// does nothing then but wait for its tracee, so it ends at once.
 const LOOKS: u32 = 1_000;
 
 /// The helper, which waits for this process's exec.
@@ -48,7 +48,7 @@ const LOOKS: u32 = 1_000;
 pub(super) struct Helper(Pid);
 
 impl Helper {
-    /// Ends the helper, so that this process is not traced any more. Returns whether it isn't.
+    /// Ends the helper. Returns whether nobody traces this process then.
     pub(super) fn dismiss(self) -> bool {
         for _ in 0..LOOKS {
             // What has the helper's number may be another process, if this one's children get a
@@ -103,16 +103,17 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
             waitpid(child, Some(WaitPidFlag::__WALL))?;
         }
     }
+    let ended = |_| io::Error::other("its helper was not started, or was killed");
     let mut pid = [0; 4];
-    own.read_exact(&mut pid)?;
+    own.read_exact(&mut pid).map_err(ended)?;
     let pid = i32::from_ne_bytes(pid);
     // Without Yama (Linux, Documentation/admin-guide/LSM/Yama) there is nothing to allow.
     if let Some(helper) = rustix::process::Pid::from_raw(pid) {
         rustix::process::set_ptracer(rustix::process::PTracer::ProcessID(helper)).ok();
     }
-    own.write_all(&[GO_ON])?;
+    own.write_all(&[GO_ON]).map_err(ended)?;
     let mut answer = [0; 5];
-    own.read_exact(&mut answer)?;
+    own.read_exact(&mut answer).map_err(ended)?;
     match answer {
         [READY, ..] => Ok(Helper(Pid::from_raw(pid))),
         [_, code @ ..] => Err(Errno::from_raw(i32::from_ne_bytes(code)).into()),
@@ -120,8 +121,9 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`
-/// (pid_namespaces(7)). Otherwise the helper would trace one process and write to another, and the
-/// first child of a new namespace would be the helper's, whose end is the end of all others there.
+/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. And the
+/// first process of a new namespace would be the one that forks the helper; the kernel kills all
+/// others of a namespace when its first one ends.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
     let own = link("/proc/self/ns/pid");
@@ -183,7 +185,13 @@ fn attend(
     }
     // If this process is killed now, the program must not run on amid what was written into it.
     ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL)?;
-    report.done(inject(&tracee, image, page, flags));
+    let start = inject(&tracee, image, page, flags);
+    let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
+    report.done(start);
+    if is_unrestored {
+        // The kernel kills the program at this process's end, by that option.
+        return Ok(());
+    }
     // The kernel lets go of the program when this process has ended: after it has closed the files
     // that the program has, too. A program that was killed meanwhile is not there any more.
     ptrace::setoptions(program, Options::empty()).ok();

@@ -10,6 +10,7 @@ mod status;
 use std::io;
 use std::path::Path;
 
+#[cfg(target_arch = "x86_64")] // where `run` serves programs
 pub(crate) use place::pages;
 use tickline::page::Phase;
 use tickline_page::PageError;

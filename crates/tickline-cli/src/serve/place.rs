@@ -1,13 +1,13 @@
 //! Where a page is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The page's name in its folder. A new layout is a new name.
-const NAME: &str = "tickline/page.v1";
+use tickline_page::program::PAGE;
 
 /// Where a page is.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,22 +45,25 @@ impl Place {
 }
 
 /// Where programs look for a page: that of the machine, then that of the user.
+#[cfg(target_arch = "x86_64")] // where `run` serves programs
 pub(crate) fn pages() -> Vec<PathBuf> {
     let of_user = by_default(false, std::env::var_os("XDG_RUNTIME_DIR")).ok();
     by_default(true, None).into_iter().chain(of_user).collect()
 }
 
 fn by_default(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    let page = Path::new(OsStr::from_bytes(PAGE.to_bytes()));
     if is_root {
-        return Ok(Path::new("/run").join(NAME));
+        return Ok(page.to_owned());
     }
+    let name = page.strip_prefix("/run").map_err(io::Error::other)?;
     let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| {
         io::Error::other(
             "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH",
         )
     })?;
-    Ok(folder.join(NAME))
+    Ok(folder.join(name))
 }
 
 #[cfg(test)]

@@ -67,7 +67,8 @@ impl Signals {
         self.has_come.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until a signal comes, or the time is up. Once one has come, it only sleeps.
+    /// Sleeps until a signal comes, or the time is up. Once one has come, `woken` stays readable, so
+    /// there is only the time.
     fn wait(&self, time: Duration) {
         if self.have_come() {
             return std::thread::sleep(time);
@@ -115,7 +116,9 @@ impl<'a> Log<'a> {
             (Phase::Opening, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
             // Until the first line, and for moments afterwards.
-            (Phase::Cold, State::Calibrating) if self.said.is_none() => return,
+            (Phase::Cold, State::Calibrating | State::Fast) if self.said.is_none() => return,
+            // The leases have run out: the server had no CPU for as long.
+            (Phase::Cold, State::Fast) => "cold: the next line is late".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.name()),
         };
         if self.said.as_ref() != Some(&text) {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tickline::page::Phase;
 use tickline_page::{HardwareCounter, Machine, PageFile};
 
@@ -17,7 +17,8 @@ pub(super) struct Status {
     owner: u32,
     server_pid: Option<u32>,
     server_unknown: Option<String>,
-    phase: &'static str,
+    #[serde(serialize_with = "name")]
+    phase: Phase,
     pub(super) serving: bool,
     generation: u64,
     age_ns: Option<i64>,
@@ -45,7 +46,7 @@ impl Status {
             owner: file.owner(),
             server_pid,
             server_unknown,
-            phase: Phase::from(found.phase).name(),
+            phase: found.phase.into(),
             serving: found.is_served,
             generation: found.generation,
             age_ns: found.age_ns,
@@ -65,13 +66,13 @@ impl Status {
             (None, Some(reason)) => writeln!(out, "server  unknown: {reason}")?,
         }
         let meaning = match (self.phase, self.serving) {
-            ("off", _) => "switched off; programs ask the OS clock",
-            ("cold" | "opening", _) => "there is no line; programs ask the OS clock",
+            (Phase::Off, _) => "switched off; programs ask the OS clock",
+            (Phase::Cold | Phase::Opening, _) => "there is no line; programs ask the OS clock",
             (_, false) => "the leases have run out; programs ask the OS clock",
-            ("unsure", true) => "the line may be too low; programs ask the OS clock, too",
+            (Phase::Unsure, true) => "the line may be too low; programs ask the OS clock, too",
             _ => "programs take the time from the page",
         };
-        writeln!(out, "phase   {}: {meaning}", self.phase)?;
+        writeln!(out, "phase   {}: {meaning}", self.phase.name())?;
         if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
@@ -90,6 +91,11 @@ impl Status {
         }
         Ok(())
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn name<S: Serializer>(phase: &Phase, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(phase.name())
 }
 
 /// Nanoseconds as seconds, without a sign.
