@@ -1,14 +1,15 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread counts in memory of its own, which only readers share. It takes a lock of its own
+//! Each thread counts in memory of its own, to which nobody else writes. It takes a lock of its own
 //! when it meets a callsite, a value or a power of two for the first time, also after a reset; for
-//! values beyond the first 1,000; and while it ends. A reader adds the counts of all threads up. It
+//! values beyond the first 1,000; and while it ends. A reader adds up the counts of all threads. It
 //! finds every span whose end happened before. When a thread has ended, the next new thread goes on
 //! with its counts.
 //!
 //! A signal handler must not close spans that are counted here: counts may be lost, and it may wait
 //! for ever. A child of a fork has its parent's counts, and may wait for ever if another thread of
-//! the parent was just reading, or counting its first span. Memory of dropped histograms is given back as the threads that counted there end.
+//! the parent was just reading, or counting its first span. When histograms are dropped, a thread
+//! keeps its part of their memory until it ends, or counts in other histograms for the first time.
 //!
 //! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB, and 1 KiB more
 //! for each power of two in which there is a time.

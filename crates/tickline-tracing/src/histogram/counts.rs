@@ -4,8 +4,9 @@
 //! a count by a load and a store. Only a signal handler could come between the two. A span that it
 //! closes, or one that it interrupts, may not be counted.
 //!
-//! Counts are on pages, one for each power of two, which are made when the first value comes. The buckets are those of [`hdrhistogram`] for two digits: up to 255
-//! each value has its own, and from there on a power of two has 128.
+//! Counts are on pages, one for each power of two, which are made when the first value comes. The
+//! buckets are those of [`hdrhistogram`] for two digits: up to 255 each value has its own, and from
+//! there on a power of two has 128.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -45,8 +46,8 @@ impl Counts {
     fn place(ns: u64) -> (usize, usize) {
         // BOUND: the logarithm is from 6 to 63.
         let page = (ns | (PAGE as u64 - 1)).ilog2() as usize - 6;
-        let in_buckets = ns >> page.saturating_sub(1);
-        (page, usize::try_from(in_buckets % PAGE as u64).unwrap_or(0))
+        let bucket = ns >> page.saturating_sub(1);
+        (page, usize::try_from(bucket % PAGE as u64).unwrap_or(0))
     }
 
     /// The least value of a bucket.

@@ -86,13 +86,13 @@ impl Known {
     }
 
     /// All subjects with their counts.
-    pub(super) fn all(&self) -> Vec<(Owned, Arc<Counts>)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (Owned, Arc<Counts>)> {
         let callsites = self
             .by_callsite
             .values()
             .map(|(metadata, counts)| (Owned::Callsite(metadata), Arc::clone(counts)));
         let values =
             self.by_value.iter().map(|(value, counts)| (Owned::Value(Arc::clone(value)), Arc::clone(counts)));
-        callsites.chain(values).collect()
+        callsites.chain(values)
     }
 }

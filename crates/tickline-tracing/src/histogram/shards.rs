@@ -209,7 +209,7 @@ impl Shards {
     pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
         let _inside = Inside::enter();
         for shard in self.all() {
-            let known = lock(&shard.shared).known.all();
+            let known: Vec<_> = lock(&shard.shared).known.all().collect();
             known.iter().for_each(|(subject, counts)| call(subject.subject(), counts));
         }
     }
@@ -218,7 +218,7 @@ impl Shards {
         let _inside = Inside::enter();
         for shard in self.all() {
             let mut shared = lock(&shard.shared);
-            shared.known.all().iter().for_each(|(_, counts)| counts.retire());
+            shared.known.all().for_each(|(_, counts)| counts.retire());
             shared.known = Known::default();
             shared.resets += 1;
         }

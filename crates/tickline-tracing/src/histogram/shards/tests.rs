@@ -31,7 +31,7 @@ fn the_next_thread_goes_on_with_the_counts_of_one_that_has_ended() {
         // `scope` waits for the closure. The memory of the thread may be there a little longer.
         thread::spawn(|| ()).join().unwrap();
     }
-    assert_eq!(counted(&shards).iter().map(|(_, count)| count).sum::<u64>(), 2_000);
+    assert_eq!(total(&shards), 2_000);
     let join = || {
         thread::spawn({
             let shards = Arc::clone(&shards);
