@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use stored::{FOLDER, Record, root, stored, with_new};
 use suite::Effort;
 
-use crate::step;
+use crate::step::{self, SOME_SKIPPED};
 
 /// Changes when a field is renamed or changes its meaning; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/2";
@@ -46,11 +46,11 @@ enum Task {
 /// Does what the arguments ask for.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let result = match arguments {
-        ["harnesses", rest @ ..] => harnesses::run(rest),
+        ["harnesses", rest @ ..] => harnesses::run(rest).map(|()| 0),
         _ => task(arguments).and_then(|task| execute(&task, arguments)),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(message) => {
             eprintln!("xtask record: {message}");
             ExitCode::from(2)
@@ -58,9 +58,10 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
-fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
+/// The exit code, or what has failed.
+fn execute(task: &Task, arguments: &[&str]) -> Result<u8, String> {
     let effort = match task {
-        Task::Readme => return replace_all(rewritten(&stored()?)?),
+        Task::Readme => return replace_all(rewritten(&stored()?)?).map(|()| 0),
         Task::Smoke => Effort::SMOKE,
         Task::Store { seconds } => Effort::full(*seconds),
     };
@@ -70,15 +71,20 @@ fn execute(task: &Task, arguments: &[&str]) -> Result<(), String> {
     suite::build()?;
     // It ends with 1 where a gate is closed; that is recorded as well.
     let found = suite::json("target/release/tickline --secs 1 --json -", &[0, 1])?;
-    match (task, no_counter(&found)) {
-        (Task::Smoke, Some(why)) => {
-            println!("SKIPPED every measurement: {why}");
-            Ok(())
-        }
-        (_, Some(why)) => Err(why),
-        (Task::Smoke, None) => show(&measure(effort, arguments, &found)?),
-        (_, None) => store(&measure(effort, arguments, &found)?),
+    if let Some(why) = no_counter(&found) {
+        return without_counter(task, why);
     }
+    let record = measure(effort, arguments, &found)?;
+    if *task == Task::Smoke { show(&record) } else { store(&record) }.map(|()| 0)
+}
+
+/// The exit code, or what has failed, where nothing can be measured.
+fn without_counter(task: &Task, why: String) -> Result<u8, String> {
+    if *task != Task::Smoke {
+        return Err(why);
+    }
+    println!("SKIPPED every measurement: {why}");
+    Ok(SOME_SKIPPED)
 }
 
 /// Why there is no bare counter to compare with, by the output of the program `tickline`.
@@ -222,11 +228,17 @@ mod tests {
         assert!(no_counter(&found(true, false, true)).unwrap().contains("readable"));
     }
 
+    #[test]
+    fn a_smoke_run_that_measures_nothing_has_not_passed() {
+        assert_eq!(without_counter(&Task::Smoke, "no counter".into()), Ok(SOME_SKIPPED));
+        assert_eq!(without_counter(&Task::Store { seconds: 1 }, "none".into()), Err("none".into()));
+    }
+
     /// Suffixes of `benches/record/README.md`.
     const UNITS: [&str; 8] = ["_ns", "_us", "_ms", "_s", "_ppb", "_ppm", "_percent", "_ratio"];
 
     /// Numbers without one: counts.
-    const COUNTS: [&str; 20] = [
+    const COUNTS: [&str; 21] = [
         "backward",
         "bound_violated",
         "by_reference",
@@ -237,6 +249,7 @@ mod tests {
         "lines",
         "samples",
         "measured",
+        "tracer_pid",
         "median",
         "narrow",
         "not_by_the_line",

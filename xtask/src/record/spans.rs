@@ -6,7 +6,7 @@ use super::fields::{at, number, number_if_any, text};
 use super::markdown::{head_of, line, whole};
 use super::stored::{Record, title};
 
-/// What the program `spans` compares, by the name that it has there, and the title of its row.
+/// The rows: the name of a subject of the program `spans`, and the title here.
 const ROWS: [(&str, &str); 18] = [
     ("a registry without layers", "a registry without layers"),
     ("a layer that stores an extension", "a layer that stores an extension"),
@@ -58,6 +58,15 @@ fn cost<'a>(record: &'a Value, subject: &str) -> Result<Option<&'a Value>, Strin
 mod tests {
     use super::super::samples::samples;
     use super::*;
+
+    /// Otherwise its cells would be empty.
+    #[test]
+    fn each_row_is_a_subject_of_the_program() {
+        let program = include_str!("../../../benches/src/bin/spans/subjects.rs");
+        for (subject, _) in ROWS {
+            assert!(program.contains(&format!("\"{subject}\"")), "{subject}");
+        }
+    }
 
     #[test]
     fn a_row_has_a_figure_for_each_record_that_has_one() {

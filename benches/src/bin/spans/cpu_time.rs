@@ -16,8 +16,8 @@ use crate::subjects::{MakeDispatch, empty_spans, shared};
 /// ms, which is long for the CPU clock of the process, whose resolution is 1 us or better.
 const SPANS: u32 = 50_000;
 
-/// Bytes that these spans take, and a quarter more.
-const BYTES: usize = 50_000 * 50;
+/// Room for these spans, bytes: a span takes 40, and a quarter more.
+const BYTES: usize = SPANS as usize * 50;
 
 /// A span that is created, entered, exited, closed, and written.
 #[derive(Debug, Serialize)]
@@ -27,46 +27,52 @@ pub(crate) struct CpuTime {
     pub(crate) two_threads_ns: f64,
 }
 
-/// The least CPU time of some rounds, in which the subjects take turns. All write the same: no
-/// fields, and no places in the source.
+/// A name, and a run on so many threads, until its trace is finished.
+type Traced = (&'static str, fn(u32));
+
+/// What is compared. All write the same: no fields, and no places in the source.
+const SUBJECTS: [Traced; 4] = [
+    ("SpanTiming alone", |threads| run(&shared(registry().with(SpanTimingLayer::new())), threads)),
+    ("SpanTiming, Chrome", |threads| {
+        let (chrome, guard) =
+            Chrome::builder().bytes_per_thread(BYTES).write_to(io::sink()).expect("the trace's thread");
+        run(&shared(registry().with(SpanTimingLayer::new().with_sink(chrome))), threads);
+        let summary = guard.finish().expect("a sink takes all");
+        assert_eq!((summary.written, summary.dropped), (u64::from(threads * SPANS), 0));
+    }),
+    ("tracing-chrome", |threads| {
+        let (layer, guard) =
+            tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
+        run(&shared(registry().with(layer)), threads);
+        drop(guard);
+    }),
+    // It has no writer: each thread formats its own spans.
+    ("tracing-perfetto", |threads| {
+        run(&shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink))), threads);
+    }),
+];
+
+/// The least CPU time of some rounds, in which the subjects take turns.
 pub(crate) fn of_traces(rounds: u32) -> Vec<CpuTime> {
     let rounds = (rounds / 20).clamp(2, 15);
-    let subjects = ["SpanTiming alone", "SpanTiming, Chrome", "tracing-chrome", "tracing-perfetto"];
-    let mut least = [[f64::INFINITY; 2]; 4];
+    let mut times = SUBJECTS.map(|(subject, _)| CpuTime {
+        subject,
+        one_thread_ns: f64::INFINITY,
+        two_threads_ns: f64::INFINITY,
+    });
     for _ in 0..rounds {
-        for (subject, least) in least.iter_mut().enumerate() {
-            for (threads, least) in least.iter_mut().enumerate() {
-                *least = least.min(round(subject, u32::try_from(threads).unwrap_or(0) + 1));
-            }
+        for (time, (_, run)) in times.iter_mut().zip(SUBJECTS) {
+            time.one_thread_ns = time.one_thread_ns.min(span_ns(run, 1));
+            time.two_threads_ns = time.two_threads_ns.min(span_ns(run, 2));
         }
     }
-    let named = subjects.into_iter().zip(least);
-    named
-        .map(|(subject, [one_thread_ns, two_threads_ns])| CpuTime { subject, one_thread_ns, two_threads_ns })
-        .collect()
+    times.into()
 }
 
 /// CPU time of the process, ns a span, from the first span until the trace is finished.
-fn round(subject: usize, threads: u32) -> f64 {
+fn span_ns(run: fn(u32), threads: u32) -> f64 {
     let before = process_cpu();
-    match subject {
-        0 => run(&shared(registry().with(SpanTimingLayer::new())), threads),
-        1 => {
-            let (chrome, guard) =
-                Chrome::builder().bytes_per_thread(BYTES).write_to(io::sink()).expect("the trace's thread");
-            run(&shared(registry().with(SpanTimingLayer::new().with_sink(chrome))), threads);
-            let summary = guard.finish().expect("a sink takes all");
-            assert_eq!((summary.written, summary.dropped), (u64::from(threads * SPANS), 0));
-        }
-        2 => {
-            let (layer, guard) =
-                tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
-            run(&shared(registry().with(layer)), threads);
-            drop(guard);
-        }
-        // It has no writer: each thread formats its own spans.
-        _ => run(&shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink))), threads),
-    }
+    run(threads);
     (process_cpu() - before).as_secs_f64() * 1e9 / f64::from(threads * SPANS)
 }
 

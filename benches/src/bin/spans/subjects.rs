@@ -115,12 +115,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
             spans: spans_with_event,
             _keep: None,
         },
-        Subject {
-            name: "SpanTiming, Chrome",
-            dispatch: shared(registry().with(SpanTimingLayer::new().with_sink(chrome))),
-            spans: empty_spans,
-            _keep: None,
-        },
+        plain("SpanTiming, Chrome", shared(registry().with(SpanTimingLayer::new().with_sink(chrome)))),
         Subject {
             name: "SpanTiming over std, Chrome",
             dispatch: shared(registry().with(LayerOver::new(StdClock::new()).with_sink(chrome_over_std))),
