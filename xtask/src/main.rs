@@ -80,8 +80,8 @@ usage: cargo xtask COMMAND
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md
   vm --programs [GUEST... PROGRAM... | --write]
-          unmodified programs on Debian, in such guests, natively and served; and the unit of systemd; an hour at most; --write
-          stores the table in docs/programs.md";
+          unmodified programs on Debian and their own tests for time, in such guests, natively and served; and the unit of
+          systemd; an hour at most; --write stores the table in docs/programs.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,10 +1,13 @@
 //! Steps: commands with what they need, run in a row, and a summary.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A command, and what it needs to be there.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ pub(crate) const SOME_SKIPPED: u8 = 77;
 
 enum End {
     Passed,
-    /// Why.
+    /// Why, and then what its output says of it.
     Failed(String),
     /// What it needs; empty if only parts were skipped.
     Skipped(&'static str),
@@ -59,7 +62,7 @@ type Done = (&'static str, End, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. Steps that may run beside others begin at the place of the first of them; their output
-/// follows at the end.
+/// follows at the end. The summary repeats why a step has failed, for whoever sees the end alone.
 pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
@@ -94,6 +97,9 @@ pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
             End::Skipped(_) => "SKIPPED",
         };
         println!("  {word:<8} {seconds:>7.1} s  {name}");
+        if let End::Failed(why) = end {
+            why.lines().for_each(|line| println!("      {line}"));
+        }
     }
     println!("{passed} passed, {failed} failed, {} skipped", ends.len() - passed - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -120,7 +126,7 @@ fn done(step: &Step, output: Output) -> (Done, String) {
 fn say((name, end, _): &Done) {
     match end {
         End::Passed => {}
-        End::Failed(why) => println!("=== FAILED {name}: {why}"),
+        End::Failed(why) => println!("=== FAILED {name}: {}", why.lines().next().unwrap_or_default()),
         End::Skipped("") => println!("=== SKIPPED parts of {name}, named above"),
         End::Skipped(need) => {
             println!("=== SKIPPED {name}: `{need}` does not work here; this was NOT checked");
@@ -136,20 +142,74 @@ fn run(step: &Step, output: Output) -> (End, String) {
         return (End::Failed("no command".to_owned()), String::new());
     };
     command.envs(step.environment.iter().copied());
-    let ended = match output {
-        Output::Shown => command.status().map(|status| (status, String::new())),
-        Output::Kept => command.output().map(|ended| {
-            let streams =
-                [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-            (ended.status, streams.join("\n"))
-        }),
-    };
-    match ended {
+    match with_output(&mut command, output) {
         Ok((status, kept)) if status.success() => (End::Passed, kept),
         Ok((status, kept)) if status.code() == Some(SOME_SKIPPED.into()) => (End::Skipped(""), kept),
-        Ok((status, kept)) => (End::Failed(status.to_string()), kept),
+        Ok((status, kept)) => (End::Failed(format!("{status}\n{}", faults(&kept))), kept),
         Err(error) => (End::Failed(error.to_string()), String::new()),
     }
+}
+
+/// A process that the command has left behind may keep its output open. So much of silence after
+/// the command's end, or so long in all, and nobody waits for more.
+const SILENCE: Duration = Duration::from_millis(500);
+const LEFT_BEHIND: Duration = Duration::from_secs(10);
+
+/// Runs the command. Returns both of its output streams, line by line as they came.
+fn with_output(command: &mut Command, output: Output) -> io::Result<(ExitStatus, String)> {
+    if output == Output::Kept {
+        command.stdin(Stdio::null());
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (sender, lines) = mpsc::sync_channel(1024);
+    let streams: [Option<Box<dyn Read + Send>>; 2] = [
+        child.stdout.take().map(|stream| Box::new(stream) as _),
+        child.stderr.take().map(|stream| Box::new(stream) as _),
+    ];
+    for stream in streams.into_iter().flatten() {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let lines = BufReader::new(stream).split(b'\n').map_while(Result::ok);
+            for line in lines {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let mut kept = String::new();
+    let mut ended: Option<Instant> = None;
+    loop {
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        match lines.recv_timeout(SILENCE) {
+            Ok(line) if ended.is_none_or(|ended| ended.elapsed() < LEFT_BEHIND) => {
+                if output == Output::Shown {
+                    println!("{line}");
+                }
+                let _ = writeln!(kept, "{line}");
+            }
+            Err(RecvTimeoutError::Timeout) if ended.is_none() => {}
+            _ => return Ok((child.wait()?, kept)),
+        }
+    }
+}
+
+/// The last lines that tell why, each with the one behind it, or else the last ones.
+fn faults(output: &str) -> String {
+    const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
+    const MOST: usize = 16;
+    let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
+    let lines: Vec<&str> = output.lines().collect();
+    let is_telling = |place: usize| tells(lines[place]) || place > 0 && tells(lines[place - 1]);
+    let mut telling: Vec<&str> =
+        (0..lines.len()).filter(|place| is_telling(*place)).map(|place| lines[place]).collect();
+    if telling.is_empty() {
+        telling = lines;
+    }
+    telling[telling.len().saturating_sub(MOST)..].join("\n")
 }
 
 pub(crate) fn works(line: &str) -> bool {
@@ -183,6 +243,28 @@ mod tests {
         assert_eq!(run(good, good), ExitCode::SUCCESS);
         assert_eq!(run(bad, good), ExitCode::FAILURE);
         assert_eq!(run(good, bad), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_failed_step_says_why() {
+        let (end, _) = run(&Step::new("failing", "cargo no-such-command"), Output::Kept);
+        let End::Failed(why) = end else { panic!("it passed") };
+        let (status, output) = why.split_once('\n').expect("the command says why");
+        assert!(status.contains("101") && output.contains("no-such-command"), "{why}");
+        assert_eq!(faults("one\ntwo\n"), "one\ntwo");
+        assert_eq!(faults("one\nx panicked at y\nwhy\nmore\n"), "x panicked at y\nwhy");
+    }
+
+    /// A server that a test has left behind, say.
+    #[test]
+    #[cfg(unix)]
+    fn a_process_that_is_left_behind_does_not_keep_a_step_from_its_end() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 30 & sleep 1; echo ended"]);
+        let start = Instant::now();
+        let (status, kept) = with_output(&mut command, Output::Kept).expect("there is a shell");
+        assert!(status.success() && kept == "ended\n", "{kept}");
+        assert!(start.elapsed() < Duration::from_secs(25));
     }
 
     #[test]
