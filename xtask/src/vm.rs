@@ -17,8 +17,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub(crate) use image::BUILD;
+use judge::Verdict;
 use scenario::Scenario;
 use table::Row;
+
+use crate::step::SOME_SKIPPED;
 
 /// The workspace's root.
 fn root() -> PathBuf {
@@ -55,7 +58,7 @@ fn prepare() -> ExitCode {
 }
 
 /// Runs the scenarios of these names, or all; judges them and prints a table. Fails if one of
-/// them does.
+/// them does, and says so if one was skipped.
 pub(crate) fn run(names: &[String]) -> ExitCode {
     if names == [PREPARE] {
         return prepare();
@@ -82,7 +85,7 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         Ok(image) => image,
         Err(image::Failure::Missing(what)) => {
             println!("SKIPPED all guests: {what}. Nothing was checked.");
-            return ExitCode::SUCCESS;
+            return ExitCode::from(SOME_SKIPPED);
         }
         Err(image::Failure::Broken(what)) => {
             println!("FAILED before the first guest: {what}");
@@ -132,7 +135,20 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         eprintln!("xtask vm: cannot store the table: {error}");
         return ExitCode::FAILURE;
     }
-    if rows.iter().any(|row| row.verdict.failed()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    ExitCode::from(exit_code(rows.iter().map(|row| &row.verdict)))
+}
+
+/// 1 if a scenario has failed; otherwise [`SOME_SKIPPED`] if one was skipped.
+fn exit_code<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> u8 {
+    let mut code = 0;
+    for verdict in verdicts {
+        match verdict {
+            Verdict::Passed => {}
+            Verdict::Failed(_) => return 1,
+            Verdict::Skipped(_) => code = SOME_SKIPPED,
+        }
+    }
+    code
 }
 
 /// Stores the guest's report, a line for each phase.
@@ -140,5 +156,20 @@ fn keep(name: &str, run: &qemu::Run) {
     let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
     if let Err(error) = std::fs::write(folder().join(format!("{name}.json")), lines) {
         eprintln!("xtask vm: cannot keep {name}.json: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest that was skipped has not passed.
+    #[test]
+    fn the_exit_code_tells_passed_skipped_and_failed_apart() {
+        let (passed, skipped) = (Verdict::Passed, Verdict::Skipped("no kernel".to_owned()));
+        let failed = Verdict::Failed(vec!["a fault".to_owned()]);
+        assert_eq!(exit_code([&passed, &passed].into_iter()), 0);
+        assert_eq!(exit_code([&skipped, &passed].into_iter()), SOME_SKIPPED);
+        assert_eq!(exit_code([&skipped, &failed, &passed].into_iter()), 1);
     }
 }

@@ -11,6 +11,20 @@ function measure($clock, $calls, $resolution_ns) {
     return [$calls, $back, $first, $last, $resolution_ns];
 }
 
+const BATCH = 1000;
+
+function fastest($calls) {
+    $fastest = PHP_INT_MAX;
+    for ($batch = 0; $batch < intdiv($calls, BATCH); $batch++) {
+        $begin = hrtime(true);
+        for ($i = 1; $i < BATCH; $i++) {
+            hrtime(true);
+        }
+        $fastest = min($fastest, hrtime(true) - $begin);
+    }
+    return [BATCH, $fastest];
+}
+
 // `microtime` is a number of seconds; its 53 bits leave 0.24 us.
 function microtime_ns() {
     return (int) (microtime(true) * 1e6) * 1000;
@@ -22,6 +36,7 @@ while (($line = fgets(STDIN)) !== false) {
     $seen = [
         "monotonic" => measure(fn() => hrtime(true), $calls, 1),
         "realtime" => measure('microtime_ns', $calls, 2000),
+        "batch" => fastest($calls),
     ];
     fputs(STDOUT, json_encode($seen) . "\n");
 }

@@ -82,7 +82,7 @@ class Nginx:
     def __init__(self):
         with open(FOLDER + "/nginx.conf", "w") as file:
             file.write(
-                "daemon off; worker_processes 1; pid /tmp/servers/nginx.pid; error_log stderr;\n"
+                f"daemon off; worker_processes 1; pid {FOLDER}/nginx.pid; error_log stderr;\n"
                 "events {} http { log_format times '$msec $request_time';\n"
                 f"access_log {self.LOG} times; server {{ listen 127.0.0.1:7002; return 200 'good'; }} }}\n"
             )
@@ -120,7 +120,7 @@ class Postgres:
     BIN = "/usr/lib/postgresql/15/bin/"
     DATA = "/var/lib/postgresql/15/main"
     AS_USER = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    ROWS = 200_000
+    ROWS = 1_000_000
     TIMES = """select count(*), count(*) filter (where t < before), min(t) filter (where i = 1), max(t) filter (where i = n)
         from (select i, n, t, lag(t) over () as before
               from (select i, {0} as n, (extract(epoch from clock_timestamp()) * 1000000)::bigint as t

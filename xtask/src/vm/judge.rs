@@ -12,15 +12,11 @@ pub(super) enum Verdict {
     Passed,
     /// The expected values, and the reported ones.
     Failed(Vec<String>),
-    /// What this guest could not do. Nothing else failed, but the scenario has not passed.
+    /// What this guest could not do. All that it did was right, but the scenario has not passed.
     Skipped(String),
 }
 
 impl Verdict {
-    pub(super) const fn failed(&self) -> bool {
-        matches!(self, Self::Failed(_))
-    }
-
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -32,7 +28,7 @@ impl Verdict {
     pub(super) fn lines(&self) -> Vec<String> {
         match self {
             Self::Passed => Vec::new(),
-            Self::Failed(faults) => faults.clone(),
+            Self::Failed(faults) => faults.iter().map(|fault| format!("FAILED: {fault}")).collect(),
             Self::Skipped(why) => vec![format!("SKIPPED: {why}")],
         }
     }
@@ -40,12 +36,14 @@ impl Verdict {
 
 /// Judges a run.
 pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
-    if let Some(what) = find(&run.phases, "unavailable", "what").next().and_then(Value::as_str) {
-        return Verdict::Skipped(what.to_owned());
-    }
+    let unavailable = find(&run.phases, "unavailable", "what").next().and_then(Value::as_str);
     let untestable = untestable(&run.phases);
+    let is_reached = |check: &Check| run.phases.iter().any(|phase| phase["phase"] == check.phase);
     // Order holds whatever serves.
-    let counts = |check: &&Check| untestable.is_none() || check.path.starts_with("readers.");
+    let counts = |check: &&Check| {
+        (unavailable.is_none() || is_reached(check))
+            && (untestable.is_none() || check.path.starts_with("readers."))
+    };
     let mut faults: Vec<String> =
         run.broken.iter().map(|broken| format!("the guest broke: {broken}")).collect();
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
@@ -54,7 +52,7 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     for check in scenario.checks.iter().filter(counts) {
         faults.extend(fault(check, &run.phases));
     }
-    match untestable {
+    match unavailable.map(str::to_owned).or(untestable) {
         _ if !faults.is_empty() => Verdict::Failed(faults),
         Some(what) => Verdict::Skipped(what),
         None => Verdict::Passed,
@@ -189,6 +187,28 @@ mod tests {
         }
         let check = Check::new("never", "a", Rule::Nothing, "so");
         assert!(fault(&check, &[json!({ "phase": "p" })]).is_some(), "a phase that was not reached");
+    }
+
+    /// A guest that lacks something is skipped only if all that it did was right.
+    #[test]
+    fn what_a_guest_lacks_hides_no_fault() {
+        let scenarios = super::super::scenario::all();
+        let suspended = scenarios.iter().find(|scenario| scenario.name == "suspended").unwrap();
+        let verdict = |more: &[Value]| {
+            let mut phases = Run::unavailable("no suspend").phases;
+            phases.extend_from_slice(more);
+            judge(suspended, &Run { phases, broken: None })
+        };
+        assert!(matches!(verdict(&[]), Verdict::Skipped(what) if what == "no suspend"));
+        let readers = |backward: u64| {
+            json!({ "phase": "end", "readers":
+                { "backward": backward, "backward_in_thread": 0, "readings": 100_000, "exchanges": 10 } })
+        };
+        assert!(matches!(verdict(&[readers(0)]), Verdict::Skipped(_)));
+        let error = json!({ "phase": "error", "error": "no clock" });
+        for fault in [readers(1), error] {
+            assert!(matches!(verdict(&[fault]), Verdict::Failed(_)));
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(40);
 /// How often a guest is booted whose kernel or whose clocks did not come up.
 const BOOTS: u32 = 3;
 
-/// How often the machine is asked whether its state is saved.
+/// How often QEMU is asked whether something has happened.
 const POLL: Duration = Duration::from_millis(50);
 
 /// 24 MB of kernel and program, and some room. It is small because a saved state has that size.
@@ -222,10 +222,24 @@ impl<'a> Machine<'a> {
     }
 
     fn wait_until_running(&mut self) -> io::Result<()> {
-        while self.monitor.execute("query-status", &Value::Null)?["running"] != true {
-            thread::sleep(POLL);
+        wait_for("the loaded machine does not run", || {
+            let status = self.monitor.execute("query-status", &Value::Null)?;
+            Ok((status["running"] == true).then_some(()))
+        })
+    }
+}
+
+/// Asks again and again until there is an answer. Fails with `complaint` when a guest takes too long.
+fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
         }
-        Ok(())
+        if start.elapsed() > TIME_LIMIT {
+            return Err(io::Error::other(format!("{complaint} after {} s", TIME_LIMIT.as_secs())));
+        }
+        thread::sleep(POLL);
     }
 }
 
@@ -234,14 +248,32 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     // The default is 128 MiB a second.
     monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
     monitor.execute("migrate", &json!({ "uri": uri }))?;
-    loop {
+    wait_for("the state is not sent", || {
         let status = monitor.execute("query-migrate", &Value::Null)?;
         match status["status"].as_str() {
-            Some("completed") => return Ok(()),
-            Some("failed" | "cancelled") => return Err(io::Error::other(format!("not sent: {status}"))),
-            _ => thread::sleep(POLL),
+            Some("completed") => Ok(Some(())),
+            Some("failed" | "cancelled") => Err(io::Error::other(format!("not sent: {status}"))),
+            _ => Ok(None),
         }
-    }
+    })
+}
+
+/// QEMU with a machine that has nothing yet but processors and memory, and is not started again when
+/// it ends.
+pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
+    let mut qemu = Command::new(QEMU);
+    qemu.args([
+        "-accel",
+        "tcg,thread=multi",
+        "-m",
+        memory_mb,
+        "-display",
+        "none",
+        "-no-reboot",
+        "-nodefaults",
+    ])
+    .args(["-cpu", processor, "-smp", &cpus.to_string()]);
+    qemu
 }
 
 fn spawn(
@@ -254,19 +286,8 @@ fn spawn(
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
     let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
     let errors = fs::File::create(super::folder().join(format!("{}.errors", scenario.name)))?;
-    let mut child = Command::new(QEMU)
+    let mut child = machine(scenario.processor, scenario.cpus, MEMORY_MB)
         .current_dir(super::folder())
-        .args([
-            "-accel",
-            "tcg,thread=multi",
-            "-m",
-            MEMORY_MB,
-            "-display",
-            "none",
-            "-no-reboot",
-            "-nodefaults",
-        ])
-        .args(["-cpu", scenario.processor, "-smp", &scenario.cpus.to_string()])
         .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
         .arg("-kernel")
         .arg(&image.kernel)
@@ -338,17 +359,14 @@ impl Monitor {
     /// Waits until QEMU calls, or is gone.
     fn accept(listener: &TcpListener, child: &mut Child) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let stream = loop {
-            match listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-            if let Some(status) = child.try_wait()? {
-                return Err(io::Error::other(format!("it ended, {status}; see target/vm/*.errors")));
-            }
-            thread::sleep(POLL);
-        };
+        let stream = wait_for("its monitor does not call", || match listener.accept() {
+            Ok((stream, _)) => Ok(Some(stream)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match child.try_wait()? {
+                Some(status) => Err(io::Error::other(format!("it ended, {status}; see target/vm/*.errors"))),
+                None => Ok(None),
+            },
+            Err(error) => Err(error),
+        })?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(TIME_LIMIT))?;
         let mut monitor = Self { input: BufReader::new(stream.try_clone()?), output: stream };

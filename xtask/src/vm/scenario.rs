@@ -8,7 +8,7 @@ use super::packages::Program;
 
 mod guests;
 
-pub(super) use guests::all;
+pub(super) use guests::{PROCESSOR, all};
 
 /// Why a counter with which the kernel does not keep time is not used at first: it has not been
 /// compared yet, or the kernel, which takes seconds to decide, does not offer it yet.

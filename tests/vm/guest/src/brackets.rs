@@ -39,6 +39,7 @@ pub(crate) struct Brackets {
     by_line: u64,
     /// States, one for each row.
     fast: u64,
+    disrupted: u64,
     calibrating: u64,
     fallback: u64,
     /// Reasons for not using the counter, in any row.
@@ -65,6 +66,7 @@ impl Brackets {
             unix_widest_bound_ns: 0,
             by_line: 0,
             fast: 0,
+            disrupted: 0,
             calibrating: 0,
             fallback: 0,
             reasons: BTreeSet::new(),
@@ -73,16 +75,17 @@ impl Brackets {
     }
 
     /// Takes `count` brackets.
-    pub(crate) fn row(&mut self, clock: &Clock, looks: u32) {
+    pub(crate) fn row(&mut self, clock: &Clock, count: u32) {
         match clock.status().state {
             State::Fast => self.fast += 1,
             State::Fallback(reason) => {
                 self.fallback += 1;
                 self.reasons.insert(reason.code());
             }
+            State::Disrupted => self.disrupted += 1,
             _ => self.calibrating += 1,
         }
-        for _ in 0..looks {
+        for _ in 0..count {
             self.count += 1;
             self.ordered(clock);
             self.bounds(clock);
@@ -158,7 +161,7 @@ impl Brackets {
             .map(|(event, count)| (event.name().to_owned(), count.into()))
             .collect();
         let offset = |ns: i64| (self.least_offset_ns <= self.most_offset_ns).then_some(ns);
-        let rows = self.fast + self.calibrating + self.fallback;
+        let rows = self.fast + self.disrupted + self.calibrating + self.fallback;
         let share = |count: u64| count * 100 / rows.max(1);
         let warnings: Vec<&str> =
             status.verdicts().iter().filter_map(|verdict| verdict.warning.map(Reason::code)).collect();
@@ -171,9 +174,10 @@ impl Brackets {
             "comparison": comparison(status.comparison),
             "nominal_hz": status.nominal_hz,
             "fast_percent": share(self.fast),
+            "disrupted_percent": share(self.disrupted),
             "calibrating_percent": share(self.calibrating),
             "fallback_percent": share(self.fallback),
-            "looks": self.count,
+            "brackets": self.count,
             "bounded_percent": self.by_line * 100 / self.count.max(1),
             "narrowest_bracket_ns": self.narrowest_ns,
             "outside": self.outside,

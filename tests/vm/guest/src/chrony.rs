@@ -20,10 +20,12 @@ const CHRONYD: &str = "/usr/sbin/chronyd";
 const SOCKET: &str = "/run/time.sock";
 const SETTINGS: &str = "/run/chrony.conf";
 
-/// Two samples a second for chronyd's filter, and an update each second. The largest jump that is
-/// made at once; a larger offset than that is left to a slew, unless it comes first.
-const COMMON: &str = "refclock SOCK /run/time.sock refid TIME poll 0 filter 2 precision 1e-6\n\
+/// What all runs of chronyd have (chrony.conf(5)): an update each second, from two samples, and no
+/// network. Without `makestep` it slews every offset.
+const COMMON: &str = "refid TIME poll 0 filter 2 precision 1e-6\n\
                       cmdport 0\nport 0\npidfile /run/chronyd.pid\n";
+
+/// The time from one sample to the next.
 const SAMPLES: Duration = Duration::from_millis(500);
 
 /// By how much the time runs faster than the guest's counter, ppm.
@@ -36,10 +38,11 @@ const OFFSET_NS: i64 = 1_000_000_000;
 /// How long chronyd may take for its first update: four samples, or some more on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `NTP_PHASE_LIMIT` (`include/linux/timex.h`), the claim of a kernel that no daemon has set, us.
+/// The maximum error that a kernel states while no daemon sets it, us (`NTP_PHASE_LIMIT` in
+/// `include/linux/timex.h`).
 const NOT_SET_US: i64 = 16_000_000;
 
-/// More than a crystal needs, ppm.
+/// A larger rate than any crystal needs, ppm: chronyd is slewing.
 const SLEW_PPM: i64 = 200;
 
 /// What this process tells chronyd, `struct sock_sample` in chrony's `refclock_sock.c`, on a machine
@@ -56,7 +59,7 @@ fn sample(now_ns: u64, offset_ns: i64) -> [u8; 40] {
     sample
 }
 
-/// The true time: that of the guest's start, and as long a time since as the counter says, corrected.
+/// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`] faster.
 struct Truth {
     unix_ns: i128,
     raw_ns: i128,
@@ -104,7 +107,7 @@ fn with_chronyd(
     offset_ns: i64,
     so: impl Fn(&system::Timex) -> bool,
 ) -> io::Result<()> {
-    fs::write(SETTINGS, format!("{COMMON}{settings}"))?;
+    fs::write(SETTINGS, format!("refclock SOCK {SOCKET} {COMMON}{settings}"))?;
     let chronyd = Command::new(CHRONYD)
         .args(["-d", "-u", "root", "-f", SETTINGS])
         .stdout(Stdio::piped())

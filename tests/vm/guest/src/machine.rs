@@ -9,6 +9,18 @@ use crate::system;
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
+/// Flags of the processor, in `/proc/cpuinfo`, that concern clocks.
+const FLAGS: [&str; 8] = [
+    "constant_tsc",
+    "nonstop_tsc",
+    "tsc_known_freq",
+    "tsc_reliable",
+    "tsc_adjust",
+    "rdtscp",
+    "rdpid",
+    "hypervisor",
+];
+
 /// What in a kernel message makes it one about clocks.
 const TOPICS: [&str; 4] = ["clocksource", "TSC", "tsc:", "hpet"];
 
@@ -56,14 +68,7 @@ pub(crate) fn facts() -> Value {
         line.and_then(|line| line.split(": ").nth(1)).unwrap_or_default().to_owned()
     };
     let flags = field("flags");
-    let flags: Vec<&str> = flags
-        .split(' ')
-        .filter(|flag| {
-            ["constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust", "rdtscp", "rdpid"]
-                .contains(flag)
-                || ["hypervisor"].contains(flag)
-        })
-        .collect();
+    let flags: Vec<&str> = flags.split(' ').filter(|flag| FLAGS.contains(flag)).collect();
     let messages = system::kernel_log();
     let messages: Vec<&str> =
         messages.lines().filter(|line| TOPICS.iter().any(|topic| line.contains(topic))).collect();

@@ -15,12 +15,12 @@ use crate::{machine, report, system};
 /// The phases, and by how much the counter of the next host is ahead of the former one's, ms.
 type Hosts = [(&'static str, i64); 3];
 
-/// Where the kernel keeps time with the counter, its clock jumps ahead with it.
-const HOSTS: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+/// Where the kernel keeps time with the counter: its clock jumps with it.
+const HOSTS_UNDER_TSC: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
-/// Where it does not, 400 ms are within the window of a line, 1 s, which goes on until the next
-/// iteration. The others are outside.
-const HOSTS_OF_OTHER: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+/// Where it keeps time with another clocksource. 400 ms are within the window of a line, 1 s: the line
+/// goes on until the next iteration. The other jumps end the line.
+const HOSTS_UNDER_OTHERS: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
 /// How long `tickline watch` runs before the first move.
 const WATCHED_BEFORE: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
         .spawn()?;
     // It sees a jump once it has measured the counter's frequency.
     thread::sleep(WATCHED_BEFORE);
-    let hosts = if machine::clocksource() == "tsc" { HOSTS } else { HOSTS_OF_OTHER };
+    let hosts = if machine::clocksource() == "tsc" { HOSTS_UNDER_TSC } else { HOSTS_UNDER_OTHERS };
     for (phase, ahead_ms) in hosts {
         let hz = lab.clock.status().frequency_hz.unwrap_or(0);
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;

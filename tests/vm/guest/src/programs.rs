@@ -6,6 +6,7 @@
 
 mod handover;
 mod load;
+pub(crate) mod suites;
 pub(crate) mod units;
 
 use std::fs::{self, File};

@@ -46,7 +46,7 @@ impl Exchange {
         let before_ns = self.largest_ns.load(Ordering::Acquire);
         let now_ns = read();
         // ORDERING: Release, as above.
-        self.largest_ns.fetch_max(now_ns, Ordering::AcqRel);
+        self.largest_ns.fetch_max(now_ns, Ordering::Release);
         seen.readings += 1;
         seen.exchanges += u64::from(before_ns != *own_ns);
         *own_ns = now_ns.max(before_ns);

@@ -22,7 +22,7 @@ pub(crate) fn open() -> io::Result<()> {
     OPEN.set(port).map_err(|_| io::Error::other("opened twice"))
 }
 
-/// Reports.
+/// Sends a line to the other side.
 pub(crate) fn line(value: &Value) {
     // One write, so that lines do not mix. A failure cannot be reported.
     if let Some(mut port) = OPEN.get() {

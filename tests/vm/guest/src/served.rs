@@ -66,7 +66,11 @@ pub(crate) fn serve_caller() -> io::Result<()> {
         seen["clocksource"] = machine::clocksource().into();
         seen["native_ns"] = native["call_ns"].clone();
         seen["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
-        seen["is_in_order"] = (seen["first_ns"].as_u64() >= last_ns).into();
+        seen["is_in_order"] = seen["first_ns"]
+            .as_u64()
+            .zip(last_ns)
+            .is_some_and(|(first_ns, last_ns)| first_ns >= last_ns)
+            .into();
         seen["server"] = errors.into();
         last_ns = seen["last_ns"].as_u64();
         report::line(&seen);

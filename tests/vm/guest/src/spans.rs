@@ -2,7 +2,6 @@
 //! tickline, and by the OS clock.
 
 use std::hint::black_box;
-use std::io;
 
 use serde_json::{Value, json};
 use tickline::{Clock, State};
@@ -27,7 +26,7 @@ const BATCHES: u32 = 200;
 /// ns a span by either clock, and how many percent of ours the other one is. The layer's clock is
 /// the global one, as users have it.
 pub(crate) fn measure() -> Value {
-    let guard = match tickline::start().map_err(io::Error::other) {
+    let guard = match tickline::start() {
         Ok(guard) => guard,
         Err(error) => return json!({ "error": error.to_string() }),
     };

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::root::{Disks, INIT_PATH};
-use crate::vm::image::QEMU;
+use crate::vm::qemu;
+use crate::vm::scenario::PROCESSOR;
 
 /// A guest that says nothing for so long hangs. Postgres takes a minute to fill its table.
 const SILENCE: Duration = Duration::from_secs(300);
@@ -89,19 +90,7 @@ fn spawn(guest: &Guest, disks: &Disks) -> io::Result<Child> {
     let folder = crate::vm::folder();
     let drive = |disk: &std::path::Path| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
     let errors = fs::File::create(folder.join(format!("programs-{}.errors", guest.name)))?;
-    Command::new(QEMU)
-        .args([
-            "-accel",
-            "tcg,thread=multi",
-            "-m",
-            MEMORY_MB,
-            "-display",
-            "none",
-            "-no-reboot",
-            "-nodefaults",
-        ])
-        // The TSC is called invariant: `guests.rs` tells how.
-        .args(["-cpu", "max,+invtsc,x-force-features=on,tcg-cpuid=off", "-smp", &guest.cpus.to_string()])
+    qemu::machine(PROCESSOR, guest.cpus, MEMORY_MB)
         .arg("-serial")
         .arg(format!("file:{}", folder.join(format!("programs-{}.console", guest.name)).display()))
         .args(["-serial", "stdio", "-drive", &drive(&disks.root), "-drive", &drive(&disks.own)])

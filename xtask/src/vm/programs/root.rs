@@ -6,11 +6,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::list::{Build, PROGRAMS, Program};
+use super::list::{Build, Program};
+use super::source::{self, RELEASE, folder};
+use super::suites::{self, Suite};
 use crate::vm::image::{self, Failure, works};
 
-/// The release, and what is installed from it. Its kernel is the one that boots.
-const RELEASE: &str = "bookworm";
+/// What is installed of the release. Its kernel is the one that boots.
 const PACKAGES: &[&str] = &[
     "linux-image-cloud-amd64",
     "initramfs-tools",
@@ -47,8 +48,8 @@ exec /opt/init
 /// Where the guest has it.
 pub(super) const INIT_PATH: &str = "/sbin/tickline-guest";
 
-/// A program that could not be built, and why.
-pub(super) type Skipped = (&'static str, String);
+/// A program or suite that could not be built, and why.
+pub(super) type Skipped = (String, String);
 
 /// What the guests boot.
 #[derive(Debug)]
@@ -57,15 +58,13 @@ pub(super) struct Disks {
     pub(super) initramfs: PathBuf,
     pub(super) root: PathBuf,
     pub(super) own: PathBuf,
+    /// The suites on it.
+    pub(super) suites: Vec<&'static Suite>,
     pub(super) skipped: Vec<Skipped>,
 }
 
-fn folder() -> PathBuf {
-    crate::vm::folder().join("programs")
-}
-
-/// Makes the disks, or only the small one if the other is there. It has the programs of these names, or all.
-pub(super) fn prepare(wanted: &[&str]) -> Result<Disks, Failure> {
+/// Makes the disks, or only the small one if the other is there. It has these programs and suites.
+pub(super) fn prepare(programs: &[&Program], suites: &[&'static Suite]) -> Result<Disks, Failure> {
     fs::create_dir_all(folder())?;
     let missing = |what: &str| Failure::Missing(what.to_owned());
     if !works(image::QEMU, &["--version"]) {
@@ -83,8 +82,16 @@ pub(super) fn prepare(wanted: &[&str]) -> Result<Disks, Failure> {
     let (Some(kernel), Some(initramfs)) = (boot("vmlinuz-"), boot("initrd.img-")) else {
         return Err(missing("Debian's kernel package has brought no kernel"));
     };
-    let (own, skipped) = own_disk(&tree, wanted)?;
-    Ok(Disks { kernel, initramfs, root: folder().join("root.img"), own, skipped })
+    let mut disks = Disks {
+        kernel,
+        initramfs,
+        root: folder().join("root.img"),
+        own: folder().join("own.img"),
+        suites: Vec::new(),
+        skipped: Vec::new(),
+    };
+    own_disk(&tree, programs, suites, &mut disks)?;
+    Ok(disks)
 }
 
 /// Debian as a folder, and as a disk. A folder of an older list of packages is made again.
@@ -99,20 +106,7 @@ fn debian() -> Result<PathBuf, Failure> {
     if !works("mmdebstrap", &["--version"]) && !image::install("mmdebstrap") {
         return Err(missing("mmdebstrap is not here, and apt-get cannot install it"));
     }
-    let sources = Command::new("apt-get")
-        .args([
-            "indextargets",
-            "--format",
-            "deb $(REPO_URI) $(CODENAME) $(COMPONENT)",
-            "Created-By: Packages",
-        ])
-        .output()?;
-    let sources = String::from_utf8_lossy(&sources.stdout).into_owned();
-    let sources: Vec<&str> = sources
-        .lines()
-        .filter(|line| line.split(' ').nth(2).is_some_and(|name| name.split('-').next() == Some(RELEASE)))
-        .filter(|line| !line.contains("backports"))
-        .collect();
+    let sources = source::mirrors()?;
     if sources.is_empty() {
         return Err(missing("apt does not know bookworm; it has been asked for its sources"));
     }
@@ -157,10 +151,15 @@ fn disk_from(tree: &Path, disk: &Path, size: &str) -> Result<(), Failure> {
     }
 }
 
-/// What the project brings along: its programs, the loads, the units, and the list.
-fn own_disk(root: &Path, wanted: &[&str]) -> Result<(PathBuf, Vec<Skipped>), Failure> {
+/// What the project brings along: its programs, the loads, the suites, the units, and the lists.
+fn own_disk(
+    root: &Path,
+    loads: &[&Program],
+    suites: &[&'static Suite],
+    disks: &mut Disks,
+) -> Result<(), Failure> {
     let programs = image::build()?;
-    let (tree, disk) = (folder().join("own"), folder().join("own.img"));
+    let tree = folder().join("own");
     fs::remove_dir_all(&tree).ok();
     fs::create_dir_all(&tree)?;
     for (name, bytes) in [
@@ -174,16 +173,26 @@ fn own_disk(root: &Path, wanted: &[&str]) -> Result<(PathBuf, Vec<Skipped>), Fai
     for entry in image::entries(&crate::vm::root().join("crates/tickline-cli/systemd")) {
         fs::copy(&entry, tree.join(entry.file_name().unwrap_or_default()))?;
     }
-    let (mut list, mut skipped) = (Vec::new(), Vec::new());
-    for program in PROGRAMS.iter().filter(|program| wanted.is_empty() || wanted.contains(&program.name)) {
+    let mut list = Vec::new();
+    for program in loads {
         match built(program, &tree, root) {
             Ok(entry) => list.push(entry),
-            Err(why) => skipped.push((program.name, why)),
+            Err(why) => disks.skipped.push((program.name.to_owned(), why)),
         }
     }
     fs::write(tree.join("programs.json"), Value::from(list).to_string())?;
-    disk_from(&tree, &disk, "128M")?;
-    Ok((disk, skipped))
+    let mut list = Vec::new();
+    for suite in suites {
+        match suites::built(suite, &tree, root) {
+            Ok(entry) => {
+                list.push(entry);
+                disks.suites.push(suite);
+            }
+            Err(why) => disks.skipped.push((format!("the suite of {}", suite.name), why)),
+        }
+    }
+    fs::write(tree.join("suites.json"), Value::from(list).to_string())?;
+    disk_from(&tree, &disks.own, "128M")
 }
 
 /// Builds a load into the disk's folder. Returns its entry in the guest's list.

@@ -11,7 +11,7 @@ const PLAIN: &str = "max";
 /// One whose TSC is called invariant. The emulator's is, but QEMU refuses to say so (its
 /// `target/i386/cpu.c` has no `TCG_APM_FEATURES`); the second option makes it. The third hides
 /// the emulator's name.
-const PROCESSOR: &str = "max,+invtsc,x-force-features=on,tcg-cpuid=off";
+pub(in super::super) const PROCESSOR: &str = "max,+invtsc,x-force-features=on,tcg-cpuid=off";
 
 /// The same, without that claim.
 const NOT_INVARIANT: &str = "max,tcg-cpuid=off";

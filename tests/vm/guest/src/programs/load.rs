@@ -41,6 +41,15 @@ impl Mode {
             Self::Preload => "preload",
         }
     }
+
+    /// The words before a command.
+    pub(super) fn prefix(self) -> String {
+        match self {
+            Self::Native => String::new(),
+            Self::Run => RUN.to_owned(),
+            Self::Preload => format!("env LD_PRELOAD={LIBRARY}"),
+        }
+    }
 }
 
 /// A program of the list.
@@ -73,11 +82,7 @@ impl Program {
     }
 
     fn command(&self, mode: Mode) -> Command {
-        let prefix = match mode {
-            Mode::Native => String::new(),
-            Mode::Run => RUN.to_owned(),
-            Mode::Preload => format!("env LD_PRELOAD={LIBRARY}"),
-        };
+        let prefix = mode.prefix();
         if self.is_server {
             let mut command = super::command(&self.words);
             command.env("RUN", prefix);

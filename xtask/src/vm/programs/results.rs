@@ -1,0 +1,232 @@
+//! What the guest has reported of the programs' own tests for time, against what must hold.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Run;
+use super::suites::Suite;
+
+/// A suite in one mode.
+pub(super) struct Row {
+    pub(super) suite: &'static str,
+    pub(super) mode: &'static str,
+    pub(super) ran: usize,
+    pub(super) skipped: usize,
+    /// Those that also fail when they are repeated alone.
+    pub(super) failed: Vec<String>,
+    /// Those that have passed alone, with what came before.
+    pub(super) repeated: Vec<String>,
+    pub(super) faults: Vec<String>,
+}
+
+const MODES: [&str; 3] = ["native", "run", "preload"];
+
+/// The rows of these suites; another one for the guest, if it has come to no end.
+pub(super) fn rows(suites: &[&'static Suite], run: &Run) -> Vec<Row> {
+    let mut rows: Vec<Row> = suites.iter().flat_map(|suite| suite_rows(suite, run)).collect();
+    let machine = run.lines.iter().find(|line| line["phase"] == "machine").unwrap_or(&Value::Null);
+    let mut faults: Vec<String> = run.broken.iter().cloned().collect();
+    if machine["clocksource"] != "hpet" {
+        faults.push(format!("the clocksource is {}", machine["clocksource"]));
+    }
+    if !faults.is_empty() {
+        rows.push(Row {
+            suite: "the guest",
+            mode: "",
+            ran: 0,
+            skipped: 0,
+            failed: Vec::new(),
+            repeated: Vec::new(),
+            faults,
+        });
+    }
+    rows
+}
+
+fn suite_rows(suite: &Suite, run: &Run) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let native = Seen::of(suite, "native", run);
+    for mode in MODES.into_iter().filter(|mode| *mode != "preload" || !suite.is_static) {
+        let seen = Seen::of(suite, mode, run);
+        let mut faults = Vec::new();
+        if seen.ran() == 0 {
+            faults.push(format!("no test ran: {}", seen.line));
+        }
+        if seen.line["serving"] != true {
+            faults.push(format!("no page was served at its end: serving is {}", seen.line["serving"]));
+        }
+        let is_served = seen.line["tickline"].as_str().is_some_and(|said| said.contains("has the clock of"));
+        if mode == "run" && !is_served {
+            faults.push(format!("`tickline run` says {}", seen.line["tickline"]));
+        }
+        if seen.ran() != native.ran() {
+            let other = |one: &Seen, two: &Seen| -> Vec<String> {
+                one.results.keys().filter(|test| one.has_run(test) && !two.has_run(test)).cloned().collect()
+            };
+            faults.push(format!(
+                "{} tests ran, natively {}; only natively: {}; only here: {}",
+                seen.ran(),
+                native.ran(),
+                other(&native, &seen).join(", "),
+                other(&seen, &native).join(", ")
+            ));
+        }
+        let failed = seen.failed();
+        faults.extend(
+            failed
+                .iter()
+                .filter(|test| native.has_passed(test))
+                .map(|test| format!("{test} fails, and not natively; repeated alone: {}", seen.told(test))),
+        );
+        let repeated = seen.repeats.keys().filter(|test| seen.is(test, "failed") && seen.has_passed(test));
+        let repeated = repeated.map(|test| format!("{test}: failed; alone: {}", seen.told(test))).collect();
+        rows.push(Row {
+            suite: suite.name,
+            mode,
+            ran: seen.ran(),
+            skipped: seen.results.len() - seen.ran(),
+            failed,
+            repeated,
+            faults,
+        });
+    }
+    rows
+}
+
+/// What a guest has reported of a suite in a mode.
+struct Seen<'a> {
+    line: &'a Value,
+    results: BTreeMap<String, &'a str>,
+    /// How each repeated test went alone.
+    repeats: BTreeMap<String, Vec<&'a str>>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(suite: &Suite, mode: &str, run: &'a Run) -> Self {
+        let phase = |phase: &'static str| {
+            run.lines.iter().filter(move |line| {
+                line["phase"] == phase && line["suite"] == suite.name && line["mode"] == mode
+            })
+        };
+        let line = phase("suite").next().unwrap_or(&Value::Null);
+        let results = line["results"].as_object().into_iter().flatten();
+        let repeats = phase("repeat").map(|line| {
+            let outcomes =
+                line["outcomes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            (line["test"].as_str().unwrap_or_default().to_owned(), outcomes)
+        });
+        Self {
+            line,
+            results: results.filter_map(|(test, result)| Some((test.clone(), result.as_str()?))).collect(),
+            repeats: repeats.collect(),
+        }
+    }
+
+    fn is(&self, test: &str, result: &str) -> bool {
+        self.results.get(test).is_some_and(|it| *it == result)
+    }
+
+    fn has_run(&self, test: &str) -> bool {
+        self.is(test, "passed") || self.is(test, "failed")
+    }
+
+    fn ran(&self) -> usize {
+        self.results.keys().filter(|test| self.has_run(test)).count()
+    }
+
+    /// Whether it has passed; if it was repeated, that counts.
+    fn has_passed(&self, test: &str) -> bool {
+        self.repeats.get(test).map_or_else(|| self.is(test, "passed"), |alone| alone.contains(&"passed"))
+    }
+
+    fn failed(&self) -> Vec<String> {
+        self.results.keys().filter(|test| self.has_run(test) && !self.has_passed(test)).cloned().collect()
+    }
+
+    fn told(&self, test: &str) -> String {
+        self.repeats.get(test).map_or_else(|| "not".to_owned(), |alone| alone.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::suites::SUITES;
+    use super::*;
+
+    type Change = fn(&mut Vec<Value>);
+
+    /// A suite of which one test fails in each mode, and one is skipped.
+    fn good() -> Vec<Value> {
+        let mut lines = vec![json!({ "phase": "machine", "clocksource": "hpet" })];
+        for mode in MODES {
+            lines.push(json!({
+                "phase": "suite", "suite": "Python", "mode": mode, "exit_code": 1, "serving": true,
+                "tickline": "tickline: python3 has the clock of a page",
+                "results": { "one": "passed", "two": "failed", "three": "skipped" },
+            }));
+        }
+        for mode in MODES {
+            lines.push(json!({
+                "phase": "repeat", "suite": "Python", "test": "two", "mode": mode,
+                "outcomes": ["failed", "failed", "failed"],
+            }));
+        }
+        lines
+    }
+
+    fn judged(change: impl Fn(&mut Vec<Value>)) -> Vec<Row> {
+        let mut lines = good();
+        change(&mut lines);
+        rows(&[&SUITES[0]], &Run { lines, broken: None })
+    }
+
+    fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
+        judged(change).into_iter().flat_map(|row| row.faults).collect()
+    }
+
+    #[test]
+    fn only_a_failure_that_native_does_not_have_is_a_fault() {
+        let rows = judged(|_| {});
+        assert_eq!(
+            rows.iter().map(|row| (row.mode, row.ran, row.skipped)).collect::<Vec<_>>(),
+            [("native", 2, 1), ("run", 2, 1), ("preload", 2, 1)]
+        );
+        assert!(rows.iter().all(|row| row.faults.is_empty() && row.failed == ["two"]));
+        assert!(rows.iter().all(|row| row.repeated.is_empty()), "it has never passed");
+        let changes: [(&str, Change); 7] = [
+            ("one fails, and not natively; repeated alone: not", |lines| {
+                lines[2]["results"]["one"] = "failed".into();
+            }),
+            ("two fails, and not natively; repeated alone: failed, failed, failed", |lines| {
+                lines[4]["outcomes"] = json!(["failed", "passed"]);
+            }),
+            ("no test ran", |lines| lines[1]["results"] = json!({})),
+            ("1 tests ran, natively 2; only natively: one", |lines| {
+                lines[3]["results"]["one"] = "skipped".into()
+            }),
+            ("`tickline run` says", |lines| lines[2]["tickline"] = "tickline: nothing serves".into()),
+            ("no page was served", |lines| lines[3]["serving"] = false.into()),
+            ("the clocksource is", |lines| lines[0]["clocksource"] = "tsc".into()),
+        ];
+        for (expected, change) in changes {
+            let found = faults(change);
+            assert!(found.iter().any(|fault| fault.contains(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_passes_alone_is_named_and_no_fault() {
+        let rows = judged(|lines| {
+            lines[1]["results"]["two"] = "passed".into();
+            lines[4]["outcomes"] = json!(["passed"]);
+            lines[5]["outcomes"] = json!(["failed", "passed"]);
+            lines[6]["outcomes"] = json!(["passed"]);
+        });
+        assert!(rows.iter().all(|row| row.faults.is_empty() && row.failed.is_empty()));
+        assert!(rows[0].repeated.is_empty());
+        assert_eq!(rows[1].repeated, ["two: failed; alone: failed, passed"]);
+    }
+}
