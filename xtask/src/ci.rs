@@ -86,6 +86,8 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate --write"),
         // A quarter of an hour: unit tests, integration tests and doc tests under emulators.
         Step::new("every target", "cargo xtask targets --write"),
+        // Half an hour.
+        Step::new("tests under the sanitizers", "cargo xtask sanitize --write"),
         // Eight minutes.
         Step::new("every guest", "cargo xtask vm --write"),
         Step::new("everything at once, ten minutes", "cargo xtask soak --minutes 10 --write"),
@@ -156,8 +158,6 @@ fn own() -> Vec<Step> {
         )
         .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
         .beside(),
-        Step::new("tests under AddressSanitizer", "cargo xtask sanitize address").beside(),
-        Step::new("tests under ThreadSanitizer", "cargo xtask sanitize thread").beside(),
         Step::new(
             "loom on core",
             // A directory of its own: other flags would have everything built again, there and

@@ -61,8 +61,9 @@ usage: cargo xtask COMMAND
   record harnesses [delays | compare | harnesses | --readme]
           known delays, `compare` and other harnesses beside tickline-criterion, alone and with a busy loop on each CPU; stores
           that in benches/record/harnesses/, and writes the tables of tickline-criterion
-  sanitize [thread | address]
-          the tests of the libraries under a sanitizer, or both; needs a nightly compiler with rust-src
+  sanitize [thread | address | --write]
+          the tests of the libraries under a sanitizer, or both; half an hour; needs a nightly compiler with rust-src; --write
+          stores what passed under both in docs/sanitizers.md
   soak [--minutes N] [--write]
           handovers between eight threads, storms of maintain and of the switch, starts, drops and forks; ends with counts that must
           be 0; 1 minute; --write stores the table in docs/soak.md

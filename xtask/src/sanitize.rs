@@ -4,6 +4,8 @@
 //! that library. What a sanitizer builds goes into a directory of its own. Left out are doc tests,
 //! and `tickline-criterion`, which has no unsafe code and no thread of its own.
 //!
+//! It takes half an hour, so it is for `nightly`; `--write` stores what passed.
+//!
 //! What they can't see: accesses in assembly (the reads of the counter); memory that the kernel
 //! writes; what no test executes.
 
@@ -12,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use crate::mutate::tree;
 use crate::step::{self, SOME_SKIPPED};
 use crate::targets::packages;
 
@@ -139,8 +142,14 @@ const LEFT_OUT: &[LeftOut] = &[
     },
 ];
 
-/// Runs the tests under the sanitizers that the arguments name, or both.
+/// Where the results are kept, seen from the workspace's root.
+const STORED: &str = "docs/sanitizers.md";
+
+/// Runs the tests under the sanitizers that the arguments name, or both. With `--write`, runs both,
+/// and stores the results if all have passed.
 pub(crate) fn run(names: &[&str]) -> ExitCode {
+    let is_write = names == ["--write"];
+    let names = if is_write { &[] } else { names };
     if let Some(unknown) = names.iter().find(|name| !SANITIZERS.iter().any(|one| one.name == **name)) {
         eprintln!("xtask sanitize: '{unknown}' is none; there are thread and address");
         return ExitCode::from(2);
@@ -149,7 +158,7 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
         println!("=== SKIPPED sanitizers: {missing}; nothing was tested under them");
         return ExitCode::from(SOME_SKIPPED);
     }
-    let mut is_good = true;
+    let mut results = Vec::new();
     for sanitizer in SANITIZERS.iter().filter(|one| names.is_empty() || names.contains(&one.name)) {
         for out in left_out(sanitizer.name) {
             println!(
@@ -161,10 +170,41 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
             );
         }
         for run in &RUNS {
-            is_good &= passes(sanitizer, run);
+            results.push((sanitizer, run, tested(sanitizer, run)));
         }
     }
-    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if results.iter().any(|(_, _, passed)| passed.is_none()) {
+        return ExitCode::FAILURE;
+    }
+    match if is_write { tree::store(STORED, &document(&results)) } else { Ok(()) } {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask sanitize: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is stored: how many tests passed in each run, with which compiler, and what was left out.
+fn document(results: &[(&Sanitizer, &Run, Option<u64>)]) -> String {
+    let compiler = step::command("rustc +nightly --version").and_then(|mut command| command.output().ok());
+    let compiler = compiler
+        .map_or_else(|| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).into_owned());
+    let mut text = format!(
+        "# Sanitizers\n\nThe last run of `cargo xtask sanitize --write`, which writes this file, with {}.\n\n\
+         | sanitizer | crates | tests that passed |\n|---|---|---|\n",
+        compiler.trim()
+    );
+    for (sanitizer, run, passed) in results {
+        let passed = passed.unwrap_or_default();
+        writeln!(text, "| {} | {} | {passed} |", sanitizer.name, run.crates.join(", ")).ok();
+    }
+    text.push_str("\nLeft out, because they cannot pass:\n\n| under | test | why |\n|---|---|---|\n");
+    for out in LEFT_OUT {
+        let tests = out.tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>().join(", ");
+        writeln!(text, "| {} | {tests} | {} |", out.under.join(", "), out.why).ok();
+    }
+    text
 }
 
 /// What a sanitizer needs and this machine does not have.
@@ -201,14 +241,16 @@ fn line(sanitizer: &Sanitizer, run: &Run) -> String {
     line
 }
 
-fn passes(sanitizer: &Sanitizer, run: &Run) -> bool {
+/// How many tests passed; `None` if one failed.
+fn tested(sanitizer: &Sanitizer, run: &Run) -> Option<u64> {
     let line = line(sanitizer, run);
     println!("\n{line}");
     let start = Instant::now();
-    let status =
-        step::command(&line).map(|mut command| with_sanitizer(&mut command, sanitizer, run).status());
-    let passed = matches!(status, Some(Ok(status)) if status.success());
-    let verdict = if passed { "passed" } else { "FAILED" };
+    let passed = step::command(&line)
+        .and_then(|mut command| step::shown(with_sanitizer(&mut command, sanitizer, run)).ok())
+        .filter(|(status, _)| status.success())
+        .map(|(_, output)| passed_in(&output));
+    let verdict = passed.map_or_else(|| "FAILED".to_owned(), |passed| format!("{passed} passed"));
     println!(
         "{verdict} under the {} sanitizer after {:.0} s:{}",
         sanitizer.name,
@@ -216,6 +258,13 @@ fn passes(sanitizer: &Sanitizer, run: &Run) -> bool {
         packages(run.crates)
     );
     passed
+}
+
+/// The sum over the test harness's closing lines.
+fn passed_in(output: &str) -> u64 {
+    let of_line =
+        |line: &str| line.strip_prefix("test result: ok. ")?.split_once(" passed")?.0.parse::<u64>().ok();
+    output.lines().filter_map(of_line).sum()
 }
 
 /// A little optimisation: the tests take a fifth of the time, and what they do to memory stays.
@@ -232,7 +281,6 @@ fn with_sanitizer<'a>(command: &'a mut Command, sanitizer: &Sanitizer, run: &Run
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutate::tree;
 
     #[test]
     fn every_test_that_is_left_out_is_there() {
@@ -256,6 +304,15 @@ mod tests {
             let count: usize = sources.map(|source| source.matches(&format!("fn {name}")).count()).sum();
             assert_eq!(count, 1, "{name}");
         }
+    }
+
+    #[test]
+    fn the_tests_of_all_files_are_counted() {
+        let output =
+            "test result: ok. 7 passed; 0 failed\nx\ntest result: ok. 12 passed; 0 failed; 1 ignored\n";
+        assert_eq!(passed_in(output), 19);
+        let text = document(&[(&SANITIZERS[0], &RUNS[0], Some(7))]);
+        assert!(text.contains("| thread | tickline-core | 7 |"), "{text}");
     }
 
     #[test]

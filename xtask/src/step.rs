@@ -155,6 +155,11 @@ fn run(step: &Step, output: Output) -> (End, String) {
 const SILENCE: Duration = Duration::from_millis(500);
 const LEFT_BEHIND: Duration = Duration::from_secs(10);
 
+/// Runs the command, and shows its output. Returns that as well.
+pub(crate) fn shown(command: &mut Command) -> io::Result<(ExitStatus, String)> {
+    with_output(command, Output::Shown)
+}
+
 /// Runs the command. Returns both of its output streams, line by line as they came.
 fn with_output(command: &mut Command, output: Output) -> io::Result<(ExitStatus, String)> {
     if output == Output::Kept {
