@@ -166,12 +166,6 @@ fn own() -> Vec<Step> {
         )
         .with(LOOM)
         .beside(),
-        // A minute on two cores; as long again to build what they test with. Two more, with
-        // benchmarks, are for `nightly`.
-        Step::new(
-            "published programs, by their own tests",
-            "cargo xtask ports governor metrics-util indicatif parking_lot_core fastrace quanta",
-        ),
         Step::new("simulated machines, 500 million steps", "cargo xtask sim --steps 500000000"),
         Step::new("simulated machines: limits, any scenario", "cargo test --profile sim -p tickline-sim"),
         // A minute and a half. `nightly` has all of them, and a test whether each still has its text.
