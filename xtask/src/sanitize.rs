@@ -173,9 +173,8 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
             results.push((sanitizer, run, tested(sanitizer, run)));
         }
     }
-    if results.iter().any(|(_, _, passed)| passed.is_none()) {
-        return ExitCode::FAILURE;
-    }
+    let results = results.into_iter().map(|(sanitizer, run, passed)| Some((sanitizer, run, passed?)));
+    let Some(results) = results.collect::<Option<Vec<_>>>() else { return ExitCode::FAILURE };
     match if is_write { tree::store(STORED, &document(&results)) } else { Ok(()) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -186,7 +185,7 @@ pub(crate) fn run(names: &[&str]) -> ExitCode {
 }
 
 /// What is stored: how many tests passed in each run, with which compiler, and what was left out.
-fn document(results: &[(&Sanitizer, &Run, Option<u64>)]) -> String {
+fn document(results: &[(&Sanitizer, &Run, u64)]) -> String {
     let compiler = step::command("rustc +nightly --version").and_then(|mut command| command.output().ok());
     let compiler = compiler
         .map_or_else(|| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).into_owned());
@@ -196,7 +195,6 @@ fn document(results: &[(&Sanitizer, &Run, Option<u64>)]) -> String {
         compiler.trim()
     );
     for (sanitizer, run, passed) in results {
-        let passed = passed.unwrap_or_default();
         writeln!(text, "| {} | {} | {passed} |", sanitizer.name, run.crates.join(", ")).ok();
     }
     text.push_str("\nLeft out, because they cannot pass:\n\n| under | test | why |\n|---|---|---|\n");
@@ -241,7 +239,7 @@ fn line(sanitizer: &Sanitizer, run: &Run) -> String {
     line
 }
 
-/// How many tests passed; `None` if one failed.
+/// How many tests passed; `None` if one failed, or none ran.
 fn tested(sanitizer: &Sanitizer, run: &Run) -> Option<u64> {
     let line = line(sanitizer, run);
     println!("\n{line}");
@@ -249,7 +247,8 @@ fn tested(sanitizer: &Sanitizer, run: &Run) -> Option<u64> {
     let passed = step::command(&line)
         .and_then(|mut command| step::shown(with_sanitizer(&mut command, sanitizer, run)).ok())
         .filter(|(status, _)| status.success())
-        .map(|(_, output)| passed_in(&output));
+        .map(|(_, output)| passed_in(&output))
+        .filter(|passed| *passed > 0);
     let verdict = passed.map_or_else(|| "FAILED".to_owned(), |passed| format!("{passed} passed"));
     println!(
         "{verdict} under the {} sanitizer after {:.0} s:{}",
@@ -311,7 +310,7 @@ mod tests {
         let output =
             "test result: ok. 7 passed; 0 failed\nx\ntest result: ok. 12 passed; 0 failed; 1 ignored\n";
         assert_eq!(passed_in(output), 19);
-        let text = document(&[(&SANITIZERS[0], &RUNS[0], Some(7))]);
+        let text = document(&[(&SANITIZERS[0], &RUNS[0], 7)]);
         assert!(text.contains("| thread | tickline-core | 7 |"), "{text}");
     }
 

@@ -53,9 +53,11 @@ pub(crate) fn stored(path: &str) -> Result<String, String> {
     read(&workspace().join(path))
 }
 
-/// Writes a file of the real workspace.
+/// Writes a file of the real workspace, whole or not at all.
 pub(crate) fn store(path: &str, text: &str) -> Result<(), String> {
-    write(&workspace().join(path), text)
+    let new = workspace().join(format!("{path}.new"));
+    write(&new, text)?;
+    fs::rename(new, workspace().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
@@ -233,5 +235,21 @@ impl Tests {
             ));
         }
         Ok(ran)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_stored_whole() {
+        let path = format!("target/stored-{}/file", std::process::id());
+        for text in ["long text", "short"] {
+            store(&path, text).unwrap();
+            assert_eq!(stored(&path).unwrap(), text);
+        }
+        assert!(stored(&format!("{path}.new")).is_err());
+        fs::remove_dir_all(workspace().join(path).parent().unwrap()).unwrap();
     }
 }

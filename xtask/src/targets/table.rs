@@ -1,9 +1,7 @@
 //! The table of targets, printed and stored.
 
-use std::fs;
-use std::io;
-
 use super::Row;
+use crate::mutate::tree;
 
 /// Where the table is kept, seen from the workspace's root, and the lines between which it stands.
 const STORED: &str = "PLATFORM.md";
@@ -44,15 +42,10 @@ fn replaced(document: &str, table: &str) -> Option<String> {
 }
 
 /// Puts the table into the document.
-pub(super) fn store(rows: &[Row]) -> io::Result<()> {
-    let path = super::machine::root().join(STORED);
-    let document = fs::read_to_string(&path)?;
-    let document = replaced(&document, &markdown(rows))
-        .ok_or_else(|| io::Error::other(format!("{STORED} has no place for it: {BEGIN} ... {END}")))?;
-    // Whole or not at all.
-    let new = path.with_extension("md.new");
-    fs::write(&new, document)?;
-    fs::rename(new, path)
+pub(super) fn store(rows: &[Row]) -> Result<(), String> {
+    let document = replaced(&tree::stored(STORED)?, &markdown(rows))
+        .ok_or_else(|| format!("{STORED} has no place for it: {BEGIN} ... {END}"))?;
+    tree::store(STORED, &document)
 }
 
 #[cfg(test)]
