@@ -12,6 +12,7 @@ use super::{
     is_before,
 };
 use crate::counter::Counter;
+use crate::discipline::DISRUPTED_NS;
 use crate::line::Slope;
 use crate::units::{NS_PER_S, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 
@@ -271,7 +272,9 @@ impl Writer {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {
+        let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
+        let (ahead_ns, behind_ns) = (estimate.above_edge_ns(&last), estimate.below_edge_ns(current, ticks));
+        if ahead_ns > FAR_AHEAD_NS || behind_ns > DISRUPTED_NS {
             // Also before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);
         }

@@ -21,6 +21,9 @@ const SOON: Duration = Duration::from_millis(10);
 /// How soon it looks again while a gate is closed.
 const LATER: Duration = Duration::from_millis(500);
 
+/// How soon it looks again whether the OS clock has left its bounds: readers don't see that.
+const WATCH: Duration = Duration::from_millis(100);
+
 /// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
 ///
 /// The caller calls [`step`](Self::step), and sleeps for as long as that says. One thread does all
@@ -84,8 +87,9 @@ impl Publisher {
         let state = self.clock.engine().state();
         if !self.is_ending {
             match state {
-                // Why the gate was closed may be that the line is wrong.
-                State::Fallback(_) => self.writer.close(Closing::InDoubt),
+                // Why the gate was closed may be that the line is wrong; and the OS clock may have run
+                // on without the counter, as in a VM that was paused.
+                State::Fallback(_) | State::Disrupted => self.writer.close(Closing::InDoubt),
                 _ => self.writer.open(),
             }
         }
@@ -101,7 +105,7 @@ impl Publisher {
         Ok(match (step.did, &estimate, state) {
             (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
             (Did::Waited, None, _) => next_in.min(SOON),
-            _ => next_in,
+            _ => next_in.min(WATCH),
         })
     }
 

@@ -3,6 +3,7 @@
 use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS};
 use super::super::{Field, LeaseMemory, LeaseWords, PrivateFloor, Source, UnixShift};
 use super::*;
+use crate::line::Line;
 
 const LEASE: u64 = Config::DEFAULT.lease_ns;
 
@@ -568,6 +569,31 @@ fn rule_w8_narrower_samples_do_not_set_unix_time_back() {
     assert!(scene.unix() >= before_ns);
     assert_eq!(step(unix(-5_000, -3_000)), Did::SetUnix, "below all that it may have been");
     assert!(scene.unix() < before_ns);
+}
+
+/// The OS clock ran on, and the counter did not: in either line's window.
+#[test]
+fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
+    for is_second in [false, true] {
+        let doubted = |ran_on_ns: i64| {
+            let (scene, mut writer) = Scene::live_twice();
+            if is_second {
+                // Make them tell: the second is 5 ms above. The writer is late.
+                let slot = scene.memory.word().second().unwrap();
+                let second = LeaseLine::load(&scene.memory, slot);
+                let line = Line { base_ns: second.line.base_ns + 5_000_000, ..second.line };
+                scene.memory.fill(slot, &LeaseLine { line, ..second }.to_words());
+                scene.pass(700_000_000);
+            }
+            let line_ns = scene.read(&PrivateFloor::new()).ns;
+            let lower_ns = scene.truth_ns() - WIDTH_NS;
+            scene.os_ns.set(scene.os_ns.get() + (line_ns - lower_ns) + ran_on_ns);
+            let did = scene.step(&mut writer).did;
+            (did == Did::Doubted, scene.now() >= scene.truth_ns() - 100)
+        };
+        assert!(!doubted(990_000).0, "as much as NTP may do");
+        assert_eq!(doubted(1_010_000), (true, true), "readers ask the OS clock");
+    }
 }
 
 /// A page in zeroed memory is off, and any memory can be taken over.
