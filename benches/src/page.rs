@@ -12,8 +12,8 @@ use crate::subject::{Subject, counter, subject};
 /// Longer than any run of the measurements, ticks.
 const WINDOW_TICKS: u64 = 1 << 42;
 
-/// The kernel's clocks as a program's reader has them; `COARSE` with the kernel's last tick (rule R9).
-struct Os<const COARSE: bool>;
+/// The kernel's clocks as a program's reader has them.
+struct Os;
 
 fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -22,16 +22,12 @@ fn clock_ns(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-impl<const COARSE: bool> OsClock for Os<COARSE> {
+impl OsClock for Os {
     fn monotonic_ns(&self) -> i64 {
         clock_ns(libc::CLOCK_MONOTONIC)
     }
     fn realtime_ns(&self) -> i64 {
         clock_ns(libc::CLOCK_REALTIME)
-    }
-    #[cfg(target_os = "linux")]
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        COARSE.then(|| clock_ns(libc::CLOCK_MONOTONIC_COARSE))
     }
     fn pause(&self) {}
 }
@@ -55,17 +51,11 @@ fn attached() -> Attached<'static> {
     PAGE.attach(&MACHINE).expect("the page of this machine")
 }
 
-/// Readings of a page, with the kernel's last tick and without.
+/// Readings of a page.
 pub(crate) fn subjects() -> Vec<Subject> {
     static PRIVATE: PrivateFloor = PrivateFloor::new();
-    vec![
-        subject!(Internal, "page", {
-            let attached = attached();
-            move || attached.monotonic(&counter(), &Os::<true>, &PRIVATE).ns
-        }),
-        subject!(Internal, "page without coarse time", {
-            let attached = attached();
-            move || attached.monotonic(&counter(), &Os::<false>, &PRIVATE).ns
-        }),
-    ]
+    vec![subject!(Internal, "page", {
+        let attached = attached();
+        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns
+    })]
 }

@@ -60,12 +60,9 @@ impl OsClock for Clocks<'_> {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
+    fn coarse_realtime_ns(&self) -> Option<i64> {
         let ns = self.answer();
         (ns & 1 == 0).then(|| ns.cast_signed() >> 8)
-    }
-    fn coarse_realtime_ns(&self) -> Option<i64> {
-        self.coarse_monotonic_ns()
     }
     fn pause(&self) {
         self.pauses.set(self.pauses.get() + 1);

@@ -44,8 +44,8 @@ struct tickline_os {
     uint64_t (*counter)(void *context); /* ordered: read after every earlier load */
     int64_t (*monotonic_ns)(void *context);
     int64_t (*realtime_ns)(void *context);
-    /* The kernel's coarse clocks: 0 if they cost a system call. May be null. */
-    int (*coarse_ns)(void *context, int is_unix, int64_t *ns);
+    /* The kernel's coarse Unix time: 0 if it costs a system call. May be null. */
+    int (*coarse_realtime_ns)(void *context, int64_t *ns);
     /* Lets others run, while the writer opens; 11 times a reading at most. May be null. */
     void (*pause)(void *context);
     void *context;
@@ -241,6 +241,17 @@ static inline void tickline_rest(const struct tickline_patience *patience, const
 #endif
 }
 
+/* The line in `slot` at a tick of its window. */
+static inline enum tickline_found tickline_look_at_line(const void *page, uint64_t word,
+                                                        const struct tickline_window *line, unsigned slot,
+                                                        uint64_t ticks, int is_unix, struct tickline_limit *limit) {
+    *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
+    if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
+    /* R5; or the line leaves Unix time to the OS. */
+    if ((word & 7) == TICKLINE_UNSURE || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_FOUND_ASK;
+    return TICKLINE_FOUND_LINE;
+}
+
 /* A word that is live or unsure: rules R2 to R5. */
 static inline enum tickline_found tickline_look_at_lines(const void *page, const struct tickline_os *os, uint64_t word,
                                                          int is_unix, struct tickline_limit *limit) {
@@ -262,11 +273,21 @@ static inline enum tickline_found tickline_look_at_lines(const void *page, const
             return TICKLINE_FOUND_ASK;
         }
     }
-    *limit = tickline_limit(page, slot, tickline_at(&line, ticks), INT64_MAX, is_unix);
-    if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
-    /* R5; or the line leaves Unix time to the OS. */
-    if ((word & 7) == TICKLINE_UNSURE || limit->ns == INT64_MIN) return TICKLINE_FOUND_ASK;
-    return TICKLINE_FOUND_LINE;
+    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit);
+}
+
+/* The first line of a page that is live, in its window: 0 if there is none. Nearly all readings need no more. */
+static inline int tickline_look_at_first_line(const void *page, const struct tickline_os *os, int is_unix,
+                                              struct tickline_limit *limit) {
+    uint64_t word = tickline_first_look(page), ticks;
+    unsigned slot = (unsigned)(word >> 3 & 7);
+    struct tickline_window line;
+    if ((word & 7) != TICKLINE_LIVE) return 0;
+    line = tickline_window(page, slot);
+    ticks = os->counter(os->context);
+    /* One comparison for both ends. */
+    if (ticks - line.start >= line.end - line.start) return 0;
+    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_FOUND_LINE;
 }
 
 static inline enum tickline_found tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
@@ -291,14 +312,13 @@ static inline enum tickline_found tickline_look(const void *page, const struct t
     return TICKLINE_FOUND_ASK; /* off, too */
 }
 
-/* What a line says, not below the kernel's last tick (R9) and the floor (R8). 0 if somebody may have set Unix
- * time back (R10). */
-static inline int tickline_by_line(int64_t ns, int64_t shift_ns, const struct tickline_os *os, const int64_t *floor_ns,
-                                   int is_unix, struct tickline_reading *reading) {
+/* What a line says, not below the floor (R8); Unix time not below the kernel's last tick (R9). 0 if somebody
+ * may have set Unix time back (R10). */
+static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, const int64_t *floor_ns, int is_unix,
+                                   struct tickline_reading *reading) {
     int64_t coarse;
-    if (os->coarse_ns && os->coarse_ns(os->context, is_unix, &coarse)) {
-        if (!is_unix) coarse = tickline_add(coarse, tickline_signed(0 - (uint64_t)shift_ns));
-        if (is_unix && tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) return 0;
+    if (is_unix && os->coarse_realtime_ns && os->coarse_realtime_ns(os->context, &coarse)) {
+        if (tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) return 0;
         if (coarse > ns) ns = coarse;
     }
     reading->ns = tickline_respect(floor_ns, ns, is_unix);
@@ -314,11 +334,12 @@ static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *flo
     return reading;
 }
 
-/* A reading that has already found `starts` words which it could not use. */
+/* A reading that tickline_look_at_first_line was not enough for. */
 static inline struct tickline_reading tickline_read_patiently(const void *page, int64_t shift_ns,
                                                               const struct tickline_os *os, int64_t *floor_ns,
-                                                              int is_unix, unsigned starts) {
+                                                              int is_unix) {
     struct tickline_patience patience = {0, 0, 0, 0, 0};
+    unsigned starts = 1;
     while (starts < TICKLINE_MAX_STARTS) {
         struct tickline_limit limit;
         uint64_t word = tickline_first_look(page);
@@ -332,7 +353,7 @@ static inline struct tickline_reading tickline_read_patiently(const void *page, 
             continue;
         case TICKLINE_FOUND_LINE: {
             struct tickline_reading reading;
-            if (tickline_by_line(limit.ns, shift_ns, os, floor_ns, is_unix, &reading)) return reading;
+            if (tickline_by_line(limit.ns, os, floor_ns, is_unix, &reading)) return reading;
             break;
         }
         case TICKLINE_FOUND_ASK:
@@ -348,15 +369,12 @@ static inline struct tickline_reading tickline_read_patiently(const void *page, 
 
 static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
                                                     int64_t *floor_ns, int is_unix) {
-    uint64_t word = tickline_first_look(page);
     struct tickline_limit limit;
-    if ((word & 7) != TICKLINE_LIVE) return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix, 0);
-    /* Nearly all readings end here. */
-    if (tickline_look_at_lines(page, os, word, is_unix, &limit) == TICKLINE_FOUND_LINE) {
-        struct tickline_reading reading;
-        if (tickline_by_line(limit.ns, shift_ns, os, floor_ns, is_unix, &reading)) return reading;
-    }
-    return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix, 1);
+    struct tickline_reading reading;
+    if (tickline_look_at_first_line(page, os, is_unix, &limit) &&
+        tickline_by_line(limit.ns, os, floor_ns, is_unix, &reading))
+        return reading;
+    return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix);
 }
 
 /* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of

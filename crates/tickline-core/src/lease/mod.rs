@@ -32,7 +32,7 @@ mod writer;
 
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
-pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read};
+pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read, read_first_line};
 pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{Closing, Config, Did, Lost, Step, Writer};

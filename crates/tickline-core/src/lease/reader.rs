@@ -16,6 +16,7 @@
 use super::slot::{Limit, Timescale, UnixShift, Window};
 use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, SlotNumber, is_before};
 use crate::counter::Counter;
+use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::units::{signed, unsigned};
 
@@ -47,12 +48,6 @@ pub trait OsClock {
     /// Unix time, ns.
     fn realtime_ns(&self) -> i64;
 
-    /// The monotonic time of the kernel's last tick, ns, where that costs no system call.
-    #[inline(always)]
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        None
-    }
-
     /// Unix time of the kernel's last tick, ns, where that costs no system call.
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
@@ -70,14 +65,6 @@ impl Timescale {
         match self {
             Self::Monotonic => os.monotonic_ns(),
             Self::Unix => os.realtime_ns(),
-        }
-    }
-
-    #[inline(always)]
-    fn coarse(self, os: &impl OsClock) -> Option<i64> {
-        match self {
-            Self::Monotonic => os.coarse_monotonic_ns(),
-            Self::Unix => os.coarse_realtime_ns(),
         }
     }
 
@@ -235,20 +222,26 @@ pub fn read(
     private: &PrivateFloor,
     timescale: Timescale,
 ) -> Reading {
-    let word = memory.word();
-    if word.phase() != LeasePhase::Live {
-        return read_patiently(memory, counter, os, private, timescale, 0);
+    let line = look_at_first_line(memory, counter, timescale);
+    match line.and_then(|line| by_line(line, os, private, timescale)) {
+        Some(reading) => reading,
+        None => read_patiently(memory, counter, os, private, timescale),
     }
-    // Nearly all readings end here. What the rest needs would fill the registers.
-    if let Found::Line(line) = look_at_lines(memory, counter, word, timescale) {
-        if let Some(reading) = by_line(line, os, private, timescale) {
-            return reading;
-        }
-    }
-    read_patiently(memory, counter, os, private, timescale, 1)
 }
 
-/// A reading that has already found `starts` words which it could not use.
+/// [`read`] for the monotonic time, ns, where it needs nothing but the page's first line: nearly
+/// always. Otherwise `None`.
+#[inline(always)]
+pub fn read_first_line(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    private: &PrivateFloor,
+) -> Option<i64> {
+    let line = look_at_first_line(memory, counter, Timescale::Monotonic)?;
+    Some(Timescale::Monotonic.respect(private, line.ns))
+}
+
+/// A reading that [`look_at_first_line`] was not enough for.
 #[cold]
 #[inline(never)]
 fn read_patiently(
@@ -257,9 +250,9 @@ fn read_patiently(
     os: &impl OsClock,
     private: &PrivateFloor,
     timescale: Timescale,
-    mut starts: u32,
 ) -> Reading {
     let mut patience = Patience::NEW;
+    let mut starts = 1_u32;
     while starts < MAX_STARTS {
         let word = memory.word();
         let limit = match look(memory, counter, word, timescale, &mut patience) {
@@ -297,15 +290,46 @@ fn fallback(ns: i64, private: &PrivateFloor, timescale: Timescale) -> Reading {
     Reading { ns, source: Source::Os }
 }
 
-/// What a line says, not below the kernel's last tick (rule R9) and the private floor (R8). Rule R10:
-/// `None` if it is so far above that Unix time may have been set back.
+/// What a line says, not below the private floor (R8); Unix time not below the kernel's last tick (R9).
+/// Rule R10: `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
 fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Timescale) -> Option<Reading> {
-    let coarse_ns = timescale.coarse(os).unwrap_or(line.ns);
-    if timescale == Timescale::Unix && line.ns.saturating_sub(coarse_ns) > FAR_NS {
+    let ns = match timescale {
+        Timescale::Monotonic => line.ns,
+        Timescale::Unix => {
+            let coarse_ns = os.coarse_realtime_ns().unwrap_or(line.ns);
+            if line.ns.saturating_sub(coarse_ns) > FAR_NS {
+                return None;
+            }
+            line.ns.max(coarse_ns)
+        }
+    };
+    Some(Reading { ns: timescale.respect(private, ns), source: Source::Line })
+}
+
+/// The first line of a page that is live, in its window. Nearly all readings need no more than this,
+/// and the rest would fill the registers.
+#[inline(always)]
+fn look_at_first_line(
+    memory: &impl LeaseMemory,
+    counter: &impl Counter,
+    timescale: Timescale,
+) -> Option<Limit> {
+    let word = memory.word();
+    if word.phase() != LeasePhase::Live {
         return None;
     }
-    Some(Reading { ns: timescale.respect(private, line.ns.max(coarse_ns)), source: Source::Line })
+    let slot = word.first();
+    let Window { line, end_ticks } = Window::load(memory, slot);
+    let ticks = counter.now_ordered();
+    // One comparison for both ends: a window is shorter than half of what the counter counts.
+    if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
+        return None;
+    }
+    match look_at_line(memory, word, (&line, slot), ticks, timescale) {
+        Found::Line(line) => Some(line),
+        Found::Ask(_) | Found::Wait | Found::Changed => None,
+    }
 }
 
 /// One look: the word, what it names, and the counter if the word allows it.
@@ -358,10 +382,22 @@ fn look_at_lines(
         // R3: the leases have run out.
         return Found::Ask(timescale.limit(memory, last_slot, last.end_ns(), i64::MAX));
     };
+    look_at_line(memory, word, (&line, slot), ticks, timescale)
+}
+
+/// The line in `slot` at a tick of its window.
+#[inline(always)]
+fn look_at_line(
+    memory: &impl LeaseMemory,
+    word: LeaseWord,
+    (line, slot): (&Line, SlotNumber),
+    ticks: u64,
+    timescale: Timescale,
+) -> Found {
     let limit = timescale.limit(memory, slot, line.at(ticks), i64::MAX);
     if !memory.is_still(word) {
         Found::Changed
-    } else if word.phase() == LeasePhase::Unsure || limit.is_none() {
+    } else if word.phase() == LeasePhase::Unsure || (timescale == Timescale::Unix && limit.is_none()) {
         // R5; or the line leaves Unix time to the OS.
         Found::Ask(limit)
     } else {

@@ -206,11 +206,8 @@ impl OsClock for &Scene {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + self.unix_ns.get()
     }
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000)
-    }
     fn coarse_realtime_ns(&self) -> Option<i64> {
-        self.coarse_monotonic_ns().map(|ns| ns + self.unix_ns.get())
+        self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }
     fn pause(&self) {
         self.at(At::Pause);

@@ -42,8 +42,8 @@ static int64_t os(void *context) {
     change();
     return in.os[out.os_reads++ % 8];
 }
-static int coarse(void *context, int is_unix, int64_t *ns) {
-    (void)context, (void)is_unix;
+static int coarse(void *context, int64_t *ns) {
+    (void)context;
     *ns = in.coarse;
     return in.has_coarse != 0;
 }

@@ -285,9 +285,6 @@ impl OsClock for Clocks<'_> {
     fn realtime_ns(&self) -> i64 {
         self.os()
     }
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        self.case.coarse
-    }
     fn coarse_realtime_ns(&self) -> Option<i64> {
         self.case.coarse
     }

@@ -33,11 +33,6 @@ impl lease::OsClock for PageOs {
     }
 
     #[inline]
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        if self.has_coarse { reference::coarse_monotonic_ns() } else { None }
-    }
-
-    #[inline]
     fn coarse_realtime_ns(&self) -> Option<i64> {
         if self.has_coarse { reference::coarse_realtime_ns() } else { None }
     }

@@ -44,7 +44,12 @@ fn rule_r1_the_second_try_has_the_rules_of_the_first() {
         let (scene, mut writer) = Scene::live_twice();
         scene.has_coarse.set(coarse);
         scene.unix_ns.set(UNIX_NS + 1_000_000);
-        scene.once(|at| at == At::SecondLook, move || assert_eq!(scene.step(&mut writer).did, Did::SetUnix));
+        let set = move || {
+            assert_eq!(scene.step(&mut writer).did, Did::SetUnix);
+            // Once more, which the writer does not know yet.
+            scene.unix_ns.set(UNIX_NS + 21_000_000);
+        };
+        scene.once(|at| at == At::SecondLook, set);
         scene
     };
     let scene = changed(false);
@@ -53,10 +58,7 @@ fn rule_r1_the_second_try_has_the_rules_of_the_first() {
     private.raise(floor_ns);
     assert_eq!(scene.read(&private), Reading { ns: floor_ns, source: Source::Line }, "R8");
     let scene = changed(true);
-    scene.os_ns.set(scene.os_ns.get() + 20_000_000);
-    let reading = scene.read(&PrivateFloor::new());
-    assert_eq!(Some(reading.ns), (&scene).coarse_monotonic_ns(), "R9");
-    assert_eq!(reading.source, Source::Line);
+    assert_eq!(Some(scene.unix()), (&scene).coarse_realtime_ns(), "R9");
     // R1, twice.
     let (scene, mut writer) = Scene::live_twice();
     scene.unix_ns.set(UNIX_NS + 1_000_000);
@@ -131,7 +133,12 @@ fn rule_r2_each_line_counts_in_its_window() {
         (first.end_ticks, &raised),
         (second.end_ticks - 1, &raised),
     ] {
-        scene.ticks.set(ticks - 10);
+        // Each read of the counter finds this tick.
+        scene.on_step(move |at| {
+            if at == At::Counter {
+                scene.ticks.set(ticks - 10);
+            }
+        });
         let reading = scene.read(&PrivateFloor::new());
         assert_eq!((reading.ns, reading.source), (line.line.at(ticks), Source::Line), "at {ticks}");
     }
@@ -299,14 +306,45 @@ fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
 }
 
 #[test]
-fn rule_r9_a_line_is_never_below_the_kernels_last_tick() {
+fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
     let (scene, _) = Scene::live();
     scene.has_coarse.set(true);
-    assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Line);
-    scene.os_ns.set(scene.os_ns.get() + 20_000_000);
-    let reading = scene.read(&PrivateFloor::new());
+    scene.unix_ns.set(UNIX_NS + 20_000_000);
+    let reading = read(scene, &scene, &scene, &PrivateFloor::new(), Timescale::Unix);
     assert_eq!(reading.source, Source::Line, "a maximum, not a condition");
-    assert_eq!(Some(reading.ns), (&scene).coarse_monotonic_ns());
+    assert_eq!(Some(reading.ns), (&scene).coarse_realtime_ns());
+}
+
+/// What a reader at once has of the first line is what a reader with all means has of it; the rest is
+/// left to that.
+#[test]
+fn the_first_line_alone_is_enough_in_its_window() {
+    let (scene, mut writer) = Scene::live_twice();
+    let at_once = |private| read_first_line(&scene.memory, &scene, private);
+    let private = PrivateFloor::new();
+    let first = LeaseLine::load(&scene.memory, scene.memory.word().first());
+    for (ticks, is_enough) in [
+        (first.line.start_ticks - 1, false),
+        (first.line.start_ticks, true),
+        (first.end_ticks - 1, true),
+        (first.end_ticks, false),
+        (first.line.start_ticks.wrapping_sub(1 << 63), false),
+    ] {
+        scene.ticks.set(ticks.wrapping_sub(10));
+        let expected = is_enough.then(|| first.line.at(ticks));
+        assert_eq!(at_once(&private), expected, "at {ticks}");
+    }
+    scene.ticks.set(first.line.start_ticks);
+    let floor_ns = first.end_ns();
+    private.raise(floor_ns);
+    assert_eq!(at_once(&private), Some(floor_ns), "R8");
+    // R5, and R6 for a page that is off.
+    writer.close(Closing::InDoubt);
+    assert_eq!(scene.step(&mut writer).did, Did::Doubted);
+    assert_eq!(at_once(&private), None);
+    writer.switch_off(&scene.memory).unwrap();
+    scene.on_step(|at| assert_ne!(at, At::Counter));
+    assert_eq!(at_once(&private), None);
 }
 
 #[test]

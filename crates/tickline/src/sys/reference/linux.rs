@@ -99,13 +99,6 @@ pub(crate) fn has_vdso() -> bool {
     counter_readable() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
 }
 
-/// The monotonic time of the kernel's last tick, ns.
-#[cfg(feature = "page")]
-#[inline]
-pub(crate) fn coarse_monotonic_ns() -> Option<i64> {
-    try_read_ns(libc::CLOCK_MONOTONIC_COARSE)
-}
-
 /// Unix time of the kernel's last tick, ns.
 #[cfg(feature = "page")]
 #[inline]

@@ -52,7 +52,7 @@ use other as system;
 pub(crate) use system::{OsClock, step_ns, trust_libc, utc_error_ns};
 
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-pub(crate) use system::{coarse_monotonic_ns, coarse_realtime_ns, has_vdso};
+pub(crate) use system::{coarse_realtime_ns, has_vdso};
 
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
