@@ -5,6 +5,7 @@ use core::ffi::c_int;
 
 use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Timeval};
 use crate::serve::{self, Clock};
+use crate::state::STATE;
 
 /// `clock_gettime`. Never faults for a clock that the page does not serve.
 ///
@@ -12,16 +13,55 @@ use crate::serve::{self, Clock};
 ///
 /// As `clock_gettime`: `time` is null, or there is room for a time at it.
 pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
-    let ns = match clock {
-        // The kernel has its own answer to a null pointer.
-        _ if time.is_null() => None,
-        CLOCK_MONOTONIC => serve::time_ns(Clock::Monotonic),
-        CLOCK_REALTIME => serve::time_ns(Clock::Unix),
-        _ => None,
+    // SAFETY: by the caller's promise.
+    unsafe { clock_gettime_inline(clock, time) }
+}
+
+/// The same, for callers whose own cost counts: to jump from function to function is much of what a
+/// reading takes, most of all in an emulator.
+///
+/// # Safety
+///
+/// As [`clock_gettime`].
+#[inline(always)]
+pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
+    // The kernel has its own answer to a null pointer.
+    let Some(attached) = STATE.attached().filter(|_| !time.is_null()) else {
+        return original::clock_gettime(clock, time);
     };
-    let Some(ns) = ns else { return original::clock_gettime(clock, time) };
-    // SAFETY: not null, so there is room, by the caller's promise. It may be unaligned for all that
-    // the kernel would care.
+    let served = match clock {
+        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(attached) {
+            // SAFETY: not null.
+            Some(ns) => return unsafe { store(time, ns) },
+            None => Clock::Monotonic,
+        },
+        CLOCK_REALTIME => Clock::Unix,
+        _ => return original::clock_gettime(clock, time),
+    };
+    // SAFETY: not null.
+    unsafe { serve_by(time, clock, served) }
+}
+
+/// All that serving may take. On its own, because it takes all registers.
+///
+/// # Safety
+///
+/// There is room for a time at `time`.
+#[inline(never)]
+unsafe fn serve_by(time: *mut Timespec, clock: c_int, served: Clock) -> c_int {
+    match serve::time_ns(served) {
+        // SAFETY: by the caller's promise.
+        Some(ns) => unsafe { store(time, ns) },
+        None => original::clock_gettime(clock, time),
+    }
+}
+
+/// # Safety
+///
+/// There is room for a time at `time`. It may be unaligned for all that the kernel would care.
+#[inline(always)]
+unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
+    // SAFETY: by the caller's promise.
     unsafe { time.write_unaligned(timespec(ns)) };
     0
 }

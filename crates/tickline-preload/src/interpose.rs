@@ -42,7 +42,7 @@ fn with_errno(result: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     // SAFETY: by the caller's promise.
-    with_errno(unsafe { abi::clock_gettime(clock, time) })
+    with_errno(unsafe { abi::clock_gettime_inline(clock, time) })
 }
 
 /// # Safety

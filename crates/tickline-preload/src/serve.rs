@@ -30,6 +30,16 @@ const NEAR_NS: i64 = 20_000_000;
 /// another time namespace.
 const FAR_NS: i64 = 2_000_000_000;
 
+/// The monotonic time, ns, where the page's line tells it at once: nearly always. Calls nothing.
+#[inline(always)]
+pub(crate) fn monotonic_by_line_ns((attached, known): (&Attached<'_>, Known)) -> Option<i64> {
+    let counter = COUNTER?;
+    match known.here() {
+        Here::Served => attached.monotonic_by_line(&counter, &STATE.floor),
+        Here::NotServed | Here::Unknown => None,
+    }
+}
+
 /// The time of `clock`, ns; `None` if the original must answer. No system call but the one that the
 /// original makes, so that a filter of system calls sees none that the program does not make.
 #[inline(always)]
@@ -58,7 +68,7 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
 fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original::new();
     if let Some(line_ns) = line_ns(attached, counter) {
-        let coarse_ns = match os.coarse_monotonic_ns() {
+        let coarse_ns = match Original::coarse_ns(CLOCK_MONOTONIC_COARSE) {
             Some(coarse_ns) => coarse_ns,
             None if clock == Clock::Monotonic => os.monotonic_ns(),
             None => return None,
@@ -155,11 +165,6 @@ impl OsClock for Original {
             self.has_failed.set(true);
         }
         time.seconds.saturating_mul(NANOS).saturating_add(time.micros.saturating_mul(1_000))
-    }
-
-    #[inline(always)]
-    fn coarse_monotonic_ns(&self) -> Option<i64> {
-        Self::coarse_ns(CLOCK_MONOTONIC_COARSE)
     }
 
     #[inline(always)]
