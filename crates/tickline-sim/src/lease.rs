@@ -491,6 +491,8 @@ pub enum Faults {
     Resets,
     /// The OS clock returns values from before the call, by up to 2 us.
     Stale,
+    /// The OS clock runs on, by up to 2 s, and the counter does not, as when a VM is paused.
+    Pauses,
 }
 
 /// A delay of a reader that may become one until the writer goes on, ns.
@@ -547,6 +549,10 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
                 let asleep = chance.u64(1..2_000_000_000);
                 world.ticks.set(world.ticks.get() + asleep);
                 world.base_ns.set(world.base_ns.get() - asleep.cast_signed());
+            }
+            41..=46 if attack.faults == Faults::Pauses => {
+                let paused = chance.u64(1..2_000_000_000);
+                world.base_ns.set(world.base_ns.get() + paused.cast_signed());
             }
             41..=42 if attack.faults == Faults::Resets && resets < 4 => {
                 resets += 1;

@@ -141,6 +141,7 @@ fn attacked_writers_keep_the_order() {
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
     attacks_keep_the_order(BELOW_NS, Stops::BeforeTheLook, &faults);
+    attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses]);
 }
 
 #[test]
