@@ -24,6 +24,9 @@ const BATCHES: u32 = 50;
 const PATIENCE: Duration = Duration::from_secs(30);
 const LEASES: Duration = Duration::from_millis(1_200);
 
+/// For how long the kernel's clock runs a tenth too fast.
+const RAN_AHEAD: Duration = Duration::from_secs(1);
+
 /// Calls the clock, and prints what it has seen.
 pub(crate) fn call() {
     let first_ns = monotonic_ns();
@@ -48,7 +51,8 @@ pub(crate) fn call() {
 }
 
 /// Serves a page where the kernel keeps time with hpet, and runs the caller: plainly, under
-/// `tickline run`, after the server was killed, and with the next server.
+/// `tickline run`, after the server was killed, with the next server, when that has ended, and after the
+/// kernel's clock has run too fast for a while.
 ///
 /// # Errors
 ///
@@ -85,6 +89,13 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     report_next("served_again", None)?;
     let said = terminate(server)?;
     report_next("server_stopped", Some(said))?;
+    let server = serve(Stdio::piped())?;
+    // Far out of what a line allows for: 1 ms after 10 ms.
+    system::set_tick_us(11_000)?;
+    thread::sleep(RAN_AHEAD);
+    let said = terminate(server)?;
+    system::set_tick_us(10_000)?;
+    report_next("os_ran_ahead", Some(said))?;
     machine::choose_clocksource(&first)
 }
 

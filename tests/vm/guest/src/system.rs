@@ -154,6 +154,16 @@ pub(crate) fn set_rate(ppm: i64) -> io::Result<()> {
     check(unsafe { libc::adjtimex(&raw mut request) })
 }
 
+/// The kernel's clocks count a tick of 10,000 us, the usual length, as so many us.
+pub(crate) fn set_tick_us(us: i64) -> io::Result<()> {
+    // SAFETY: all zero is a `timex` that asks for nothing.
+    let mut request: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
+    request.modes = libc::ADJ_TICK;
+    request.tick = us;
+    // SAFETY: the request is valid for reads and writes.
+    check(unsafe { libc::adjtimex(&raw mut request) })
+}
+
 /// The kernel's NTP state.
 #[derive(Debug)]
 pub(crate) struct Timex {

@@ -47,8 +47,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "r1",
         "a word that changes once leaves a reading to the OS clock",
         READER,
-        "private, timescale, 1)",
-        "private, timescale, MAX_STARTS - 1)",
+        "let mut starts = 1_u32;",
+        "let mut starts = MAX_STARTS - 1;",
     ),
     mutant(
         "r2",
@@ -56,6 +56,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         READER,
         "} else if is_before(ticks, first.end_ticks) {",
         "} else if is_before(ticks, last.end_ticks) {",
+    ),
+    mutant(
+        "r2",
+        "the first line alone counts outside its window",
+        READER,
+        "if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {",
+        "if end_ticks == line.start_ticks {",
+    ),
+    mutant(
+        "r6",
+        "a page without a line in use is read by its first slot",
+        READER,
+        "    if word.phase() != LeasePhase::Live {
+        return None;",
+        "    if word.to_bits() == 0 {
+        return None;",
     ),
     mutant(
         "r2",
@@ -105,8 +121,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "r5",
         "a line in doubt is used without asking the OS",
         READER,
-        "word.phase() == LeasePhase::Unsure || limit.is_none()",
-        "limit.is_none()",
+        "word.phase() == LeasePhase::Unsure || (timescale == Timescale::Unix && limit.is_none())",
+        "timescale == Timescale::Unix && limit.is_none()",
     ),
     mutant(
         "r5",
@@ -214,10 +230,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("r8", "a floor falls", READER, "while known_ns < ns {", "while known_ns != ns {"),
     mutant(
         "r9",
-        "a line may be below the kernel's last tick",
+        "Unix time may be below the kernel's last tick",
         READER,
-        "private, line.ns.max(coarse_ns))",
-        "private, line.ns)",
+        "            line.ns.max(coarse_ns)",
+        "            line.ns",
     ),
     mutant(
         "r10",
@@ -319,8 +335,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w2",
         "a line that is far ahead after a sleep has a successor",
         WRITER,
-        "if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {",
-        "if estimate.above_edge_ns(&last) > i64::MAX - 1 {",
+        "if ahead_ns > FAR_AHEAD_NS || behind_ns",
+        "if behind_ns",
     ),
     mutant(
         "w3",
@@ -534,5 +550,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         WRITER,
         "self.word.next(LeasePhase::Live, first_free, second_free)",
         "self.word.next(LeasePhase::Live, first_free, second_free.filter(|_| false))",
+    ),
+    mutant(
+        "w9",
+        "a line that the OS clock has left behind stays in use",
+        WRITER,
+        "|| behind_ns > DISRUPTED_NS {",
+        "|| behind_ns > i64::MAX - 1 {",
+    ),
+    mutant(
+        "w9",
+        "the first of two lines is watched, whichever counts",
+        WRITER,
+        "let current = if is_before(ticks, first.end_ticks) { &first } else { &last };",
+        "let current = &first;",
     ),
 ];

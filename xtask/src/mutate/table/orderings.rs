@@ -283,13 +283,6 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         LEASE,
     ),
     weaker(
-        "a page's slot changes before it has been taken out of the word",
-        "lease/cell.rs",
-        "self.slot_word(slot, place).store(*value, Ordering::Release)",
-        TO_STORE,
-        LEASE,
-    ),
-    weaker(
         "a page's word names a slot before its line",
         "lease/cell.rs",
         "compare_exchange(from, to, Ordering::AcqRel, ",

@@ -203,7 +203,13 @@ fn served() -> Scenario {
             "three times as fast a call, though the host be busy",
         );
     }
-    guest.expect("server_stopped", "server", Has("the leases have run out"), "the server ends in order")
+    let (phase, what) = ("os_ran_ahead", "the OS clock ran ahead of the line: readers ask it");
+    guest
+        .expect("server_stopped", "server", Has("the leases have run out"), "the server ends in order")
+        .expect(phase, "server", Has("unsure: the clock is"), what)
+        .expect(phase, "exit_code", Exactly(0), "the program does its work")
+        .expect(phase, "backward", Exactly(0), "its time stands still where the line was ahead")
+        .expect(phase, "is_in_order", True, "nor is it before that of the program before")
 }
 
 /// Debian's chronyd steers the clock, and the program says what the kernel knows of that.

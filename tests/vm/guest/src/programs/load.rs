@@ -59,7 +59,7 @@ pub(super) struct Program {
     pub(super) calls: u64,
     words: Vec<String>,
     /// The command starts a server, with the words of `RUN` before it.
-    is_server: bool,
+    pub(super) is_server: bool,
     is_static: bool,
     pub(super) is_handed_over: bool,
 }
