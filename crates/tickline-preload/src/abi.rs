@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Timeval};
 use crate::serve::{self, Clock};
-use crate::state::STATE;
+use crate::state::state;
 
 /// `clock_gettime`. Never faults for a clock that the page does not serve.
 ///
@@ -26,11 +26,12 @@ pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec)
 #[inline(always)]
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
     // The kernel has its own answer to a null pointer.
-    let Some(attached) = STATE.attached().filter(|_| !time.is_null()) else {
+    let state = state();
+    let Some((attached, known)) = state.attached().filter(|_| !time.is_null()) else {
         return original::clock_gettime(clock, time);
     };
     let served = match clock {
-        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(attached) {
+        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, known) {
             // SAFETY: not null.
             Some(ns) => return unsafe { store(time, ns) },
             None => Clock::Monotonic,

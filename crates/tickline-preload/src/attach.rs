@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use tickline_page::program::{self, Outcome};
 use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, judge_file};
 
-use crate::state::STATE;
+use crate::state::state;
 
 /// Whether the vDSO is fast here, as far as the kernel tells.
 pub(crate) fn is_fast() -> bool {
@@ -45,9 +45,9 @@ pub(crate) unsafe fn attach(path: &CStr) -> Outcome {
 ///
 /// As [`attach`].
 unsafe fn begin(attached: Attached<'static>, here: &'static AtomicU32) {
-    attached.begin(&crate::serve::Original::new(), &STATE.floor);
+    attached.begin(&crate::serve::Original::new(), &state().floor);
     // SAFETY: by the caller's promise.
-    unsafe { STATE.attach(attached, here) };
+    unsafe { state().attach(attached, here) };
 }
 
 /// Opens and maps the page, if it may be trusted.

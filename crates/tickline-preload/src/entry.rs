@@ -2,14 +2,16 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
+use core::sync::atomic::Ordering;
 
 use tickline_page::program::{
     ALWAYS, ALWAYS_FLAG, OFF, Outcome, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
 };
 
+use crate::abi;
 use crate::attach;
 use crate::interpose;
-use crate::state::STATE;
+use crate::state::{state, use_that_of};
 use crate::vdso::{Trouble, Vdso};
 
 /// Where `tickline run` finds what to call: by the name of the section.
@@ -37,7 +39,14 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
     match vdso.as_ref().map(Vdso::remember) {
-        Some(Err(Trouble::Taken)) => return Outcome::AlreadyServed,
+        Some(Err(Trouble::Taken)) => {
+            let theirs = state().clock_gettime.load(Ordering::Relaxed).cast_const().cast();
+            let own = abi::clock_gettime as *const () as *const u8;
+            // Something else than this library works, too: the vDSO's symbols lead to it.
+            // SAFETY: where the vDSO's symbol leads, and the function to which it would lead here.
+            let _: bool = unsafe { use_that_of(theirs, own) };
+            return Outcome::AlreadyServed;
+        }
         Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
     }
     if flags & ALWAYS_FLAG == 0 && attach::is_fast() {
@@ -62,7 +71,7 @@ static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
     interpose::find_own();
-    if STATE.attached().is_some() {
+    if state().attached().is_some() {
         return;
     }
     let is = |value: &CStr, text: &str| value.to_bytes() == text.as_bytes();

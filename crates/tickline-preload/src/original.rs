@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use crate::state::STATE;
+use crate::state::state;
 
 /// `struct timespec`.
 #[repr(C)]
@@ -36,7 +36,7 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 #[inline(always)]
 pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
     // ORDERING: Relaxed. It is stored before anything leads here.
-    let function = STATE.clock_gettime.load(Ordering::Relaxed);
+    let function = state().clock_gettime.load(Ordering::Relaxed);
     // SAFETY: null, or the address of the vDSO's function of this name, whose type this is (vdso(7)).
     unsafe { core::mem::transmute(function) }
 }
@@ -51,7 +51,7 @@ pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 
 pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     // ORDERING: Relaxed, as above.
-    let function = STATE.gettimeofday.load(Ordering::Relaxed);
+    let function = state().gettimeofday.load(Ordering::Relaxed);
     if function.is_null() {
         return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
     }

@@ -8,7 +8,7 @@ use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
     Timeval,
 };
-use crate::state::{Here, Known, STATE};
+use crate::state::{Here, Known, State, state};
 
 /// What is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,10 @@ const FAR_NS: i64 = 2_000_000_000;
 
 /// The monotonic time, ns, where the page's line tells it at once: nearly always. Calls nothing.
 #[inline(always)]
-pub(crate) fn monotonic_by_line_ns((attached, known): (&Attached<'_>, Known)) -> Option<i64> {
+pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known: Known) -> Option<i64> {
     let counter = COUNTER?;
     match known.here() {
-        Here::Served => attached.monotonic_by_line(&counter, &STATE.floor),
+        Here::Served => attached.monotonic_by_line(&counter, &state.floor),
         Here::NotServed | Here::Unknown => None,
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn monotonic_by_line_ns((attached, known): (&Attached<'_>, Known)) ->
 /// original makes, so that a filter of system calls sees none that the program does not make.
 #[inline(always)]
 pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
-    let ((attached, known), counter) = (STATE.attached()?, COUNTER?);
+    let ((attached, known), counter) = (state().attached()?, COUNTER?);
     match known.here() {
         Here::Served => read(attached, &counter, clock),
         Here::NotServed => None,
@@ -56,8 +56,8 @@ pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
 fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original { has_failed: Cell::new(false), by_time_of_day: clock == Clock::TimeOfDay };
     let reading = match clock {
-        Clock::Monotonic => attached.monotonic(counter, &os, &STATE.floor),
-        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &STATE.floor),
+        Clock::Monotonic => attached.monotonic(counter, &os, &state().floor),
+        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &state().floor),
     };
     (reading.source == Source::Line || !os.has_failed.get()).then_some(reading.ns)
 }
@@ -90,7 +90,7 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
         return None;
     }
     // Not below what the parent had, unless that was in another namespace.
-    let (ns, floor_ns) = (os.monotonic_ns(), STATE.floor.ns().saturating_add(attached.shift_ns()));
+    let (ns, floor_ns) = (os.monotonic_ns(), state().floor.ns().saturating_add(attached.shift_ns()));
     if os.has_failed.get() {
         return None;
     }

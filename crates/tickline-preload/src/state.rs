@@ -4,12 +4,15 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use tickline_page::{Attached, PrivateFloor};
 
-/// The only state.
-pub(crate) static STATE: State = State {
+const PAGE_BYTES: usize = 4096;
+
+/// The state of this copy of the library.
+static OWN: State = State {
     clock_gettime: AtomicPtr::new(ptr::null_mut()),
     gettimeofday: AtomicPtr::new(ptr::null_mut()),
     here: AtomicPtr::new(ptr::null_mut()),
@@ -17,14 +20,59 @@ pub(crate) static STATE: State = State {
     floor: PrivateFloor::new(),
 };
 
-/// See [`STATE`].
+/// The state that this copy uses: that of the first copy in the process. `tickline run` maps one into
+/// a program whose dynamic linker then loads another.
+static USED: AtomicPtr<State> = AtomicPtr::new((&raw const OWN).cast_mut());
+
+/// The state of the process.
+#[inline(always)]
+pub(crate) fn state() -> &'static State {
+    // ORDERING: Relaxed: both states are complete when they can be found here, or say that they are
+    // not (`State::attached`).
+    let used = USED.load(Ordering::Relaxed);
+    // SAFETY: this copy's own state, or by the promise of `use_that_of`.
+    unsafe { &*used }
+}
+
+/// Uses the state of the copy of this library whose function `theirs` is what `own` is here. `false`
+/// if `theirs` is something else.
+///
+/// # Safety
+///
+/// Both are the addresses of functions.
+pub(crate) unsafe fn use_that_of(theirs: *const u8, own: *const u8) -> bool {
+    // Enough to hold the distance from the function to the table with the state's address.
+    const LEAST_BYTES: usize = 32;
+    const MOST_BYTES: usize = 256;
+    // Whole pages are mapped, so both are as far from the end of their pages.
+    let place = own.addr() & (PAGE_BYTES - 1);
+    let left_bytes = PAGE_BYTES - place;
+    if theirs.addr() & (PAGE_BYTES - 1) != place || left_bytes < LEAST_BYTES {
+        return false;
+    }
+    let bytes = left_bytes.min(MOST_BYTES);
+    // SAFETY: code can be read, up to the end of its page.
+    let code = |function| unsafe { slice::from_raw_parts(function, bytes) };
+    if code(theirs) != code(own) {
+        return false;
+    }
+    // All of a copy is mapped at once, so everything in it is as far away as this function is.
+    let away = theirs.addr().wrapping_sub(own.addr());
+    let found = (&raw const OWN).wrapping_byte_add(away);
+    // ORDERING: Relaxed, as in `state`.
+    USED.store(found.cast_mut(), Ordering::Relaxed);
+    true
+}
+
+/// What a process knows of its clocks.
+#[repr(C)]
 pub(crate) struct State {
+    /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
+    /// `attached` has a value. Each reading loads this first.
+    here: AtomicPtr<AtomicU32>,
     /// The vDSO's own functions; null where there are none.
     pub(crate) clock_gettime: AtomicPtr<c_void>,
     pub(crate) gettimeofday: AtomicPtr<c_void>,
-    /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
-    /// `attached` has a value.
-    here: AtomicPtr<AtomicU32>,
     attached: UnsafeCell<MaybeUninit<Attached<'static>>>,
     /// A forked child inherits a copy.
     pub(crate) floor: PrivateFloor,

@@ -11,7 +11,7 @@ use elf::endian::NativeEndian;
 use rustix::mm::{MprotectFlags, mprotect};
 
 use crate::abi;
-use crate::state::STATE;
+use crate::state::state;
 
 /// The size of `Elf64_Ehdr`, bytes, and in it the places of `e_shoff`, `e_shentsize` and `e_shnum`
 /// (elf(5)).
@@ -70,13 +70,13 @@ impl Vdso {
         Some(Self { base, image })
     }
 
-    /// Keeps the addresses of the functions in [`STATE`].
+    /// Keeps the addresses of the functions in [`state`].
     pub(crate) fn remember(&self) -> Result<(), Trouble> {
         let mut is_taken = false;
         self.each_symbol(|name, value, _| {
             let place = match name {
-                "__vdso_clock_gettime" => &STATE.clock_gettime,
-                "__vdso_gettimeofday" => &STATE.gettimeofday,
+                "__vdso_clock_gettime" => &state().clock_gettime,
+                "__vdso_gettimeofday" => &state().gettimeofday,
                 _ => return Ok(()),
             };
             let offset = usize::try_from(value).map_err(|_| Trouble::Unknown)?;
@@ -89,7 +89,7 @@ impl Vdso {
             return Err(Trouble::Taken);
         }
         // ORDERING: Relaxed, as above.
-        if STATE.clock_gettime.load(Ordering::Relaxed).is_null() { Err(Trouble::Unknown) } else { Ok(()) }
+        if state().clock_gettime.load(Ordering::Relaxed).is_null() { Err(Trouble::Unknown) } else { Ok(()) }
     }
 
     /// Lets the symbols of what is served lead here.

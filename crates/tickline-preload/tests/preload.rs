@@ -66,6 +66,7 @@ fn child() {
         Ok("elsewhere") => elsewhere(),
         Ok("far") => far(),
         Ok("closed") => closed(),
+        Ok("twice") => twice(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
         _ => {}
@@ -79,7 +80,7 @@ fn a_program_is_served() {
         return;
     }
     let (_folder, page) = served_page();
-    for role in ["served", "odd", "forked", "elsewhere"] {
+    for role in ["served", "odd", "forked", "elsewhere", "twice"] {
         passes(&mut run(role, &page));
     }
     passes(run("native", &page).env("TICKLINE", "off"));
@@ -108,8 +109,8 @@ fn the_library_stays_where_it_is() {
     passes(run("closed", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
 }
 
-fn open_library() -> *mut libc::c_void {
-    let path = CString::new(library().as_os_str().as_bytes()).unwrap();
+fn open_library(path: &Path) -> *mut libc::c_void {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     // SAFETY: the library asks the kernel, and sets up itself.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null());
@@ -120,10 +121,52 @@ fn open_library() -> *mut libc::c_void {
 fn closed() {
     let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
     assert!(!is_mapped());
-    let handle = open_library();
+    let handle = open_library(&library());
     // SAFETY: opened once, closed once.
     assert_eq!(unsafe { libc::dlclose(handle) }, 0);
     assert!(is_mapped());
+}
+
+type ClockGettime = extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+
+fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
+    // SAFETY: a name with a zero at its end.
+    let function = unsafe { libc::dlsym(handle, c"clock_gettime".as_ptr()) };
+    assert!(!function.is_null());
+    // SAFETY: the library's function of this name, whose type this is.
+    unsafe { mem::transmute::<*mut libc::c_void, ClockGettime>(function) }
+}
+
+/// Whether `clock_gettime` has a time from the page.
+fn is_ahead(clock_gettime: ClockGettime) -> bool {
+    (0..100).any(|_| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time), 0);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec > system_call_ns(libc::CLOCK_MONOTONIC)
+    })
+}
+
+/// Another copy of the library, as a program under `tickline run` has it, goes on with what the first
+/// one knows, and does not need that one's code.
+fn twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.so");
+    fs::copy(library(), &copy).unwrap();
+    let clock_gettime = clock_gettime_of(open_library(&copy));
+    assert!(is_ahead(clock_gettime));
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let first = library().into_os_string().into_string().unwrap();
+    let line = maps.lines().find(|line| line.contains(" r-xp ") && line.ends_with(&first)).unwrap();
+    let (begin, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+    let address = |text| usize::from_str_radix(text, 16).unwrap();
+    let (begin, end) = (address(begin), address(end));
+    let code = code_of_fork(|| {
+        // SAFETY: the first copy's code, which nothing in this child calls from now on.
+        let result =
+            unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(begin), end - begin, libc::PROT_READ) };
+        i32::from(!(result == 0 && is_ahead(clock_gettime)))
+    });
+    assert_eq!(code, 0);
 }
 
 /// A process that may not read the counter has the kernel's clock, also once it may.
@@ -147,20 +190,9 @@ fn opened(is_denied: bool) {
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
     };
     set(if is_denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE });
-    let handle = open_library();
+    let handle = open_library(&library());
     set(libc::PR_TSC_ENABLE);
-    // SAFETY: a name with a zero at its end.
-    let function = unsafe { libc::dlsym(handle, c"clock_gettime".as_ptr()) };
-    assert!(!function.is_null());
-    // SAFETY: the library's function of this name, whose type this is.
-    let clock_gettime: extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int =
-        unsafe { mem::transmute(function) };
-    let is_ahead = (0..100).any(|_| {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        assert_eq!(clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time), 0);
-        time.tv_sec * 1_000_000_000 + time.tv_nsec > system_call_ns(libc::CLOCK_MONOTONIC)
-    });
-    assert_eq!(is_ahead, !is_denied);
+    assert_eq!(is_ahead(clock_gettime_of(handle)), !is_denied);
 }
 
 const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];

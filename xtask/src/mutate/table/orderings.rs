@@ -349,4 +349,11 @@ pub(crate) const UNTOLD: &[Untold] = &[
         to: "AcqRel",
         why: "lets readers see a swap before the writer reads the counter or the OS clock; the modelled ones are never read early, and loom has no `SeqCst`",
     },
+    Untold {
+        file: "lease/cell.rs",
+        text: "self.slot_word(slot, place).store(*value, Ordering::Release)",
+        from: "Release",
+        to: "Relaxed",
+        why: "lets a reader who sees it also see the swap that took the slot out of the word; in the models the fence behind that swap does so already, which a restartable sequence has not",
+    },
 ];
