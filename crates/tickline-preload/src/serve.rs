@@ -36,7 +36,7 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
     let counter = COUNTER?;
     match known.here() {
         Here::Served => attached.monotonic_by_line(&counter, &state.floor),
-        Here::NotServed | Here::Unknown => None,
+        Here::UnixServed | Here::NotServed | Here::Unknown => None,
     }
 }
 
@@ -45,10 +45,12 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
 #[inline(always)]
 pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
     let ((attached, known), counter) = (state().attached()?, COUNTER?);
-    match known.here() {
-        Here::Served => read(attached, &counter, clock),
-        Here::NotServed => None,
-        Here::Unknown => look_again(attached, known, &counter, clock),
+    match (known.here(), clock) {
+        (Here::Served, _) | (Here::UnixServed, Clock::Unix | Clock::TimeOfDay) => {
+            read(attached, &counter, clock)
+        }
+        (Here::NotServed, _) => None,
+        (Here::Unknown | Here::UnixServed, _) => look_again(attached, known, &counter, clock),
     }
 }
 
@@ -78,11 +80,20 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
             return None;
         }
         if apart_ns < NEAR_NS.unsigned_abs() {
-            known.set(true);
+            if clock != Clock::Monotonic {
+                known.set(Here::UnixServed);
+                return read(attached, counter, clock);
+            }
+            // Until now this process may have had the OS clock (rule R8).
+            attached.begin(&os, &state().floor);
+            if os.has_failed.get() {
+                return None;
+            }
+            known.set(Here::Served);
             return read(attached, counter, clock);
         }
         if apart_ns > FAR_NS.unsigned_abs() {
-            known.set(false);
+            known.set(Here::NotServed);
             return None;
         }
     }

@@ -87,11 +87,14 @@ unsafe impl Sync for State {}
 pub(crate) enum Here {
     Unknown,
     Served,
+    /// Unix time is. The private floor is still that of the parent.
+    UnixServed,
     NotServed,
 }
 
 const SERVED: u32 = 1;
 const NOT_SERVED: u32 = 2;
+const UNIX_SERVED: u32 = 3;
 
 impl State {
     /// The page, if one was found, and what is known of this process.
@@ -131,17 +134,24 @@ impl Known {
     /// Whether this process is served, as far as it is known.
     #[inline(always)]
     pub(crate) fn here(self) -> Here {
-        // ORDERING: Relaxed: a value of its own, which nothing else hangs on.
-        match self.0.load(Ordering::Relaxed) {
+        // ORDERING: Acquire, pairs with the Release store in `set`: the private floor is raised.
+        match self.0.load(Ordering::Acquire) {
             SERVED => Here::Served,
+            UNIX_SERVED => Here::UnixServed,
             NOT_SERVED => Here::NotServed,
             _ => Here::Unknown,
         }
     }
 
-    /// What was found out.
-    pub(crate) fn set(self, is_served: bool) {
-        // ORDERING: Relaxed, as in `here`. Threads that find out at once find the same.
-        self.0.store(if is_served { SERVED } else { NOT_SERVED }, Ordering::Relaxed);
+    /// What was found out. Threads that find out at once find the same.
+    pub(crate) fn set(self, here: Here) {
+        let known = match here {
+            Here::Unknown => 0,
+            Here::Served => SERVED,
+            Here::UnixServed => UNIX_SERVED,
+            Here::NotServed => NOT_SERVED,
+        };
+        // ORDERING: Release, pairs with the Acquire load in `here`.
+        self.0.store(known, Ordering::Release);
     }
 }

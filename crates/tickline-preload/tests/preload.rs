@@ -21,7 +21,9 @@ use std::process::{Command, Output};
 use std::ptr;
 
 use fork::{CANNOT, code_in_time_namespace, code_of_fork};
-use page::{AHEAD_NS, counter_is_readable, page_with_unix_ahead_by, served_page, system_call_ns};
+use page::{
+    AHEAD_NS, counter_is_readable, page_behind_by, page_with_unix_ahead_by, served_page, system_call_ns,
+};
 
 /// The test that a child runs, and what it does there.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -67,6 +69,7 @@ fn child() {
         Ok("far") => far(),
         Ok("closed") => closed(),
         Ok("twice") => twice(),
+        Ok("behind") => behind(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
         _ => {}
@@ -96,6 +99,9 @@ fn a_program_is_served() {
     passes(&mut run("native", &link));
     let (_folder, page) = page_with_unix_ahead_by(200_000_000);
     passes(&mut run("far", &page));
+    // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
+    let (_folder, page) = page_behind_by(22_000_000);
+    passes(&mut run("behind", &page));
 }
 
 /// Whatever closes it: the vDSO's symbols lead to it.
@@ -282,6 +288,26 @@ fn forked() {
         i32::from(!(is_ordered && is_served))
     });
     assert_eq!(code, 0);
+}
+
+/// Symptom: a child of a fork had the OS clock, as long as it did not know its time namespace, and then
+/// a line that was 23 ms below that (rule R8).
+fn behind() {
+    for _ in 0..50 {
+        let code = code_of_fork(|| {
+            let mut last_ns = libc_ns(libc::CLOCK_MONOTONIC);
+            // Two ticks of the kernel.
+            let end_ns = last_ns + 20_000_000;
+            let mut is_ordered = true;
+            while system_call_ns(libc::CLOCK_MONOTONIC) < end_ns {
+                let now_ns = libc_ns(libc::CLOCK_MONOTONIC);
+                is_ordered &= now_ns >= last_ns;
+                last_ns = now_ns;
+            }
+            i32::from(!is_ordered)
+        });
+        assert_eq!(code, 0);
+    }
 }
 
 /// A child of a fork in another time namespace has the kernel's clock there.

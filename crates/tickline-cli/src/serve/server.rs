@@ -107,7 +107,7 @@ impl<'a> Log<'a> {
 
     fn changes(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
-        // The usual case, twice a second.
+        // The usual case, ten times a second.
         if phase == Phase::Live && self.said.as_deref() == Some(phase.name()) {
             return;
         }
@@ -117,8 +117,11 @@ impl<'a> Log<'a> {
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
             // Until the first line, and for moments afterwards.
             (Phase::Cold, State::Calibrating | State::Fast) if self.said.is_none() => return,
-            // The leases have run out: the server had no CPU for as long.
-            (Phase::Cold, State::Fast) => "cold: the next line is late".to_owned(),
+            (Phase::Unsure, State::Calibrating | State::Fast | State::Disrupted) => {
+                "unsure: the OS clock is not where the line is".to_owned()
+            }
+            // After a line in doubt, or because the server had no CPU for as long.
+            (Phase::Cold, State::Fast) => "cold: the leases have run out".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.name()),
         };
         if self.said.as_ref() != Some(&text) {

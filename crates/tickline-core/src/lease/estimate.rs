@@ -95,11 +95,6 @@ impl Estimate {
         fixed_to_ns_floor(line.line.fixed_at(line.end_ticks).saturating_sub(edge))
     }
 
-    /// How far `line` is below the lower edge at `ticks`, ns; less than 0 if it is above.
-    pub(super) fn below_edge_ns(&self, line: &LeaseLine, ticks: u64) -> i64 {
-        fixed_to_ns_floor(self.lower.fixed_at(ticks).saturating_sub(line.line.fixed_at(ticks)))
-    }
-
     /// How far `line` may be above the OS clock at `ticks`, ns, rounded up.
     fn ahead_ns(&self, line: &Line, ticks: u64) -> i64 {
         fixed_to_ns_ceil(line.fixed_at(ticks).saturating_sub(self.lower.fixed_at(ticks))).max(0)

@@ -322,7 +322,7 @@ fn look_at_first_line(
     let slot = word.first();
     let Window { line, end_ticks } = Window::load(memory, slot);
     let ticks = counter.now_ordered();
-    // One comparison for both ends: a window is shorter than half of what the counter counts.
+    // One comparison for both ends: every writer's window is shorter than half of the counter's range.
     if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
         return None;
     }

@@ -93,7 +93,8 @@ pub enum Did {
     Opened,
     /// An opening took too long, and came to nothing.
     GaveUp,
-    /// A line was published too late, or the closing was in doubt: readers ask the OS clock too.
+    /// A line was published too late, is far from the OS clock, or was to be closed in doubt: readers
+    /// ask the OS clock too.
     Doubted,
     /// The leases have run out, or the counter was reset: there is no line.
     Ended,
@@ -201,7 +202,7 @@ impl Writer {
                 Some(estimate) => self.first_line(memory, counter, os, estimate),
                 None => Ok(self.waited(self.config.lease_ns)),
             },
-            LeasePhase::Live | LeasePhase::Unsure => self.tend(memory, counter, estimate),
+            LeasePhase::Live | LeasePhase::Unsure => self.tend(memory, counter, os, estimate),
         }
     }
 
@@ -233,7 +234,7 @@ impl Writer {
         self.swap(memory, self.word.next(LeasePhase::Cold, slot, None))
     }
 
-    /// Rule W3: readers ask the OS clock, too, until the leases have run out.
+    /// Rules W2, W3, W6 and W9: readers ask the OS clock, too, until the leases have run out.
     fn doubt(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
         self.swap(memory, self.word.next(LeasePhase::Unsure, self.word.first(), self.word.second()))?;
         Ok(Step::at_once(Did::Doubted))
@@ -244,12 +245,14 @@ impl Writer {
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
+        os: &impl OsClock,
         estimate: Option<&Estimate>,
     ) -> Result<Step, Lost> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
         let last = second.unwrap_or(first);
+        let os_ns = os.monotonic_ns();
         let ticks = counter.now_ordered();
         let slope = last.line.slope;
         let in_ns = |later: u64| ns_between(ticks, later, slope);
@@ -268,13 +271,14 @@ impl Writer {
         if self.word.phase() == LeasePhase::Unsure {
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
-        if self.closing == Some(Closing::InDoubt) {
+        let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
+        // W9, whatever else is known of the OS clock.
+        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > DISRUPTED_NS;
+        if self.closing == Some(Closing::InDoubt) || is_left_behind {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
-        let (ahead_ns, behind_ns) = (estimate.above_edge_ns(&last), estimate.below_edge_ns(current, ticks));
-        if ahead_ns > FAR_AHEAD_NS || behind_ns > DISRUPTED_NS {
+        if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {
             // Also before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);
         }

@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::ptr;
 
-use tickline_core::unstable::lease::{Config, Did, Estimate, OsClock, Writer};
+use tickline_core::unstable::lease::{
+    Config, Did, Estimate, LeaseLine, LeaseMemory as _, LeaseStore as _, OsClock, Writer,
+};
 use tickline_core::unstable::line::{Line, Slope};
 use tickline_page::{Counter as _, HardwareCounter, Header, Machine, PAGE_BYTES, WritablePage};
 
@@ -47,11 +49,20 @@ fn together(counter: &HardwareCounter) -> (u64, i64) {
 
 /// A page with one line of a day, in a folder of its own.
 pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
-    page_with_unix_ahead_by(0)
+    page(0, 0)
 }
 
 /// The same, whose Unix time is above the OS clock by as much more.
 pub(crate) fn page_with_unix_ahead_by(more_ns: i64) -> (tempfile::TempDir, PathBuf) {
+    page(more_ns, 0)
+}
+
+/// The same, whose line the OS clock has left behind by about as much.
+pub(crate) fn page_behind_by(behind_ns: i64) -> (tempfile::TempDir, PathBuf) {
+    page(0, behind_ns + AHEAD_NS)
+}
+
+fn page(more_ns: i64, less_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
@@ -82,6 +93,10 @@ pub(crate) fn page_with_unix_ahead_by(more_ns: i64) -> (tempfile::TempDir, PathB
         writer.step(page.words(), &counter, &Os, Some(&estimate)).unwrap().did == Did::Opened
     });
     assert!(opened);
+    let slot = page.words().word().first();
+    let found = LeaseLine::load(page.words(), slot);
+    let line = Line { base_ns: found.line.base_ns - less_ns, ..found.line };
+    page.words().fill(slot, &LeaseLine { line, ..found }.to_words());
     (folder, path)
 }
 

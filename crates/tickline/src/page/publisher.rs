@@ -21,7 +21,8 @@ const SOON: Duration = Duration::from_millis(10);
 /// How soon it looks again while a gate is closed.
 const LATER: Duration = Duration::from_millis(500);
 
-/// How soon it looks again whether the OS clock has left its bounds: readers don't see that.
+/// How soon it looks again whether the OS clock has left the line behind (rule W9 in `docs/lease.md`):
+/// readers don't see that.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
@@ -87,9 +88,8 @@ impl Publisher {
         let state = self.clock.engine().state();
         if !self.is_ending {
             match state {
-                // Why the gate was closed may be that the line is wrong; and the OS clock may have run
-                // on without the counter, as in a VM that was paused.
-                State::Fallback(_) | State::Disrupted => self.writer.close(Closing::InDoubt),
+                // Why the gate was closed may be that the line is wrong.
+                State::Fallback(_) => self.writer.close(Closing::InDoubt),
                 _ => self.writer.open(),
             }
         }

@@ -335,8 +335,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w2",
         "a line that is far ahead after a sleep has a successor",
         WRITER,
-        "if ahead_ns > FAR_AHEAD_NS || behind_ns",
-        "if behind_ns",
+        "if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {",
+        "if estimate.above_edge_ns(&last) > i64::MAX - 1 {",
     ),
     mutant(
         "w3",
@@ -489,8 +489,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w6",
         "a closing in doubt leaves the lines as they are",
         WRITER,
-        "if self.closing == Some(Closing::InDoubt) {",
-        "if false {",
+        "if self.closing == Some(Closing::InDoubt) || is_left_behind {",
+        "if is_left_behind {",
     ),
     mutant(
         "w6",
@@ -555,8 +555,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w9",
         "a line that the OS clock has left behind stays in use",
         WRITER,
-        "|| behind_ns > DISRUPTED_NS {",
-        "|| behind_ns > i64::MAX - 1 {",
+        "InDoubt) || is_left_behind {",
+        "InDoubt) || (false && is_left_behind) {",
     ),
     mutant(
         "w9",
