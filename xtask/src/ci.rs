@@ -101,6 +101,12 @@ pub(crate) fn nightly() -> Vec<Step> {
             "cargo test -p tickline-cli --test hand_over --test stopped -- --include-ignored --nocapture no_step_back",
         )
         .with(ROUNDS),
+        Step::new(
+            "ten million spans",
+            "cargo test -p tickline-tracing --release --test spans --test chrome -- none_is_lost \
+             a_file_from_eight_threads_is_balanced",
+        )
+        .with(MANY_SPANS),
         Step::new("clippy, default features", "cargo clippy --workspace --all-targets -- -D warnings"),
         // What the next compilers will say.
         Step::new(
@@ -127,12 +133,6 @@ fn own() -> Vec<Step> {
         Step::new("tests, as in the README", "cargo test --workspace"),
         Step::new("tests of tracing, all features", "cargo test -p tickline-tracing --all-features"),
         Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
-        Step::new(
-            "ten million spans",
-            "cargo test -p tickline-tracing --release --test spans --test chrome -- none_is_lost \
-             a_file_from_eight_threads_is_balanced",
-        )
-        .with(MANY_SPANS),
         // The tool must also read what this nightly compiler writes.
         Step::new("public API, as stored", "cargo xtask api")
             .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
