@@ -42,8 +42,9 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
         Some(Err(Trouble::Taken)) => {
             let theirs = state().clock_gettime.load(Ordering::Relaxed).cast_const().cast();
             let own = abi::clock_gettime as *const () as *const u8;
-            // Something else than this library works, too: the vDSO's symbols lead to it.
-            // SAFETY: where the vDSO's symbol leads, and the function to which it would lead here.
+            // Something else than a copy of this library works, too: the vDSO's symbols lead to it.
+            // SAFETY: null, or where the vDSO's symbol leads; and the function to which it would lead
+            // here.
             let _: bool = unsafe { use_that_of(theirs, own) };
             return Outcome::AlreadyServed;
         }
@@ -75,7 +76,13 @@ extern "C" fn loaded() {
         return;
     }
     let is = |value: &CStr, text: &str| value.to_bytes() == text.as_bytes();
+    let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
     if variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF)) {
+        // What the program asks for goes to the vDSO, as without this library.
+        // SAFETY: `vdso` is what the kernel says.
+        if let Some(vdso) = unsafe { Vdso::at(vdso) } {
+            vdso.remember().ok();
+        }
         return;
     }
     // Who runs a set-user-id program does not choose its clock.
@@ -83,7 +90,6 @@ extern "C" fn loaded() {
     let variable = |name| variable(name).filter(|_| is_trusted);
     let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
     let flags = if serve.is_some_and(|value| is(value, ALWAYS)) { ALWAYS_FLAG } else { 0 };
-    let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
     // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
     // nothing leads them here before the state is complete.
     let _: Outcome = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };

@@ -27,7 +27,7 @@ const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 const NEAR_NS: i64 = 20_000_000;
 
 /// ...or a line that ran on in a suspend, for two leases at most. Further away than this, ns, it is
-/// another time namespace.
+/// taken for another time namespace.
 const FAR_NS: i64 = 2_000_000_000;
 
 /// The monotonic time, ns, where the page's line tells it at once: nearly always. Calls nothing.
@@ -36,7 +36,7 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
     let counter = COUNTER?;
     match known.here() {
         Here::Served => attached.monotonic_by_line(&counter, &state.floor),
-        Here::UnixServed | Here::NotServed | Here::Unknown => None,
+        Here::UnixServed | Here::Attaching | Here::Unknown => None,
     }
 }
 
@@ -45,12 +45,10 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
 #[inline(always)]
 pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
     let ((attached, known), counter) = (state().attached()?, COUNTER?);
-    match (known.here(), clock) {
-        (Here::Served, _) | (Here::UnixServed, Clock::Unix | Clock::TimeOfDay) => {
-            read(attached, &counter, clock)
-        }
-        (Here::NotServed, _) => None,
-        (Here::Unknown | Here::UnixServed, _) => look_again(attached, known, &counter, clock),
+    match known.here() {
+        Here::Served => read(attached, &counter, clock),
+        Here::UnixServed | Here::Attaching if clock != Clock::Monotonic => read(attached, &counter, clock),
+        Here::Unknown | Here::UnixServed | Here::Attaching => look_again(attached, known, &counter, clock),
     }
 }
 
@@ -81,19 +79,20 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
         }
         if apart_ns < NEAR_NS.unsigned_abs() {
             if clock != Clock::Monotonic {
-                known.set(Here::UnixServed);
+                known.rise_to(Here::UnixServed);
                 return read(attached, counter, clock);
             }
             // Until now this process may have had the OS clock (rule R8).
+            known.rise_to(Here::Attaching);
             attached.begin(&os, &state().floor);
             if os.has_failed.get() {
                 return None;
             }
-            known.set(Here::Served);
+            known.rise_to(Here::Served);
             return read(attached, counter, clock);
         }
-        if apart_ns > FAR_NS.unsigned_abs() {
-            known.set(Here::NotServed);
+        if apart_ns > FAR_NS.unsigned_abs() && !known.is_attaching() {
+            // Not for good: the line of a VM that was paused may be as far away, until the next one.
             return None;
         }
     }
@@ -104,6 +103,9 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
     let (ns, floor_ns) = (os.monotonic_ns(), state().floor.ns().saturating_add(attached.shift_ns()));
     if os.has_failed.get() {
         return None;
+    }
+    if known.is_attaching() {
+        state().floor.raise(ns.saturating_sub(attached.shift_ns()));
     }
     Some(if floor_ns.saturating_sub(ns) < FAR_NS { ns.max(floor_ns) } else { ns })
 }

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 use tickline_page::{Attached, PrivateFloor};
 
@@ -30,7 +30,7 @@ pub(crate) fn state() -> &'static State {
     // ORDERING: Relaxed: both states are complete when they can be found here, or say that they are
     // not (`State::attached`).
     let used = USED.load(Ordering::Relaxed);
-    // SAFETY: this copy's own state, or by the promise of `use_that_of`.
+    // SAFETY: this copy's own state, or the one that `use_that_of` has found.
     unsafe { &*used }
 }
 
@@ -39,29 +39,49 @@ pub(crate) fn state() -> &'static State {
 ///
 /// # Safety
 ///
-/// Both are the addresses of functions.
+/// `theirs` is null or the address of a function, whose code can be read up to the end of its page;
+/// `own` is `abi::clock_gettime`.
 pub(crate) unsafe fn use_that_of(theirs: *const u8, own: *const u8) -> bool {
-    // Enough to hold the distance from the function to the table with the state's address.
-    const LEAST_BYTES: usize = 32;
-    const MOST_BYTES: usize = 256;
-    // Whole pages are mapped, so both are as far from the end of their pages.
+    // The function has more than this: what it loads from a state, and from where it has the state's
+    // address, are part of it.
+    const BYTES: usize = 256;
+    // Whole pages are mapped, so a copy is as far from the end of its page.
     let place = own.addr() & (PAGE_BYTES - 1);
-    let left_bytes = PAGE_BYTES - place;
-    if theirs.addr() & (PAGE_BYTES - 1) != place || left_bytes < LEAST_BYTES {
+    if theirs.is_null() || theirs.addr() & (PAGE_BYTES - 1) != place {
         return false;
     }
-    let bytes = left_bytes.min(MOST_BYTES);
-    // SAFETY: code can be read, up to the end of its page.
-    let code = |function| unsafe { slice::from_raw_parts(function, bytes) };
-    if code(theirs) != code(own) {
+    let in_page = BYTES.min(PAGE_BYTES - place);
+    // SAFETY: by the caller's promise.
+    if unsafe { !is_same(theirs, own, in_page) } {
+        return false;
+    }
+    let rest = |function: *const u8| function.wrapping_add(in_page);
+    // SAFETY: it is the beginning of this function, which goes on in the next page.
+    if unsafe { !is_same(rest(theirs), rest(own), BYTES - in_page) } {
         return false;
     }
     // All of a copy is mapped at once, so everything in it is as far away as this function is.
     let away = theirs.addr().wrapping_sub(own.addr());
-    let found = (&raw const OWN).wrapping_byte_add(away);
+    let state = (&raw const OWN).wrapping_byte_add(away).cast_mut();
+    let used = (&raw const USED).wrapping_byte_add(away);
+    // SAFETY: a copy has its own pointer there.
+    let used = unsafe { &*used };
+    // ORDERING: Relaxed, as in `state`. The first copy uses its own state.
+    if used.load(Ordering::Relaxed) != state {
+        return false;
+    }
     // ORDERING: Relaxed, as in `state`.
-    USED.store(found.cast_mut(), Ordering::Relaxed);
+    USED.store(state, Ordering::Relaxed);
     true
+}
+
+/// # Safety
+///
+/// So many bytes can be read at both.
+unsafe fn is_same(one: *const u8, other: *const u8, bytes: usize) -> bool {
+    // SAFETY: by the caller's promise.
+    let code = |function| unsafe { slice::from_raw_parts(function, bytes) };
+    code(one) == code(other)
 }
 
 /// What a process knows of its clocks.
@@ -78,23 +98,24 @@ pub(crate) struct State {
     pub(crate) floor: PrivateFloor,
 }
 
-// SAFETY: `attached` is written once, by the one thread that there is at the start, before `here` is
-// stored; read only after that was seen.
+// SAFETY: `attached` is written once, by the thread that loads the library, before `here` is stored;
+// read only after that was seen.
 unsafe impl Sync for State {}
 
 /// Whether this process is served. It is not known in a child of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Here {
     Unknown,
-    Served,
     /// Unix time is. The private floor is still that of the parent.
     UnixServed,
-    NotServed,
+    /// The private floor is about to be raised to the OS clock.
+    Attaching,
+    Served,
 }
 
-const SERVED: u32 = 1;
-const NOT_SERVED: u32 = 2;
-const UNIX_SERVED: u32 = 3;
+const UNIX_SERVED: u32 = 1;
+const ATTACHING: u32 = 2;
+const SERVED: u32 = 3;
 
 impl State {
     /// The page, if one was found, and what is known of this process.
@@ -134,24 +155,34 @@ impl Known {
     /// Whether this process is served, as far as it is known.
     #[inline(always)]
     pub(crate) fn here(self) -> Here {
-        // ORDERING: Acquire, pairs with the Release store in `set`: the private floor is raised.
+        // ORDERING: Acquire, pairs with the exchange in `rise_to`: if this is `Served`, the private
+        // floor is raised.
         match self.0.load(Ordering::Acquire) {
             SERVED => Here::Served,
+            ATTACHING => Here::Attaching,
             UNIX_SERVED => Here::UnixServed,
-            NOT_SERVED => Here::NotServed,
             _ => Here::Unknown,
         }
     }
 
-    /// What was found out. Threads that find out at once find the same.
-    pub(crate) fn set(self, here: Here) {
+    /// What was found out. It never falls: threads find out at different times.
+    pub(crate) fn rise_to(self, here: Here) {
         let known = match here {
             Here::Unknown => 0,
-            Here::Served => SERVED,
             Here::UnixServed => UNIX_SERVED,
-            Here::NotServed => NOT_SERVED,
+            Here::Attaching => ATTACHING,
+            Here::Served => SERVED,
         };
-        // ORDERING: Release, pairs with the Acquire load in `here`.
-        self.0.store(known, Ordering::Release);
+        // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is asked
+        // when others can see this.
+        self.0.fetch_max(known, Ordering::SeqCst);
+    }
+
+    /// Whether a thread may have asked the OS clock, for the private floor, before this one did: that
+    /// may be less than what this one has.
+    pub(crate) fn is_attaching(self) -> bool {
+        // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has asked.
+        fence(Ordering::SeqCst);
+        matches!(self.here(), Here::Attaching | Here::Served)
     }
 }

@@ -63,6 +63,7 @@ fn child() {
     match env::var(ROLE).as_deref() {
         Ok("served") => served(),
         Ok("native") => native(),
+        Ok("off") => off(),
         Ok("odd") => odd_calls(),
         Ok("forked") => forked(),
         Ok("elsewhere") => elsewhere(),
@@ -87,6 +88,7 @@ fn a_program_is_served() {
         passes(&mut run(role, &page));
     }
     passes(run("native", &page).env("TICKLINE", "off"));
+    passes(run("off", &page).env("TICKLINE", "off"));
     passes(&mut run("native", Path::new("/nonexistent/page")));
     // A page that others may write to.
     fs::set_permissions(&page, fs::Permissions::from_mode(0o666)).unwrap();
@@ -241,6 +243,46 @@ fn native() {
     for clock in SERVED {
         assert!(!(0..100).any(|_| is_served(clock)), "clock {clock}");
     }
+}
+
+/// Symptom: a library that was switched off made a system call of what the vDSO can answer: a filter of
+/// system calls may not allow that.
+fn off() {
+    let denied = code_of_fork(|| {
+        let clock = u32::try_from(libc::SYS_clock_gettime).unwrap();
+        let statement = |code: u32, k: u32, jf: u8| libc::sock_filter {
+            code: u16::try_from(code).unwrap(),
+            jt: 0,
+            jf,
+            k,
+        };
+        let errno = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).unwrap();
+        let mut filter = [
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, clock, 1),
+            statement(libc::BPF_RET | libc::BPF_K, errno, 0),
+            statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+        // SAFETY: no pointer goes in.
+        let granted = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        // SAFETY: a filter of four statements, which the kernel copies.
+        let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        if granted != 0 || set != 0 {
+            return CANNOT;
+        }
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // The vDSO answers coarse clocks whatever the clocksource is.
+        // SAFETY: there is room for the time.
+        i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
+    });
+    // SAFETY: any number may be asked for.
+    let has_vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
+    if denied == CANNOT || !has_vdso {
+        println!("SKIPPED: no filter, or no vDSO");
+        return;
+    }
+    assert_eq!(denied, 0);
 }
 
 /// As without the library: the error numbers, and `errno` where there is no error.
