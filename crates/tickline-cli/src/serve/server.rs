@@ -107,7 +107,7 @@ impl<'a> Log<'a> {
 
     fn changes(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
-        // The usual case, ten times a second.
+        // The usual case, twice a second.
         if phase == Phase::Live && self.said.as_deref() == Some(phase.name()) {
             return;
         }

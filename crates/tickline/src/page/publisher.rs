@@ -21,10 +21,6 @@ const SOON: Duration = Duration::from_millis(10);
 /// How soon it looks again while a gate is closed.
 const LATER: Duration = Duration::from_millis(500);
 
-/// How soon it looks again whether the OS clock has left the line behind (rule W9 in `docs/lease.md`):
-/// readers don't see that.
-const WATCH: Duration = Duration::from_millis(100);
-
 /// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
 ///
 /// The caller calls [`step`](Self::step), and sleeps for as long as that says. One thread does all
@@ -105,7 +101,7 @@ impl Publisher {
         Ok(match (step.did, &estimate, state) {
             (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
             (Did::Waited, None, _) => next_in.min(SOON),
-            _ => next_in.min(WATCH),
+            _ => next_in,
         })
     }
 
