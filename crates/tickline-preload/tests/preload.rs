@@ -21,9 +21,7 @@ use std::process::{Command, Output};
 use std::ptr;
 
 use fork::{CANNOT, code_in_time_namespace, code_of_fork};
-use page::{
-    AHEAD_NS, counter_is_readable, page_behind_by, page_with_unix_ahead_by, served_page, system_call_ns,
-};
+use page::{AHEAD_NS, counter_is_readable, page_off_by, served_page, system_call_ns};
 
 /// The test that a child runs, and what it does there.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -99,10 +97,10 @@ fn a_program_is_served() {
     let link = page.with_file_name("link");
     std::os::unix::fs::symlink(&page, &link).unwrap();
     passes(&mut run("native", &link));
-    let (_folder, page) = page_with_unix_ahead_by(200_000_000);
+    let (_folder, page) = page_off_by(0, 200_000_000);
     passes(&mut run("far", &page));
     // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
-    let (_folder, page) = page_behind_by(22_000_000);
+    let (_folder, page) = page_off_by(AHEAD_NS + 22_000_000, 0);
     passes(&mut run("behind", &page));
 }
 

@@ -49,20 +49,11 @@ fn together(counter: &HardwareCounter) -> (u64, i64) {
 
 /// A page with one line of a day, in a folder of its own.
 pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
-    page(0, 0)
+    page_off_by(0, 0)
 }
 
-/// The same, whose Unix time is above the OS clock by as much more.
-pub(crate) fn page_with_unix_ahead_by(more_ns: i64) -> (tempfile::TempDir, PathBuf) {
-    page(more_ns, 0)
-}
-
-/// The same, whose line the OS clock has left behind by about as much.
-pub(crate) fn page_behind_by(behind_ns: i64) -> (tempfile::TempDir, PathBuf) {
-    page(0, behind_ns + AHEAD_NS)
-}
-
-fn page(more_ns: i64, less_ns: i64) -> (tempfile::TempDir, PathBuf) {
+/// The same, whose line is lower by `less_ns`, and whose Unix time is above the line by `more_ns` more.
+pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
