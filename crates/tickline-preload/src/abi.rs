@@ -25,8 +25,8 @@ pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec)
 /// As [`clock_gettime`].
 #[inline(always)]
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
-    // The kernel has its own answer to a null pointer.
     let state = state();
+    // The kernel has its own answer to a null pointer.
     let Some((attached, known)) = state.attached().filter(|_| !time.is_null()) else {
         return original::clock_gettime(clock, time);
     };

@@ -40,6 +40,7 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
     let vdso = unsafe { Vdso::at(vdso) };
     match vdso.as_ref().map(Vdso::remember) {
         Some(Err(Trouble::Taken)) => {
+            // ORDERING: Relaxed, stored by this thread, in `remember`.
             let theirs = state().clock_gettime.load(Ordering::Relaxed).cast_const().cast();
             let own = abi::clock_gettime as *const () as *const u8;
             // Something else than a copy of this library works, too: the vDSO's symbols lead to it.

@@ -91,7 +91,7 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
             known.rise_to(Here::Served);
             return read(attached, counter, clock);
         }
-        if apart_ns > FAR_NS.unsigned_abs() && !known.is_attaching() {
+        if apart_ns > FAR_NS.unsigned_abs() && !known.may_have_attached() {
             // Not for good: the line of a VM that was paused may be as far away, until the next one.
             return None;
         }
@@ -104,7 +104,7 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
     if os.has_failed.get() {
         return None;
     }
-    if known.is_attaching() {
+    if known.may_have_attached() {
         state().floor.raise(ns.saturating_sub(attached.shift_ns()));
     }
     Some(if floor_ns.saturating_sub(ns) < FAR_NS { ns.max(floor_ns) } else { ns })

@@ -180,7 +180,7 @@ impl Known {
 
     /// Whether a thread may have asked the OS clock, for the private floor, before this one did: that
     /// may be less than what this one has.
-    pub(crate) fn is_attaching(self) -> bool {
+    pub(crate) fn may_have_attached(self) -> bool {
         // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has asked.
         fence(Ordering::SeqCst);
         matches!(self.here(), Here::Attaching | Here::Served)

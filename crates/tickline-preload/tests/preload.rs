@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr;
@@ -69,6 +69,7 @@ fn child() {
         Ok("closed") => closed(),
         Ok("twice") => twice(),
         Ok("behind") => behind(),
+        Ok("left") => left(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
         _ => {}
@@ -102,6 +103,9 @@ fn a_program_is_served() {
     // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
     let (_folder, page) = page_off_by(AHEAD_NS + 22_000_000, 0);
     passes(&mut run("behind", &page));
+    // As in the moments after a VM was paused.
+    let (_folder, page) = page_off_by(AHEAD_NS + 5_000_000_000, 0);
+    passes(&mut run("left", &page));
 }
 
 /// Whatever closes it: the vDSO's symbols lead to it.
@@ -348,6 +352,31 @@ fn behind() {
         });
         assert_eq!(code, 0);
     }
+}
+
+/// Makes the line in the file at `path` say so much more.
+fn raise_line(path: &Path, ns: u64) {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let load = |place| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, place).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    // The word, and the base of the slot that it names first (tickline-page's README).
+    let base = 128 + 64 * (load(64) >> 3 & 7) + 8;
+    file.write_all_at(&(load(base) + ns).to_ne_bytes(), base).unwrap();
+}
+
+/// Symptom: a child of a fork that first found the line seconds behind had the kernel's clock for life.
+fn left() {
+    let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
+    let code = code_of_fork(|| {
+        let had_kernels = !(0..100).any(|_| is_served(libc::CLOCK_MONOTONIC));
+        raise_line(&page, 5_000_000_000);
+        let is_served = (0..100).any(|_| is_served(libc::CLOCK_MONOTONIC));
+        i32::from(!(had_kernels && is_served))
+    });
+    assert_eq!(code, 0);
 }
 
 /// A child of a fork in another time namespace has the kernel's clock there.

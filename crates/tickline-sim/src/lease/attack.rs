@@ -1,0 +1,143 @@
+//! A machine with leases of the real length, attacked by chance.
+
+use corosensei::CoroutineResult;
+use tickline_core::unstable::lease::{Closing, Config, PrivateFloor};
+
+use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World, kill};
+
+/// A machine that chance attacks.
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// What chance begins with.
+    pub seed: u64,
+    /// Steps of all actors together.
+    pub steps: u64,
+    /// Which faults the machine has.
+    pub faults: Faults,
+    /// The lines' edge above the middle of an estimate, ns; the OS clock is within 50 ns of that.
+    pub edge_ns: i64,
+    /// Where the writer can be stopped.
+    pub stops: Stops,
+}
+
+/// The faults of an attacked machine; all have writers that are stalled, killed and restarted, and
+/// gates that close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Faults {
+    /// Nothing besides.
+    Stalls,
+    /// Suspends in which the counter runs on and the OS clock does not.
+    Suspends,
+    /// The counter starts again near 0.
+    Resets,
+    /// The OS clock returns values from before the call, by up to 2 us.
+    Stale,
+    /// The OS clock runs on, by up to 2 s, and the counter does not, as when a VM is paused.
+    Pauses,
+}
+
+/// A delay of a reader that may become one until the writer goes on, ns.
+const LONG_NS: u64 = 10_000;
+
+/// Half the width of an estimate in an [`Attack`], ns.
+pub const WIDTH_NS: i64 = 50;
+
+/// Runs an attack.
+///
+/// # Errors
+///
+/// The first step back.
+///
+/// # Panics
+///
+/// Without memory for a stack.
+pub fn attack(attack: &Attack) -> Result<Seen, String> {
+    let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, attack.seed);
+    if attack.faults == Faults::Stale {
+        world.stale_ns.set(2_000);
+    }
+    let mut chance = fastrand::Rng::with_seed(attack.seed);
+    let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
+    let mut scripts: Vec<Option<Script>> = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
+    scripts.extend((1..ACTORS).map(|actor| Some(world.reader(actor, u32::MAX, Some(&floors[actor & 1])))));
+    // When each actor goes on, ticks since the start, whatever the counter does.
+    let (mut now_ns, mut ready_ns) = (0_u64, [0_u64; ACTORS]);
+    let mut resets = 0;
+    for _ in 0..attack.steps {
+        let next = (0..ACTORS).min_by_key(|&actor| ready_ns[actor]).expect("actors");
+        let pass_ns = ready_ns[next].saturating_sub(now_ns);
+        pass(world, &mut chance, pass_ns);
+        now_ns += pass_ns;
+        match &mut scripts[next] {
+            Some(script) => {
+                if let CoroutineResult::Return(()) = script.resume(()) {
+                    kill(&mut scripts[next]);
+                }
+            }
+            // A writer that has ended is started again.
+            None => scripts[next] = Some(world.writer(Config::DEFAULT, u32::MAX)),
+        }
+        let fault = chance.u32(..20_000);
+        match fault {
+            0..=3 => {
+                world.count(|seen| seen.killed += 1);
+                kill(&mut scripts[WRITER]);
+            }
+            4..=6 => world.closing.set(Some(Closing::AfterLeases)),
+            7..=8 => world.closing.set(Some(Closing::InDoubt)),
+            9..=40 => world.closing.set(None),
+            41..=46 if attack.faults == Faults::Suspends => {
+                let asleep = chance.u64(1..2_000_000_000);
+                world.ticks.set(world.ticks.get() + asleep);
+                world.base_ns.set(world.base_ns.get() - asleep.cast_signed());
+            }
+            41..=46 if attack.faults == Faults::Pauses => {
+                let paused = chance.u64(1..2_000_000_000);
+                world.base_ns.set(world.base_ns.get() + paused.cast_signed());
+            }
+            41..=42 if attack.faults == Faults::Resets && resets < 4 => {
+                resets += 1;
+                // Lower each time, and so far that it never comes back to a line of before.
+                let ticks = 1_u64 << (44 - 4 * resets - 4);
+                world.base_ns.set(world.base_ns.get() + (world.ticks.get() - ticks).cast_signed());
+                world.ticks.set(ticks);
+            }
+            _ => {}
+        }
+        let is_swap = next == WRITER && world.pending[WRITER].get() == Pending::Swap;
+        let delay_ns = delay(&mut chance, next == WRITER, is_swap);
+        ready_ns[next] = now_ns + delay_ns;
+        if next != WRITER && delay_ns > LONG_NS && chance.bool() {
+            // Just before the writer goes on: then the two are most likely to harm each other.
+            let early_ns = chance.u64(..2_000);
+            ready_ns[next] = ready_ns[WRITER].saturating_sub(early_ns).max(now_ns + 1);
+        }
+        if let Some(violation) = world.violation.borrow_mut().take() {
+            return Err(violation);
+        }
+    }
+    scripts.iter_mut().for_each(kill);
+    world.count(|seen| seen.states = attack.steps);
+    Ok(world.seen.get())
+}
+
+/// Time until an actor's next step: some ns, now and then anything up to three leases, and often if
+/// the step is a swap.
+fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
+    match chance.u32(..1_000) {
+        0..=99 if is_swap => chance.u64(..1_500_000_000),
+        0 => chance.u64(..1_500_000_000),
+        1..=3 => chance.u64(..100_000_000),
+        4..=9 => chance.u64(..2_000_000),
+        10..=29 => chance.u64(..20_000),
+        30..=99 if is_writer => chance.u64(..50_000_000),
+        _ => chance.u64(1..60),
+    }
+}
+
+/// Time passes; the OS clock wanders within its bounds, and never goes back.
+fn pass(world: &World, chance: &mut fastrand::Rng, ns: u64) {
+    world.ticks.set(world.ticks.get() + ns);
+    let least = (-WIDTH_NS).max(world.off_ns.get().saturating_sub_unsigned(ns));
+    world.off_ns.set(chance.i64(least..=WIDTH_NS));
+}
